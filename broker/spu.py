@@ -8,12 +8,52 @@ from typing import Any
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.broker import handlers
+from tailrace.broker.controller_link.forwarding import Forwarding
+from tailrace.broker.controller_link.isolation import Isolation
+from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
+from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
+from tailrace.broker.controller_link.producer_ids import ProducerIds, allocate_from
+from tailrace.broker.controller_link.registered_rack import RegisteredRack
+from tailrace.broker.controller_link.sc_connection import RefusedForGoodError, Registration, ScConnection
+from tailrace.broker.controller_link.sc_receiver import ScReceiver
+from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
+from tailrace.broker.copies.batch_copies import FetchedCopies
+from tailrace.broker.copies.bulk_copies import FetchedPortions
+from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.descriptions.lag_measurement import GroupLag
+from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
+from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
+from tailrace.broker.groups.hosting.group_context import GroupContext
+from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
+from tailrace.broker.groups.hosting.group_gauges import gauge_groups
+from tailrace.broker.groups.hosting.group_settings import SettingsOfGroups
+from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
+from tailrace.broker.handlers.records.refused_batches import RefusedBatches
+from tailrace.broker.peers.peer_links import PeerLinks
+from tailrace.broker.peers.peer_messages import PeerIdentity
+from tailrace.broker.peers.replica_trace import ReplicaTrace
+from tailrace.broker.replicas.deadlines import Deadlines
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker.roles.role_context import ReplicationContext
+from tailrace.broker.shelves.offloading import Shelving
+from tailrace.broker.shelves.shelf_keeper import Shelves
+from tailrace.broker.shelves.shelf_reads import ShelfReader
+from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
+from tailrace.broker.upkeep.flusher import Flusher
+from tailrace.broker.upkeep.housekeeping import Housekeeping
+from tailrace.broker.upkeep.parking import Parking
+from tailrace.broker.upkeep.scrubbing import Scrubbing
+from tailrace.broker.upkeep.storage_limit import StorageLimit
+from tailrace.broker.upkeep.unreadable_logs import UnreadableLogs
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Endpoint, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.compile import decoder
+from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import clients_of_an_spu
@@ -29,51 +69,10 @@ from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext, request_without_connection
-from tailrace.storage import layout
-from tailrace.storage.checkpoints import (
-    ReplicaKey,
-)
+from tailrace.storage.directory import layout
+from tailrace.storage.directory.checkpoints import ReplicaKey
 
-from . import handlers
-from .bulk_copies import FetchedPortions
-from .copies import FetchedCopies
-from .fetch_session import FetchSessions
-from .flusher import Flusher
-from .forwarding import Forwarding
-from .group_context import GroupContext
-from .group_coordination import GroupCoordination
-from .group_gauges import gauge_groups
-from .group_lag import GroupLag
-from .group_settings import SettingsOfGroups
-from .housekeeping import Housekeeping
-from .isolation import Isolation
-from .live_replicas_updater import LiveReplicasUpdater
-from .metrics import KNOWN, BrokerMetrics, Gauges, pieces, render
-from .mirror_updater import MirrorUpdater
-from .parking import Parking
-from .peer_links import PeerLinks
-from .peer_messages import PeerIdentity
-from .producer_ids import ProducerIds, allocate_from
-from .refused_batches import RefusedBatches
-from .registered_rack import RegisteredRack
-from .replica import Replica
-from .replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
-from .replica_info_dispatcher import ReplicaInfoDispatcher
-from .replica_trace import ReplicaTrace
-from .replicas import Replicas
-from .replication_context import ReplicationContext
-from .sc_connection import RefusedForGoodError, Registration, ScConnection
-from .sc_receiver import ScReceiver
-from .scrubbing import Scrubbing
-from .shelf_reading import ShelfReader
-from .shelves import Shelves
-from .shelving import Shelving
-from .spec_dispatcher import SpecDispatcher
-from .spu_question import Spus
 from .spu_storage import SpuStorage, StartError
-from .storage_limit import StorageLimit
-from .unreadable_logs import UnreadableLogs
-from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
 
@@ -163,7 +162,9 @@ class Spu:
     def _shortcut(self, api_key: int, api_version: int) -> Callable[[], Shortcut] | None:
         if api_key != ApiKey.PRODUCE:
             return None
-        from .produce_shortcut import ProduceShortcut  # as its handler, when the first producer comes
+        from tailrace.broker.handlers.records.produce_shortcut import (
+            ProduceShortcut,  # as its handler, when the first producer comes
+        )
 
         return partial(ProduceShortcut, self, api_version)
 

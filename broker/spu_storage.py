@@ -6,30 +6,29 @@ from contextlib import ExitStack
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.broker.controller_link.cluster_identity import ClusterIdentity
+from tailrace.broker.controller_link.spec_dispatcher import CLOSES_AT_ONCE
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
+from tailrace.broker.upkeep.parking import Parking
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
-from tailrace.storage import layout
-from tailrace.storage.checkpoints import (
+from tailrace.storage.directory import layout
+from tailrace.storage.directory.checkpoints import (
     ReplicaKey,
     SavedHighWatermark,
     leave_clean_shutdown_mark,
     load_high_watermarks,
     take_clean_shutdown_mark,
 )
-from tailrace.storage.log_disk import lacks_room
-from tailrace.storage.promises import Promises
-from tailrace.storage.shelf_logs import ShelfLogs
-from tailrace.storage.store_incarnation import take_store_incarnation
-
-from .closed_replicas import ClosedReplicas
-from .cluster_identity import ClusterIdentity
-from .parking import Parking
-from .replica import Replica
-from .replicas import Replicas
-from .spec_dispatcher import CLOSES_AT_ONCE
+from tailrace.storage.directory.promises import Promises
+from tailrace.storage.directory.store_incarnation import take_store_incarnation
+from tailrace.storage.log.log_disk import lacks_room
+from tailrace.storage.log.shelf_logs import ShelfLogs
 
 
 class StartError(Exception):

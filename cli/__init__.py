@@ -1,1 +1,1 @@
-"""The `tailrace` command."""
+"""The `tailrace` command. `main.py` finds the subcommand; each sub-package holds one family of commands."""

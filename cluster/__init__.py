@@ -1,1 +1,1 @@
-"""What SPUs and the Streaming Controller both know of the cluster: specs, configs, names, plans."""
+"""What SPUs and the Streaming Controller both know about the cluster. Pure: no Trio, clock, disk or log."""

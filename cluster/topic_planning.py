@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.cluster.configs.topic_configs import check_for_replicas, check_topic_configs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .specs import PartitionSpec, TopicSpec
-from .topic_configs import check_for_replicas, check_topic_configs
 from .topic_names import INTERNAL_TOPICS, TakenNames, check_topic_name
 
 PARTITIONS_ADDED_MAX = 10_000

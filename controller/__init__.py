@@ -1,1 +1,3 @@
-"""The Streaming Controller (SC): decides what there should be, and tells the SPUs."""
+"""The Streaming Controller (SC). `streaming_controller.py` wires its parts; the sub-packages form layers, which an
+import contract checks.
+"""

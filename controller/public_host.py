@@ -9,12 +9,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
+from tailrace.controller import handlers
+from tailrace.controller.administration.admin_requests import Administration
+from tailrace.controller.administration.object_administration import ObjectAdministration
+from tailrace.controller.connections.connection_documents import ConnectionRow
+from tailrace.controller.inspection.controller_documents import ControllerRow
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.apis import API_TABLE, Api
-from tailrace.protocol.compile import decode, decoder, encode_whole
+from tailrace.protocol.codec.compile import decode, decoder, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
@@ -24,14 +31,6 @@ from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import request_without_connection
-
-from . import handlers
-from .administration import Administration
-from .connection_documents import ConnectionRow
-from .controller_documents import ControllerRow
-from .local_store import LocalStore
-from .object_administration import ObjectAdministration
-from .status_changes import StatusChanges
 
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN

@@ -11,7 +11,24 @@ import trio
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.controller.administration.admin_requests import Administration
+from tailrace.controller.administration.effects import Effects
+from tailrace.controller.administration.object_administration import ObjectAdministration
+from tailrace.controller.administration.planned_changes import Changes
+from tailrace.controller.connections.connection_manager import ConnectionManager
+from tailrace.controller.connections.private_server import PrivateServer
+from tailrace.controller.inspection.controller_documents import controller_rows
+from tailrace.controller.key_value.interface import Entry, KeyValueStore, LeadershipLost
+from tailrace.controller.key_value.opening import ETCD
+from tailrace.controller.objects.identities import new_cluster_id
+from tailrace.controller.objects.objects import ClusterIdentity
+from tailrace.controller.state.actions import Put
+from tailrace.controller.state.events import RebalanceDue, ReconciliationDue, SpusAway
+from tailrace.controller.state.object_codec import key_of
+from tailrace.controller.workflow.leadership import lead
+from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
+from tailrace.controller.workflow.workflow import Workflow, WorkflowCounts
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.descriptors import clients_of_a_controller
 from tailrace.runtime.network import Address, Listener
@@ -21,25 +38,8 @@ from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 
-from .actions import Put
-from .administration import Administration
-from .changes import Changes
-from .connection_manager import ConnectionManager
-from .controller_documents import controller_rows
-from .effects import Effects
-from .events import RebalanceDue, ReconciliationDue, SpusAway
-from .identities import new_cluster_id
-from .key_value.interface import Entry, KeyValueStore, LeadershipLost
-from .key_value.opening import ETCD
-from .leadership import lead
-from .metrics import ScGauges, ScMetrics, gauges_of, render
-from .object_administration import ObjectAdministration
-from .object_codec import key_of
-from .objects import ClusterIdentity
-from .private_server import PrivateServer
 from .public_host import KNOWN, PublicHost
-from .updaters import NoProvisioner, Provisioner
-from .workflow import Workflow, WorkflowCounts
+from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
 
 
 class StartError(Exception):

@@ -1,1 +1,1 @@
-"""Bytes to messages and back: pure, no I/O, no clock."""
+"""Kafka's wire protocol: bytes to messages and back. Pure: no Trio, clock, disk or log."""

@@ -11,8 +11,9 @@ import importlib.resources
 import keyword
 from pathlib import Path
 
-from .internal_apis import INTERNAL_KEY_MIN
-from .schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
+from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
+
+from .codec.schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
 
 PACKAGES = ("messages", "internal", "group_records")
 
@@ -103,10 +104,10 @@ def _imports(body: str) -> str:
     lines.append("")
     lines.append("from msgspec import Struct, field" if "= field(" in body else "from msgspec import Struct")
     lines.append("")
-    lines.append("from tailrace.protocol.fields import Field")
+    lines.append("from tailrace.protocol.codec.fields import Field")
     used = [name for name in ("NO_UUID", "Buffer", "Records") if f" {name} " in body or f" {name}\n" in body]
     if used:
-        lines.append(f"from tailrace.protocol.primitives import {', '.join(used)}")
+        lines.append(f"from tailrace.protocol.codec.primitives import {', '.join(used)}")
     return "\n".join(lines)
 
 

@@ -1,1 +1,1 @@
-"""What both servers stand on: the four seams (network, files, wall clock, chance), logs and settings."""
+"""The four seams (network, files, wall clock, chance) and what a process needs at start-up."""

@@ -1,1 +1,1 @@
-"""Serves Kafka's protocol to clients; SPUs and the Streaming Controller are its hosts."""
+"""Serves Kafka's protocol to clients, for SPUs and the Streaming Controller alike. Knows neither."""

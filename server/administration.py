@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tailrace.cluster.config_changes import Alteration
+from tailrace.cluster.configs.config_changes import Alteration
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.protocol.error_codes import KafkaError

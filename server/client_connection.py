@@ -16,25 +16,25 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
-from tailrace.protocol.compile import Decoder
-from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.headers import (
+from tailrace.protocol.codec.compile import Decoder
+from tailrace.protocol.codec.headers import (
     ResponseEncoder,
     read_request_header,
     read_request_kind,
     response_encoder,
     response_with_body,
 )
+from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Connection
+from tailrace.server.handlers import api_versions
 
-from .handlers import api_versions
 from .inbox import Inbox
-from .metrics import ServerMetrics
 from .outbox import Outbox
 from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
 from .request_memory import RequestMemory
+from .server_metrics import ServerMetrics
 
 REQUESTS_PER_TURN = 200
 TURNS_IN_A_ROW_MAX = 16

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import Api

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from tailrace.protocol.primitives import Part
+from tailrace.protocol.codec.primitives import Part
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Connection

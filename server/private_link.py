@@ -17,17 +17,17 @@ from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.apis import Api, ApiKey
-from tailrace.protocol.compile import decode
-from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
-from tailrace.protocol.framing import FrameBuffer
-from tailrace.protocol.headers import (
+from tailrace.protocol.codec.compile import decode
+from tailrace.protocol.codec.framing import FrameBuffer
+from tailrace.protocol.codec.headers import (
     RequestHeader,
     decode_response,
     encode_request,
     encode_response,
     read_request_header,
 )
-from tailrace.protocol.primitives import Part
+from tailrace.protocol.codec.primitives import Part
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import PARTS_MAX, Connection

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import Api
 from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
@@ -15,8 +15,8 @@ from tailrace.runtime.settings import ListenerSettings
 from .client_connection import AnsweredRoute, ClientConnection, Dispatcher
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
-from .metrics import ServerMetrics
 from .request_memory import RequestMemory
+from .server_metrics import ServerMetrics
 
 IDLE_RECHECK_SECONDS = 10
 SEE_OFF_SECONDS_MAX = 1

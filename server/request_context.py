@@ -6,8 +6,8 @@ from typing import NoReturn
 from msgspec import Struct
 
 from tailrace.cluster.client_view import ConnectedListener
-from tailrace.protocol.headers import ResponseEncoder
-from tailrace.protocol.primitives import Part
+from tailrace.protocol.codec.headers import ResponseEncoder
+from tailrace.protocol.codec.primitives import Part
 
 
 class EncodedBody(Struct, frozen=True):

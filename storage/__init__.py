@@ -1,1 +1,1 @@
-"""The log of one replica on disk."""
+"""The log of one replica, on the disk. Sub-packages form layers from directories up to the whole log."""

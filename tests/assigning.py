@@ -6,8 +6,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from tailrace.broker.groups.assignments import Partitions, TopicPartition
-from tailrace.broker.groups.assignor import Subscriber
+from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition
+from tailrace.broker.groups.assignment.assignor import Subscriber
 
 TOPICS = {name: UUID(int=number) for number, name in enumerate("abcde", 1)}
 

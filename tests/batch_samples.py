@@ -2,7 +2,7 @@
 
 from struct import pack_into
 
-from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
+from tailrace.protocol.batches.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
 
 HEADER = ">qiibIhiqqqhii"
 

@@ -3,8 +3,8 @@
 from grouping import CALLER, Asked, GroupWorld
 from msgspec import Struct, field
 
-from tailrace.broker.groups.classic_group import ClassicGroup
-from tailrace.protocol.compile import encode_whole
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.protocol.codec.compile import encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tailrace.protocol.messages.describe_groups import DescribedGroup

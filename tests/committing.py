@@ -5,7 +5,7 @@ from uuid import UUID
 
 from grouping import Asked, GroupWorld
 
-from tailrace.broker.groups.offset_fetching import ReplyRoom
+from tailrace.broker.groups.offsets.offset_fetching import ReplyRoom
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -6,9 +6,9 @@ from typing import Any
 from logs import log_at
 from simulation.files import SimulatedFiles
 
-from tailrace.protocol.record_batch import BatchHeader, iterate, read_header
-from tailrace.protocol.records import Record, build_batch, read_records
-from tailrace.storage.log import Log
+from tailrace.protocol.batches.record_batch import BatchHeader, iterate, read_header
+from tailrace.protocol.batches.records import Record, build_batch, read_records
+from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
 
 DIRECTORY = "/data/topics/tables/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"

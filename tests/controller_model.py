@@ -13,42 +13,9 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
-from tailrace.controller.actions import (
-    Action,
-    AddPartition,
-    AddSpu,
-    AskLogEnd,
-    AwaitLeader,
-    Delete,
-    DeletePartition,
-    DeleteSpu,
-    Provision,
-    Put,
-    Terminate,
-    UpdatePartition,
-    UpdateSpu,
-)
-from tailrace.controller.cluster_mirror import ClusterMirror
-from tailrace.controller.events import (
-    Event,
-    LeaderSilent,
-    LeasesUnknownOver,
-    LiveReplicasReported,
-    LogEndsReported,
-    ReconciliationDue,
-    Removed,
-    ShelvesReported,
-    SpuConnected,
-    SpuLost,
-    StorageReported,
-    Stored,
-)
-from tailrace.controller.local_store import LocalStore, PartitionKey
-from tailrace.controller.metadata_dispatcher import MetadataDispatcher, controllers_over
-from tailrace.controller.object_codec import key_of
-from tailrace.controller.objects import (
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.controller.objects.objects import (
     DeletedTopic,
     Listener,
     Object,
@@ -63,7 +30,40 @@ from tailrace.controller.objects import (
     TopicSpec,
     TopicStatus,
 )
-from tailrace.controller.observed import Observed
+from tailrace.controller.state.actions import (
+    Action,
+    AddPartition,
+    AddSpu,
+    AskLogEnd,
+    AwaitLeader,
+    Delete,
+    DeletePartition,
+    DeleteSpu,
+    Provision,
+    Put,
+    Terminate,
+    UpdatePartition,
+    UpdateSpu,
+)
+from tailrace.controller.state.cluster_mirror import ClusterMirror
+from tailrace.controller.state.events import (
+    Event,
+    LeaderSilent,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    LogEndsReported,
+    ReconciliationDue,
+    Removed,
+    ShelvesReported,
+    SpuConnected,
+    SpuLost,
+    StorageReported,
+    Stored,
+)
+from tailrace.controller.state.local_store import LocalStore, PartitionKey
+from tailrace.controller.state.object_codec import key_of
+from tailrace.controller.state.observed import Observed
+from tailrace.controller.workflow.metadata_dispatcher import MetadataDispatcher, controllers_over
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.network import Address
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.group_facts import Group, Member
-from tailrace.cli.log_facts import Partition
+from tailrace.cli.clients.group_facts import Group, Member
+from tailrace.cli.clients.log_facts import Partition
 from tailrace.protocol.internal.explain_group import (
     ExplainedRebalance,
     ExplainGroupResponse,

@@ -7,13 +7,13 @@ from typing import Any, cast
 import trio
 from grouping import GroupWorld
 
-from tailrace.broker.groups.coordinator import Coordinator
-from tailrace.broker.groups.moment import Moment
-from tailrace.broker.groups.ready import Waiter
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.broker.spu import Spu
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
-from tailrace.protocol.compile import decode, encode_whole
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.protocol.codec.compile import decode, encode_whole
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.server.request_context import ClientIdentity, RequestContext
 

@@ -10,11 +10,11 @@ from spus import ADDRESS, SC_PUBLIC, RunningSpu, SteadyClock, batch, newest, run
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tailrace.broker.metrics import KNOWN
-from tailrace.cli import group
+from tailrace.broker.spu_counters import KNOWN
+from tailrace.cli.groups import group_commands as group
 from tailrace.cli.main import parse
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.compile import encode_whole
+from tailrace.protocol.codec.compile import encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition

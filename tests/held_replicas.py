@@ -6,11 +6,11 @@ import pytest
 from logs import log_at
 from simulation.files import SimulatedFiles
 
-from tailrace.broker.replica import Replica
-from tailrace.broker.replicas import Replicas
-from tailrace.broker.topic_settings import settings_of
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey

@@ -1,10 +1,10 @@
 """Logs by themselves: what all logs of an SPU share, each of these has alone."""
 
 from tailrace.runtime.files import Files
-from tailrace.storage.directory_syncs import DirectorySyncs
-from tailrace.storage.log import Log
+from tailrace.storage.directory.directory_syncs import DirectorySyncs
+from tailrace.storage.indexes.open_files import OpenFiles
+from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.open_files import OpenFiles
 
 
 def log_at(

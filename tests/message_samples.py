@@ -9,7 +9,7 @@ from uuid import UUID
 import tailrace.protocol.group_records
 import tailrace.protocol.internal
 import tailrace.protocol.messages
-from tailrace.protocol.fields import Field, Versions
+from tailrace.protocol.codec.fields import Field, Versions
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 

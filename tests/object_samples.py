@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from tailrace.cluster.specs import Shelf
-from tailrace.controller.objects import (
+from tailrace.controller.objects.objects import (
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,

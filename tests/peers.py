@@ -6,8 +6,8 @@ from uuid import UUID
 import structlog
 import trio
 
-from tailrace.broker.peer_links import PeerLinks
-from tailrace.broker.peer_messages import PeerIdentity, PeerMessage, ReceivedBatches
+from tailrace.broker.peers.peer_links import PeerLinks
+from tailrace.broker.peers.peer_messages import PeerIdentity, PeerMessage, ReceivedBatches
 from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.messages import Append, AppendReply
 from tailrace.cluster.cluster import Cluster
@@ -15,7 +15,7 @@ from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address, Listener, Network
-from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.directory.checkpoints import ReplicaKey
 
 CLUSTER_ID = "the-cluster"
 KEY = (UUID(int=7), 0)

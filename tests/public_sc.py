@@ -11,8 +11,17 @@ from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli import apply, connection, controller, draw, partition, replica, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
+from tailrace.cli.objects import apply_command as apply
+from tailrace.cli.objects import connection_commands as connection
+from tailrace.cli.objects import controller_commands as controller
+from tailrace.cli.objects import partition_commands as partition
+from tailrace.cli.objects import replica_commands as replica
+from tailrace.cli.objects import segment_commands as segment
+from tailrace.cli.objects import spu_commands as spu
+from tailrace.cli.objects import spu_group_commands as spu_group
+from tailrace.cli.objects import topic_commands as topic
+from tailrace.cli.pictures import draw_commands as draw
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replicas import (
@@ -23,8 +32,8 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
-from tailrace.server.metrics import ServerMetrics
 from tailrace.server.public_server import PublicServer
+from tailrace.server.server_metrics import ServerMetrics
 
 ADDRESS = Address("127.0.0.1", 9003)
 _GROUPS = {

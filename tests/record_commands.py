@@ -7,9 +7,10 @@ from msgspec import Struct
 from spus import ADDRESS, RunningSpu, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.replica import Replica
-from tailrace.cli import consume, produce
+from tailrace.broker.replicas.replica import Replica
 from tailrace.cli.main import parse
+from tailrace.cli.records import consume_command as consume
+from tailrace.cli.records import produce_command as produce
 from tailrace.runtime.chance import RandomChance
 
 PIECE_BYTES = 7

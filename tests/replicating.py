@@ -17,33 +17,33 @@ from msgspec.structs import replace
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker import peer_codec
-from tailrace.broker.bulk_copies import Portion
-from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
-from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.peer_links import PeerLinks
-from tailrace.broker.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
-from tailrace.broker.replica import Replica
-from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.replicas import Replicas
+from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
+from tailrace.broker.copies.bulk_copies import Portion
+from tailrace.broker.peers import peer_codec
+from tailrace.broker.peers.peer_links import PeerLinks
+from tailrace.broker.peers.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
+from tailrace.broker.replicas.deadlines import Deadlines
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
 from tailrace.broker.replication.messages import Hello
-from tailrace.broker.replication_context import ReplicationContext
-from tailrace.broker.topic_settings import settings_of
-from tailrace.broker.waiting import Deadlines
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker.roles.role_context import ReplicationContext
+from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec, SpuSpec
+from tailrace.protocol.batches.record_batch import read_header, stamp
+from tailrace.protocol.batches.records import Record, build_batch, read_records
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
-from tailrace.protocol.record_batch import read_header, stamp
-from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.directories import make_directories_durably
-from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
-from tailrace.storage.log import Log
-from tailrace.storage.promises import Promises
+from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark
+from tailrace.storage.directory.promises import Promises
+from tailrace.storage.log.log import Log
 
 TOPIC = TopicId(int=7)
 KEY: ReplicaKey = (TOPIC, 0)

@@ -42,7 +42,7 @@ from tailrace.broker.replication.ready import (
     StorePromise,
     Sync,
 )
-from tailrace.controller.objects import PartitionSpec
+from tailrace.controller.objects.objects import PartitionSpec
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 LAG = LagLimits(records_max=12, seconds_max=3.0)

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from tailrace.broker.replication.policy import ReplicationPolicy, parse_policy
 from tailrace.cluster.replication_policy import quorum_sizes
-from tailrace.controller.copy_sets import before_change, is_changing, next_copy_set
-from tailrace.controller.objects import (
+from tailrace.controller.objects.objects import (
     Partition,
     PartitionResolution,
     PartitionSpec,
@@ -18,6 +17,7 @@ from tailrace.controller.objects import (
     SpuSpec,
     SpuStatus,
 )
+from tailrace.controller.partitions.copy_sets import before_change, is_changing, next_copy_set
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 Row = tuple[SpuId, ...]

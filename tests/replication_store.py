@@ -12,7 +12,7 @@ from tailrace.broker.replication.high_watermark import HighWatermark, epoch_at_s
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.storage.checkpoints import SavedHighWatermark
+from tailrace.storage.directory.checkpoints import SavedHighWatermark
 
 Content = tuple[int, int, EntryKind, int]
 

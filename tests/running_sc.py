@@ -16,10 +16,10 @@ from spus import SteadyClock
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import PublicEndpoint, Spu, SpuSpec
+from tailrace.controller.objects.objects import PublicEndpoint, Spu, SpuSpec
+from tailrace.controller.state.object_codec import encode, key_of
 from tailrace.controller.streaming_controller import StreamingController
-from tailrace.controller.updaters import Provisioner
+from tailrace.controller.workflow.updaters import Provisioner
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecsResponse, PartitionState

@@ -11,25 +11,25 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from spus import SteadyClock
 
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Shelf
-from tailrace.controller.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
-from tailrace.controller.administration import Administration
-from tailrace.controller.changes import Changes
-from tailrace.controller.cluster_mirror import MirrorChange
-from tailrace.controller.connection_documents import ConnectionRow
-from tailrace.controller.controller_documents import controller_rows
-from tailrace.controller.effects import Effects
-from tailrace.controller.events import Event, SpuConnected, SpuLost
+from tailrace.controller.administration.admin_requests import Administration
+from tailrace.controller.administration.effects import Effects
+from tailrace.controller.administration.object_administration import ObjectAdministration
+from tailrace.controller.administration.planned_changes import Changes
+from tailrace.controller.connections.connection_documents import ConnectionRow
+from tailrace.controller.inspection.controller_documents import controller_rows
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.object_administration import ObjectAdministration
-from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
+from tailrace.controller.objects.objects import Listener, Object, Partition, Spu, SpuSpec
 from tailrace.controller.public_host import PublicHost
-from tailrace.controller.updaters import NoProvisioner, Provisioner
-from tailrace.controller.workflow import Workflow
+from tailrace.controller.state.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
+from tailrace.controller.state.cluster_mirror import MirrorChange
+from tailrace.controller.state.events import Event, SpuConnected, SpuLost
+from tailrace.controller.state.object_codec import encode, key_of
+from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
+from tailrace.controller.workflow.workflow import Workflow
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.describe_replica_segments import (
     DescribeReplicaSegmentsRequest,

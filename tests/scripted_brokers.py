@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from simulation.network import MemoryConnection, MemoryNetwork
 
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.compile import decode
-from tailrace.protocol.framing import FrameBuffer
-from tailrace.protocol.headers import encode_response, read_request_header
+from tailrace.protocol.codec.compile import decode
+from tailrace.protocol.codec.framing import FrameBuffer
+from tailrace.protocol.codec.headers import encode_response, read_request_header
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse

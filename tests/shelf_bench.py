@@ -10,19 +10,19 @@ from simulation.client import WireClient
 from simulation.files import SimulatedFile, SimulatedFiles
 from spus import ADDRESS, RunningSpu, batch, running_spu, spus_from
 
-from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.shelves import Shelves
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.broker.shelves.shelf_keeper import Shelves
+from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.protocol.record_batch import iterate
-from tailrace.storage.layout import ShelfKey
-from tailrace.storage.shelf_logs import ShelfLogs
+from tailrace.storage.directory.layout import ShelfKey
+from tailrace.storage.log.shelf_logs import ShelfLogs
 
 LEADER, HERE, OTHER = map(SpuId, (1, 5, 6))
 NOW = 1_700_000_000_000

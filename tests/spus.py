@@ -15,28 +15,28 @@ from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.replica import Replica
+from tailrace.broker.copies.spu_requests import AnswerHere, Spus
+from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu import Spu
-from tailrace.broker.spu_question import AnswerHere, Spus
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import PublicEndpoint
-from tailrace.controller.objects import Spu as Registered
-from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.objects.objects import PublicEndpoint
+from tailrace.controller.objects.objects import Spu as Registered
+from tailrace.controller.objects.objects import SpuSpec as RegisteredSpec
 from tailrace.controller.public_host import KNOWN
+from tailrace.controller.state.object_codec import encode, key_of
 from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.batches.record_batch import BatchHeader, assemble
+from tailrace.protocol.batches.records import Record, build_batch, encode_records
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.protocol.record_batch import BatchHeader, assemble
-from tailrace.protocol.records import Record, build_batch, encode_records
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address, Network, receive_some
 from tailrace.runtime.seams import Seams

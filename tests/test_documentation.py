@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.broker.metrics import BrokerMetrics, Gauges, pieces, render
-from tailrace.broker.replica_counts import ReplicaCounts
+from tailrace.broker.descriptions.replica_counts import ReplicaCounts
+from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
+from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cli.main import parse
-from tailrace.cluster.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.config_definitions import text_of
-from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.controller import metrics as sc_metrics
-from tailrace.controller.workflow import WorkflowCounts
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.configs.config_definitions import text_of
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.controller import sc_metrics as sc_metrics
+from tailrace.controller.workflow.workflow import WorkflowCounts
 from tailrace.protocol.apis import API_TABLE
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from trio.testing import MockClock
 
 from tailrace.broker.spu import Spu
 from tailrace.cli.main import parse
-from tailrace.cli.partition import COMMANDS
+from tailrace.cli.objects.partition_commands import COMMANDS
 from tailrace.controller.public_host import KNOWN
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode

@@ -4,10 +4,10 @@ import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
 
-from tailrace.broker.housekeeping import CHECKPOINT_SECONDS
+from tailrace.broker.upkeep.housekeeping import CHECKPOINT_SECONDS
+from tailrace.protocol.batches.record_batch import iterate
+from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.record_batch import iterate
-from tailrace.protocol.records import read_records
 
 
 async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:

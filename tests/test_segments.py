@@ -10,8 +10,9 @@ from clusters import ClusterOfSpus, cluster_of
 from running_sc import PUBLIC
 from structlog.testing import capture_logs
 
-from tailrace.cli import segment, topic
 from tailrace.cli.main import parse
+from tailrace.cli.objects import segment_commands as segment
+from tailrace.cli.objects import topic_commands as topic
 from tailrace.protocol.error_codes import ErrorCode
 
 

@@ -8,9 +8,10 @@ from clusters import FETCH_VERSION, PRODUCE_VERSION, ClusterOfSpus, cluster_of
 from simulation.client import WireClient
 from spus import batch, newest
 
-from tailrace.broker.replica import Replica
-from tailrace.cluster.shelves import shelved_end
+from tailrace.broker.replicas.replica import Replica
+from tailrace.cluster.shelf_lookup import shelved_end
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,7 +22,6 @@ from tailrace.protocol.messages.delete_records import DeleteRecordsPartition, De
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.protocol.record_batch import iterate
 
 RECORDS = 40
 ROUND_SECONDS = 5.0

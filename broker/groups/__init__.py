@@ -1,1 +1,1 @@
-"""Consumer groups: what a coordinator decides, without Trio, clock, disk or chance."""
+"""Consumer groups. The pure core decides; `hosting/` runs it on an SPU."""

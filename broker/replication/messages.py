@@ -10,6 +10,9 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .entries import Entry, EpochStart
 
+RECORDS_BYTES_MAX = (1 << 30) - 64 * 1024
+"""The most bytes of record batches in one message. A larger batch could never reach a follower."""
+
 
 class Hello(Struct, frozen=True):
     """A follower has promised this epoch and waits for its leader."""

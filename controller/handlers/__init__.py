@@ -4,11 +4,11 @@ import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from tailrace.controller.connection_documents import ConnectionRow
-from tailrace.controller.controller_documents import ControllerRow
-from tailrace.controller.local_store import LocalStore
-from tailrace.controller.object_administration import ObjectAdministration
-from tailrace.controller.status_changes import StatusChanges
+from tailrace.controller.administration.object_administration import ObjectAdministration
+from tailrace.controller.connections.connection_documents import ConnectionRow
+from tailrace.controller.inspection.controller_documents import ControllerRow
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey

@@ -3,8 +3,8 @@
 A topic for which there are too few SPUs is created all the same, and waits for them; by Kafka's CreateTopics it is not.
 """
 
+from tailrace.controller.administration.object_planning import write_document
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.object_planning import write_document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.create_object import CreateObjectRequest, CreateObjectResponse
 from tailrace.server.request_context import RequestContext

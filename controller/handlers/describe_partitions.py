@@ -1,9 +1,9 @@
 """DescribePartitions, version 0: the partitions of the topics named, or of all, with what SPUs say of their logs."""
 
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.local_store import PartitionKey
-from tailrace.controller.partition_descriptions import PartitionDescriptions
-from tailrace.controller.status_changes import StatusChanges
+from tailrace.controller.inspection.partition_descriptions import PartitionDescriptions
+from tailrace.controller.state.local_store import PartitionKey
+from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.describe_partitions import (
     DescribePartitionsRequest,

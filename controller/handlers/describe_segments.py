@@ -1,7 +1,7 @@
 """DescribeSegments, version 0: the segments of a topic's partitions, with what SPUs say of their copies."""
 
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.segment_descriptions import SegmentDescriptions
+from tailrace.controller.inspection.segment_descriptions import SegmentDescriptions
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.describe_segments import DescribeSegmentsRequest, DescribeSegmentsResponse
 from tailrace.server.request_context import RequestContext

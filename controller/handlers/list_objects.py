@@ -8,11 +8,12 @@ decides about.
 import json
 from collections.abc import Mapping
 
-from tailrace.controller import connection_documents, controller_documents
-from tailrace.controller.connection_documents import connection_document
-from tailrace.controller.controller_documents import controller_document
+from tailrace.controller.administration.object_planning import write_document
+from tailrace.controller.connections import connection_documents
+from tailrace.controller.connections.connection_documents import connection_document
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.object_planning import write_document
+from tailrace.controller.inspection import controller_documents
+from tailrace.controller.inspection.controller_documents import controller_document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest, ListObjectsResponse
 from tailrace.server.request_context import RequestContext

@@ -1,7 +1,7 @@
 """UndeleteTopic, version 0: brings a deleted topic back, with its id, its replicas and what they kept."""
 
+from tailrace.controller.administration.object_planning import write_document
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.object_planning import write_document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest, UndeleteTopicResponse
 from tailrace.server.request_context import RequestContext

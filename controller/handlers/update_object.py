@@ -3,8 +3,8 @@
 What it does not say is what it is by default. Topics are altered by Kafka's own requests.
 """
 
+from tailrace.controller.administration.object_planning import write_document
 from tailrace.controller.handlers import ObjectHost
-from tailrace.controller.object_planning import write_document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.update_object import UpdateObjectRequest, UpdateObjectResponse
 from tailrace.server.request_context import RequestContext

@@ -1,1 +1,1 @@
-"""Where the SC keeps its objects: one small interface, and the stores behind it."""
+"""The store of the SC's objects: compare-and-set, an ordered watch, leases. Knows nothing of the objects."""

@@ -34,7 +34,7 @@ async def open_store(text: str, directory: str, seams: Seams) -> KeyValueStore:
         from .sqlite import open_sqlite
 
         return await open_sqlite(f"{directory}/{SQLITE_FILE}")
-    from .etcd import EtcdStore
+    from tailrace.controller.key_value.etcd.etcd_store import EtcdStore
 
     endpoints = [parse_address(endpoint, "store", port_min=1) for endpoint in text.removeprefix(ETCD).split(",")]
     return EtcdStore(seams.network, seams.chance, endpoints)

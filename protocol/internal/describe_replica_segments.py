@@ -5,8 +5,8 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from tailrace.protocol.fields import Field
-from tailrace.protocol.primitives import NO_UUID
+from tailrace.protocol.codec.fields import Field
+from tailrace.protocol.codec.primitives import NO_UUID
 
 
 class OffsetRange(Struct):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from tailrace.protocol.fields import Field
+from tailrace.protocol.codec.fields import Field
 
 
 class EntityData(Struct):

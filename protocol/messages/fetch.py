@@ -5,8 +5,8 @@ from uuid import UUID
 
 from msgspec import Struct, field
 
-from tailrace.protocol.fields import Field
-from tailrace.protocol.primitives import NO_UUID, Records
+from tailrace.protocol.codec.fields import Field
+from tailrace.protocol.codec.primitives import NO_UUID, Records
 
 
 class ReplicaState(Struct):

@@ -5,13 +5,13 @@ A topic keeps its `replication.policy`, which cannot be altered, whether it is n
 Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, whose rules hold here too.
 """
 
-from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
+from tailrace.cluster.configs.config_changes import Alteration, ConfigChange, Operation
 from tailrace.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from tailrace.server.config_answers import alter
+from tailrace.server.config_responses import alter
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 

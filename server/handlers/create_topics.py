@@ -10,11 +10,11 @@
 
 from collections import Counter
 
-from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.config_definitions import text_of
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.config_definitions import text_of
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.configs.topic_configs import effective_value
 from tailrace.cluster.specs import TopicSpec
-from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import effective_value
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId

@@ -13,12 +13,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tailrace.cluster.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.config_changes import ResourceKind
-from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
-from tailrace.cluster.group_config_table import GROUP_CONFIGS
-from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import effective_value, places_of
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.configs.config_changes import ResourceKind
+from tailrace.cluster.configs.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
+from tailrace.cluster.configs.group_config_table import GROUP_CONFIGS
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.configs.topic_configs import effective_value, places_of
 from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_configs import (

@@ -8,13 +8,13 @@
 - The level of the log is set when the SPU starts: altering loggers (8) is refused.
 """
 
-from tailrace.cluster.config_changes import Alteration, ConfigChange
+from tailrace.cluster.configs.config_changes import Alteration, ConfigChange
 from tailrace.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tailrace.server.config_answers import alter
+from tailrace.server.config_responses import alter
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 

@@ -9,7 +9,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.config_changes import ResourceKind
+from tailrace.cluster.configs.config_changes import ResourceKind
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_config_resources import (
     ConfigResource,

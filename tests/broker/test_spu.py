@@ -7,7 +7,7 @@ from simulation.files import SimulatedFile
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
+from tailrace.broker.upkeep.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, Epoch
@@ -19,8 +19,8 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.server.public_server import SEE_OFF_SECONDS_MAX
-from tailrace.storage.promises import Promises
-from tailrace.storage.store_incarnation import read_store
+from tailrace.storage.directory.promises import Promises
+from tailrace.storage.directory.store_incarnation import read_store
 
 DATA = "/data/spu-1"
 

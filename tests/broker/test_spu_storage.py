@@ -12,10 +12,10 @@ from simulation.files import SimulatedFiles
 from spus import World, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.parking import Parking
-from tailrace.broker.replicas import Replicas
+from tailrace.broker.replicas.replica_registry import Replicas
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_storage import SpuStorage, StartError
+from tailrace.broker.upkeep.parking import Parking
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
 

@@ -7,7 +7,7 @@ from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.public_host import ADVERTISED, KNOWN
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.codec.compile import decode, encode
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.forward import ForwardRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS

@@ -12,7 +12,7 @@ from tailrace.controller.key_value.interface import Listing, Put, StoreUnavailab
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.codec.compile import decode, encode
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey, message_class, message_name
-from tailrace.protocol.compile import decode, encode
-from tailrace.protocol.fields import Versions
+from tailrace.protocol.codec.compile import decode, encode
+from tailrace.protocol.codec.fields import Versions
 from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 

@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from tailrace.protocol.decoder_source import STRING_BYTES_MAX
+from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 
 with warnings.catch_warnings():

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.codec.compile import decode, encode
+from tailrace.protocol.codec.fields import Versions
+from tailrace.protocol.codec.headers import decode_response, encode_response, read_request_header
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.fields import Versions
-from tailrace.protocol.headers import decode_response, encode_response, read_request_header
 from tailrace.protocol.ids import TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, TopicState
 from tailrace.protocol.internal_apis import (

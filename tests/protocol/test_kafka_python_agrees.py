@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_samples import all_messages, sample, versions_of
 
-from tailrace.protocol.compile import decode, encode
-from tailrace.protocol.fields import Field, Versions
-from tailrace.protocol.primitives import NO_UUID
+from tailrace.protocol.codec.compile import decode, encode
+from tailrace.protocol.codec.fields import Field, Versions
+from tailrace.protocol.codec.primitives import NO_UUID
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

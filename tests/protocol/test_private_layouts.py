@@ -9,8 +9,8 @@ from pathlib import Path
 
 import crc32c
 
+from tailrace.protocol.codec.schema import FieldSchema, MessageSchema, parse
 from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
-from tailrace.protocol.schema import FieldSchema, MessageSchema, parse
 
 SCHEMAS = Path(__file__).parents[2] / "protocol" / "schemas"
 LAYOUTS = {

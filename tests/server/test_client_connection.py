@@ -15,9 +15,9 @@ from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.compile import decoder
+from tailrace.protocol.codec.compile import decoder
+from tailrace.protocol.codec.headers import encode_response, read_request_kind
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.headers import encode_response, read_request_kind
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import (
@@ -35,9 +35,9 @@ from tailrace.server.client_connection import (
     Shortcut,
 )
 from tailrace.server.inbox import Inbox, ReceiveBuffers
-from tailrace.server.metrics import ServerMetrics
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.server.request_memory import RequestMemory
+from tailrace.server.server_metrics import ServerMetrics
 
 VERSION = 3
 REQUEST_BYTES_MAX = 100_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, field
 from simulation.network import connected_pair
 
-from tailrace.protocol.primitives import Part
+from tailrace.protocol.codec.primitives import Part
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, File, RealFiles
 from tailrace.runtime.network import Address

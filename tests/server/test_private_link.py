@@ -14,7 +14,7 @@ from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.decoder_source import ELEMENTS_MAX
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.internal.apply_metadata import (

@@ -10,17 +10,17 @@ from msgspec import Struct
 from simulation.client import WireClient
 from simulation.network import MemoryListener, MemoryNetwork
 
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.compile import decoder
+from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
 from tailrace.server.client_connection import Route
-from tailrace.server.metrics import ServerMetrics
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import RequestContext
+from tailrace.server.server_metrics import ServerMetrics
 
 ADDRESS = Address("spu-1", 9005)
 

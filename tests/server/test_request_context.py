@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.headers import decode_response, response_encoder
+from tailrace.protocol.codec.headers import decode_response, response_encoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse
 from tailrace.server.request_context import ClientIdentity, RequestContext, request_without_connection
 

@@ -11,7 +11,7 @@ from random import Random
 import trio
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.compile import decode, encode_whole
+from tailrace.protocol.codec.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription

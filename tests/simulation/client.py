@@ -5,8 +5,8 @@ from enum import IntEnum
 from typing import Any
 
 from tailrace.protocol.apis import API_TABLE, Api
-from tailrace.protocol.framing import FrameBuffer
-from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
+from tailrace.protocol.codec.framing import FrameBuffer
+from tailrace.protocol.codec.headers import RequestHeader, decode_response, encode_request
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Connection
 

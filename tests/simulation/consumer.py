@@ -4,6 +4,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.record_batch import crc_of, iterate
+from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -12,8 +14,6 @@ from tailrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tailrace.protocol.record_batch import crc_of, iterate
-from tailrace.protocol.records import read_records
 
 from .client import WireClient
 from .flips import flipped_bytes

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterator
 from random import Random
 from uuid import UUID
 
-from tailrace.broker.replica import Replica
-from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, iterate
-from tailrace.storage import manifest
-from tailrace.storage.checkpoints import ReplicaKey
-from tailrace.storage.layout import (
+from tailrace.broker.replicas.replica import Replica
+from tailrace.protocol.batches.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, iterate
+from tailrace.storage.directory.checkpoints import ReplicaKey
+from tailrace.storage.directory.layout import (
     MANIFEST,
     Kind,
     clean_shutdown_path,
@@ -25,7 +24,8 @@ from tailrace.storage.layout import (
     shelf_directory,
     store_path,
 )
-from tailrace.storage.promises import PROMISES_MAGIC
+from tailrace.storage.directory.promises import PROMISES_MAGIC
+from tailrace.storage.manifest import manifest
 
 from .files import Flipped, SimulatedFiles
 from .shelf_files import batches_of, is_of_shelf, shelves_on

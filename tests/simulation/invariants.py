@@ -12,24 +12,24 @@ from uuid import UUID
 import trio
 from msgspec import Struct, field
 
-from tailrace.broker.leader_controller import LeaderController
-from tailrace.broker.replica import Replica
-from tailrace.broker.replica_controller import ReplicaController
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.roles.leader_controller import LeaderController
+from tailrace.broker.roles.replica_controller import ReplicaController
 from tailrace.broker.spu import Spu
 from tailrace.cluster.replication_policy import LIVE, quorum_sizes
-from tailrace.cluster.shelves import earliest_offset
+from tailrace.cluster.shelf_lookup import earliest_offset
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.key_value.interface import Change, Put
-from tailrace.controller.object_codec import decode
-from tailrace.controller.objects import Partition, PartitionResolution, SpuResolution
-from tailrace.controller.objects import Spu as RegisteredSpu
+from tailrace.controller.objects.objects import Partition, PartitionResolution, SpuResolution
+from tailrace.controller.objects.objects import Spu as RegisteredSpu
+from tailrace.controller.state.object_codec import decode
+from tailrace.protocol.batches.record_batch import BatchHeader, iterate
+from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest
-from tailrace.protocol.record_batch import BatchHeader, iterate
-from tailrace.protocol.records import read_records
-from tailrace.storage.layout import ShelfKey, store_path
-from tailrace.storage.promises import Promises
+from tailrace.storage.directory.layout import ShelfKey, store_path
+from tailrace.storage.directory.promises import Promises
 
 from .flips import flipped_logs
 from .history import PartitionHistory

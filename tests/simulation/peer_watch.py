@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable
 
 from tailrace.protocol.internal_apis import InternalApiKey
-from tailrace.storage.layout import promises_path
-from tailrace.storage.promises import Said, read_promises
+from tailrace.storage.directory.layout import promises_path
+from tailrace.storage.directory.promises import Said, read_promises
 
 from .faulty_network import SimulatedConnection
 from .world import DATA_DIRECTORY, Machine

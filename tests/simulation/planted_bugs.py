@@ -11,10 +11,8 @@ from crc32c import crc32c
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.broker import shelving_plan, spu_storage
-from tailrace.broker.replica import Replica
-from tailrace.broker.replica_controller import ReplicaController
-from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker import spu_storage
+from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replication import leader, quorum_read
 from tailrace.broker.replication.entries import Entry, end_of
 from tailrace.broker.replication.follower import Follower
@@ -23,25 +21,32 @@ from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
-from tailrace.broker.shelf_filling import ShelfFilling
-from tailrace.controller import administration, copy_sets, election
-from tailrace.controller.changes import Planned
-from tailrace.controller.connection_manager import ConnectionManager
-from tailrace.controller.events import LeasesUnknownOver
+from tailrace.broker.roles.replica_controller import ReplicaController
+from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker.shelves import offload_plan as shelving_plan
+from tailrace.broker.shelves.shelf_filling import ShelfFilling
+from tailrace.controller.administration import admin_requests as administration
+from tailrace.controller.administration.planned_changes import Planned
+from tailrace.controller.connections.connection_manager import ConnectionManager
+from tailrace.controller.partitions import copy_sets, election
+from tailrace.controller.state.events import LeasesUnknownOver
+from tailrace.protocol.batches.record_batch import CRC_START
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfResponse
-from tailrace.protocol.record_batch import CRC_START
-from tailrace.storage import log, open_segment, producer_snapshots, promises
-from tailrace.storage.batch_walk import walk
-from tailrace.storage.layout import ShelfKey, store_path
-from tailrace.storage.log import Log
-from tailrace.storage.log_disk import LogDisk
-from tailrace.storage.open_segment import OpenSegment
-from tailrace.storage.producer_state import ProducerStates
-from tailrace.storage.promises import Promises, Said
-from tailrace.storage.sealed_segment import SealedSegment
-from tailrace.storage.segment_scrub import SegmentScrub
-from tailrace.storage.segments import Segments
+from tailrace.storage.directory import promises
+from tailrace.storage.directory.layout import ShelfKey, store_path
+from tailrace.storage.directory.promises import Promises, Said
+from tailrace.storage.log import log
+from tailrace.storage.log.log import Log
+from tailrace.storage.log.log_disk import LogDisk
+from tailrace.storage.producers import producer_snapshots
+from tailrace.storage.producers.producer_state import ProducerStates
+from tailrace.storage.segments import open_segment
+from tailrace.storage.segments.batch_walk import walk
+from tailrace.storage.segments.open_segment import OpenSegment
+from tailrace.storage.segments.sealed_segment import SealedSegment
+from tailrace.storage.segments.segment_list import Segments
+from tailrace.storage.segments.segment_scrub import SegmentScrub
 
 from .runner import Task
 from .scenario import Scenario

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tailrace.broker import group_partition
-from tailrace.broker.group_partition import GroupPartition, _Committing
-from tailrace.broker.groups.classic_group import ClassicGroup
-from tailrace.broker.groups.classic_requests import ClassicRequests
-from tailrace.broker.groups.consumer_group import ConsumerGroup
-from tailrace.broker.groups.coordinator import Coordinator
-from tailrace.broker.groups.ready import Ready
-from tailrace.broker.mirror_updater import MirrorUpdater
-from tailrace.broker.replica import Replica
+from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.broker.groups.common.coordinator_output import Ready
+from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
+from tailrace.broker.groups.coordinator.classic_requests import ClassicRequests
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.groups.hosting import group_partition
+from tailrace.broker.groups.hosting.group_partition import GroupPartition, _Committing
+from tailrace.broker.replicas.replica import Replica
 
 from .planted_bugs import PlantedBug
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import trio
 
-from tailrace.broker.replica import Replica
+from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.protocol.records import Record, build_batch
 
 from .client import WireClient
 from .history import UNKNOWN_OFFSET, PartitionHistory, Sent

@@ -10,15 +10,15 @@ from uuid import UUID
 
 import trio
 
+from tailrace.broker.copies.store_answers import batches_of, store_answer
 from tailrace.broker.replication.quorum_read import QuorumRead, quorum_read
-from tailrace.broker.store_answers import batches_of, store_answer
 from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_store import ReadStoreRequest, ReadStoreResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tailrace.protocol.records import read_records
 
 from .history import PartitionHistory, Read
 from .leaders import METADATA_VERSION

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.record_batch import iterate
-from tailrace.storage.layout import Kind, ShelfKey, parse_file_name, shelf_directory, shelves_directory
+from tailrace.storage.directory.layout import Kind, ShelfKey, parse_file_name, shelf_directory, shelves_directory
 
 from .files import SimulatedFiles
 from .world import DATA_DIRECTORY, World

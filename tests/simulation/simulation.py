@@ -14,9 +14,9 @@ from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tailrace.storage.layout import Kind, clean_shutdown_path
-from tailrace.storage.replica_verification import ReplicaVerification
-from tailrace.storage.verification import replicas_below, verify_checkpoints
+from tailrace.storage.directory.layout import Kind, clean_shutdown_path
+from tailrace.storage.verification.replica_verification import ReplicaVerification
+from tailrace.storage.verification.verification import replicas_below, verify_checkpoints
 
 from .consumer import Consumer
 from .determinism import random_of, run_seeded

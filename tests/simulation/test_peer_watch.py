@@ -7,11 +7,11 @@ from simulation.faulty_network import Internet, SimulatedConnection
 from simulation.peer_watch import PeerWatch
 from simulation.world import DATA_DIRECTORY, Machine
 
-from tailrace.broker.peer_codec import encode
+from tailrace.broker.peers.peer_codec import encode
 from tailrace.broker.replication.messages import AppendReply, Hello
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.runtime.network import Address
-from tailrace.storage.promises import Promises
+from tailrace.storage.directory.promises import Promises
 
 KEY = UUID(int=7), 0
 

@@ -8,7 +8,7 @@ from simulation.files import SimulatedFiles
 from simulation.shelf_files import batches_of, below_data, is_of_shelf, is_whole_on
 from simulation.world import DATA_DIRECTORY
 
-from tailrace.storage.layout import Kind, ShelfKey, file_name, shelf_directory
+from tailrace.storage.directory.layout import Kind, ShelfKey, file_name, shelf_directory
 
 KEY = ShelfKey(UUID(int=7), 1, 10)
 

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from tailrace.broker import bulk_copies, leader_controller, replica_log
+from tailrace.broker.copies import bulk_copies
+from tailrace.broker.replicas import replica_log
 from tailrace.broker.replication.copying import CopyLimits
 from tailrace.broker.replication.leader import LeaderLimits
-from tailrace.storage import restamping
+from tailrace.broker.roles import leader_controller
+from tailrace.storage.segments import restamping
 
 from .determinism import random_of
 

@@ -19,10 +19,10 @@ from tailrace.broker.spu import Spu
 from tailrace.broker.spu import StartError as SpuStartError
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import PublicEndpoint
-from tailrace.controller.objects import Spu as RegisteredSpu
-from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.objects.objects import PublicEndpoint
+from tailrace.controller.objects.objects import Spu as RegisteredSpu
+from tailrace.controller.objects.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.state.object_codec import encode, key_of
 from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.ids import SpuId

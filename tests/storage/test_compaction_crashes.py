@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
-from tailrace.protocol.compression import Compression
-from tailrace.protocol.control_batches import bridge
-from tailrace.protocol.record_batch import read_header
-from tailrace.protocol.records import Record, read_records
-from tailrace.storage.compaction import compacted_end
-from tailrace.storage.log import Log
+from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.control_batches import bridge
+from tailrace.protocol.batches.record_batch import read_header
+from tailrace.protocol.batches.records import Record, read_records
+from tailrace.storage.compaction.compaction import compacted_end
+from tailrace.storage.log.log import Log
 
 RETENTION_MS = 50
 

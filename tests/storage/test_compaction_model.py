@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
-from tailrace.protocol.compression import Compression
-from tailrace.protocol.records import Record, read_records
+from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.records import Record, read_records
 
 RETENTION_MS = 160
 MODEL_CONFIG = replace(CONFIG, delete_retention_ms=RETENTION_MS, segment_bytes_max=500)

@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
-from tailrace.protocol.control_batches import bridge
-from tailrace.protocol.record_batch import iterate
-from tailrace.storage.log import Log
+from tailrace.protocol.batches.control_batches import bridge
+from tailrace.protocol.batches.record_batch import iterate
+from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.replica_verification import ReplicaVerification
+from tailrace.storage.verification.replica_verification import ReplicaVerification
 
 DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 CONFIG = LogConfig(segment_bytes_max=1500, index_interval_bytes=200, retention_ms=100, flush_bytes=1)

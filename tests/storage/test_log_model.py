@@ -14,13 +14,13 @@ from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
-from tailrace.protocol.compression import Compression
-from tailrace.protocol.control_batches import ControlKind, bridge
-from tailrace.protocol.record_batch import iterate, stamp
-from tailrace.protocol.records import Record, build_batch
-from tailrace.storage.log import Log
+from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.control_batches import ControlKind, bridge
+from tailrace.protocol.batches.record_batch import iterate, stamp
+from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.storage.indexes.open_files import OpenFiles
+from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.open_files import OpenFiles
 
 DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 CONFIG = LogConfig(

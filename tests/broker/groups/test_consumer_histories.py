@@ -13,10 +13,10 @@ import pytest
 from consumer_stories import GROUP, REBALANCE_TIMEOUT_MS, ClassicConsumer, Consumer, group_in
 from grouping import CALLER, Asked, GroupWorld
 
-from tailrace.broker.groups.assignments import TopicPartition, listed, partitions_of
-from tailrace.broker.groups.classic_group import ClassicGroup
-from tailrace.broker.groups.consumer_group import ConsumerGroup
-from tailrace.broker.groups.group import Group
+from tailrace.broker.groups.assignment.assignments import TopicPartition, listed, partitions_of
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.broker.groups.common.group import Group
+from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 

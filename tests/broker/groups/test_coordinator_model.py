@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tailrace.broker.groups.group import GroupKind
-from tailrace.broker.groups.records import encode_record
+from tailrace.broker.groups.common.coordinator_records import encode_record
+from tailrace.broker.groups.common.group import GroupKind
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.group_records.group_metadata import GroupMetadataKey
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey

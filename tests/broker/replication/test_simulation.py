@@ -32,10 +32,10 @@ from tailrace.broker.replication.policy import CopySets, Live, Quorum
 from tailrace.broker.replication.quorum_read import Membership, StoreAnswer
 from tailrace.broker.replication.ready import Persist
 from tailrace.broker.replication.sealing import Promise, Sealing
-from tailrace.controller import copy_sets
-from tailrace.controller.objects import Partition
+from tailrace.controller.objects.objects import Partition
+from tailrace.controller.partitions import copy_sets
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.storage.checkpoints import SavedHighWatermark
+from tailrace.storage.directory.checkpoints import SavedHighWatermark
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

@@ -4,7 +4,7 @@ from running_workflow import RunningWorkflow, put, registered, running_workflow
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.handlers.describe_partitions import handle
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.objects import PartitionResolution
+from tailrace.controller.objects.objects import PartitionResolution
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest

@@ -9,7 +9,7 @@ from etcd_server import Etcd
 from key_value_worlds import HISTORY_CHANGES_MAX, RealClock, World, address_of, compact_etcd
 from trio.testing import MockClock
 
-from tailrace.controller.key_value.etcd import EtcdStore
+from tailrace.controller.key_value.etcd.etcd_store import EtcdStore
 from tailrace.controller.key_value.interface import KeyValueStore, Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.key_value.sqlite import open_sqlite

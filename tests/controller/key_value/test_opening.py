@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.controller.key_value.etcd import EtcdStore
+from tailrace.controller.key_value.etcd.etcd_store import EtcdStore
 from tailrace.controller.key_value.interface import NO_VERSION, Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.key_value.opening import check_store_name, open_store

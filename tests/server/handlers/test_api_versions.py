@@ -4,7 +4,7 @@ from hosts import ControllerHost, request_of
 from spus import newest, running_spu
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.compile import decode
+from tailrace.protocol.codec.compile import decode
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tailrace.server.handlers import api_versions

@@ -6,8 +6,8 @@ import pytest
 from simulation.client import WireClient
 from spus import running_spu
 
-from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, Value
-from tailrace.cluster.topic_configs import effective_value
+from tailrace.cluster.configs.config_definitions import ConfigDefinition, ConfigSource, Value
+from tailrace.cluster.configs.topic_configs import effective_value
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_topics import (

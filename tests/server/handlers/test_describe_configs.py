@@ -7,12 +7,12 @@ from hosts import ControllerHost, request_of
 from simulation.client import WireClient
 from spus import RunningSpu, running_spu
 
-from tailrace.cluster.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.config_changes import Operation
-from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, ConfigType, Value
-from tailrace.cluster.group_config_table import GROUP_CONFIGS
-from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import effective_value
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.configs.config_changes import Operation
+from tailrace.cluster.configs.config_definitions import ConfigDefinition, ConfigSource, ConfigType, Value
+from tailrace.cluster.configs.group_config_table import GROUP_CONFIGS
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.configs.topic_configs import effective_value
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_configs import (

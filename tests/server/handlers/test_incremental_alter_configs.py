@@ -5,8 +5,8 @@ import trio.testing
 from simulation.client import WireClient
 from spus import running_spu
 
-from tailrace.broker.group_settings import SettingsOfGroups
-from tailrace.cluster.config_changes import Operation
+from tailrace.broker.groups.hosting.group_settings import SettingsOfGroups
+from tailrace.cluster.configs.config_changes import Operation
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.incremental_alter_configs import (

@@ -1,0 +1,123 @@
+"""Carries out what the Streaming Controller asks of this SPU, and tells it what it should know."""
+
+from enum import IntEnum
+from typing import Any
+
+import trio
+
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker.upkeep.storage_limit import StorageLimit
+from tailrace.cluster.client_view import online_spus
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
+from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecsResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
+from tailrace.protocol.internal_apis import InternalApiKey
+
+from .live_replica_reports import LiveReplicasUpdater
+from .mirror_updater import MirrorUpdater
+from .sc_connection import Ask
+from .spec_dispatcher import SpecDispatcher
+from .spec_messages import held_specs
+
+ELECTIONS_SECONDS_MAX = 5.0
+UNLIMITED = -1
+
+
+class ScReceiver:
+    def __init__(
+        self,
+        spu: SpuId,
+        dispatcher: SpecDispatcher,
+        mirror: MirrorUpdater,
+        live_replicas: LiveReplicasUpdater,
+        replication: ReplicaInfoDispatcher,
+        replicas: Replicas,
+        cluster: Cluster,
+        storage_limit: StorageLimit,
+    ) -> None:
+        self._spu = spu
+        self._dispatcher = dispatcher
+        self._mirror = mirror
+        self._live_replicas = live_replicas
+        self._replication = replication
+        self._replicas = replicas
+        self._cluster = cluster
+        self._storage_limit = storage_limit
+        self._has_specs = trio.Event()
+
+    def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
+        self._mirror.on_connected(reported)
+
+    async def handle(self, api_key: IntEnum, message: Any) -> object:
+        # What is asked seldom is imported when it is asked.
+        match api_key:
+            case InternalApiKey.APPLY_SPECS:
+                return await self._apply_specs(message)
+            case InternalApiKey.APPLY_METADATA:
+                self._apply_metadata(message)
+                return ApplyMetadataResponse()
+            case InternalApiKey.DESCRIBE_REPLICAS:
+                from tailrace.broker.descriptions.local_replicas import describe_replicas
+
+                return describe_replicas(self._replicas, message)
+            case InternalApiKey.DESCRIBE_REPLICA_SEGMENTS:
+                from tailrace.broker.descriptions.local_segments import describe_segments
+
+                return await describe_segments(self._replicas, message)
+        raise AssertionError(f"{api_key!r} is not in the table of what an SPU is asked")
+
+    def _apply_metadata(self, message: ApplyMetadataRequest) -> None:
+        before = online_spus(self._cluster)
+        self._mirror.apply(message)
+        after = online_spus(self._cluster)
+        for spu in before - after:
+            self._cluster.lost_at[spu] = trio.current_time()
+            self._replication.on_offline(spu)
+        for spu in after - before:
+            self._replication.on_online(spu)
+
+    async def report(self, ask: Ask) -> None:
+        await self._live_replicas.run(ask)
+
+    def heartbeat(self) -> RenewLeaseRequest:
+        size_bytes = self._storage_limit.size_bytes
+        return RenewLeaseRequest(self._storage_limit.used_bytes, UNLIMITED if size_bytes is None else size_bytes)
+
+    def on_end(self) -> None:
+        self._mirror.on_end()
+
+    async def ready(self, spu: SpuId) -> None:
+        """Until what belongs here runs, the Streaming Controller counts this SPU as online, and the partitions that it
+        may lead have a leader. For that it does not wait long: what can be served need not wait for the rest."""
+        await self._has_specs.wait()
+        await self._mirror.until(lambda: spu in self._cluster.spus and self._cluster.spus[spu].online)
+        with trio.move_on_after(ELECTIONS_SECONDS_MAX):
+            await self._mirror.until(lambda: self._is_everything_led(spu))
+
+    def _is_everything_led(self, spu: SpuId) -> bool:
+        """Of the partitions that this SPU may lead."""
+        return all(self._is_led(replica.spec) for replica in self._replicas if spu in replica.spec.live_replicas)
+
+    def _is_led(self, spec: PartitionSpec) -> bool:
+        """And clients would be told so."""
+        mirrored = self._cluster.partition(spec.topic_id, spec.partition)
+        if mirrored is None:
+            return True  # of a topic that is not complete yet nobody is told
+        return NO_LEADER not in (spec.leader, mirrored.leader) and mirrored.epoch >= spec.epoch
+
+    async def _apply_specs(self, message: ApplySpecsRequest) -> ApplySpecsResponse:
+        answer = ApplySpecsResponse()
+        specs = held_specs(message, self._spu)
+        try:
+            await self._dispatcher.apply(specs)
+        except KafkaError as error:
+            answer = ApplySpecsResponse(error.code, error.message)
+        self._storage_limit.use_size(specs.size_bytes)
+        self._live_replicas.on_changed(None if specs.is_full else (*specs.named(), *specs.removed))
+        self._has_specs.set()
+        return answer

@@ -1,0 +1,54 @@
+"""What a store says to one who reads from several, without a leader: how it stands, and what it has, committed or not.
+
+All of it is of one moment. What is appended and not synced yet does not count where it has to be synced before it is
+acknowledged.
+"""
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.internal.read_store import CopySet, ReadStoreRequest, ReadStoreResponse
+
+READ_BYTES_MAX = 1 << 20
+"""In one answer, whatever is asked for; a larger batch comes all the same."""
+
+
+def read_store(replicas: Replicas, request: ReadStoreRequest) -> ReadStoreResponse:
+    try:
+        replica = replicas.reading(request.topic_id, request.partition)
+        records = _read(replica, request.offset, request.bytes_max)
+    except KafkaError as error:
+        return ReadStoreResponse(error.code, error.message)
+    except OSError as error:
+        return ReadStoreResponse(ErrorCode.KAFKA_STORAGE_ERROR, replica.offline_reason or str(error))
+    spec, replication = replica.spec, replica.replication
+    return ReadStoreResponse(
+        promised=spec.epoch if replication is None else replication.promised,
+        in_doubt=not (replica.is_alone if replication is None else replication.is_sure),
+        high_watermark=replica.high_watermark,
+        log_start=replica.log.log_start,
+        log_end=_stored_end(replica),
+        policy=replica.settings.replication_policy,
+        replicas_min=replica.replicas_min,
+        leader=spec.leader,
+        epoch=spec.epoch,
+        version=spec.version,
+        replicas=list(spec.replicas),
+        live_replicas=list(spec.live_replicas),
+        copy_sets=[CopySet(list(each)) for each in spec.copy_sets],
+        records=records,
+    )
+
+
+def _stored_end(replica: Replica) -> int:
+    """What is committed is on the disks of others, if it has to be on some."""
+    log = replica.log
+    return max(log.synced_end, replica.high_watermark) if replica.syncs_before_acknowledging else log.log_end
+
+
+def _read(replica: Replica, offset: int, bytes_max: int) -> bytes:
+    start, end = max(offset, replica.log.log_start), _stored_end(replica)
+    if start >= end:
+        return b""
+    found = replica.read(start, min(max(0, bytes_max), READ_BYTES_MAX), end, at_least_one=True)
+    return b"" if found is None else found.read()

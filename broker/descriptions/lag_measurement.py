@@ -1,0 +1,157 @@
+"""Measures how far the groups coordinated here are behind, when somebody looks at the metrics; else nothing is done.
+
+The leaders of the partitions know: each is asked twice at most, how far consumers could read, and of those partitions
+that are told of, how old what comes next is. What was learnt of an offset is kept for as long as a group stands there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.groups.common.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.protocol.codec.primitives import NO_UUID
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_positions import (
+    AskedPartition,
+    AskedTopic,
+    DescribePositionsRequest,
+    DescribePositionsResponse,
+)
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
+from tailrace.runtime.turns import Turns
+from tailrace.runtime.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
+
+LAGS_MAX = 10_000
+"""Told of at a time: each is three series to whoever collects them."""
+FRESH_SECONDS = 2.0
+"""Several may look; nobody needs it newer."""
+ANSWER_SECONDS_MAX = 2.0
+ROWS_PER_TURN = 500
+"""After so many others get their turn."""
+CLIENT_ID = "tailrace-lag"
+_API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
+
+Questions = Mapping[Place, Sequence[int]]
+"""For each partition the offsets of which the age is asked."""
+
+
+class GroupLag:
+    def __init__(
+        self,
+        spus: Spus,
+        committed: Callable[[], Sequence["CommittedOffsets"]],
+        cluster: Cluster,
+        wall_clock: WallClock,
+    ) -> None:
+        """`committed`: for each coordinator here what its groups have committed."""
+        self._spus = spus
+        self._committed = committed
+        self._cluster = cluster
+        self._wall_clock = wall_clock
+        self._lock = trio.Lock()
+        self._measured_at = -FRESH_SECONDS
+        self._lags: list[Lag] = []
+        self._written_ms: dict[tuple[Place, int], int] = {}
+
+    async def measure(self) -> Sequence[Lag]:
+        """Those with the most to read, the largest first."""
+        async with self._lock:
+            if trio.current_time() - self._measured_at >= FRESH_SECONDS:
+                self._lags = await self._measure()
+                self._measured_at = trio.current_time()
+            return self._lags
+
+    async def _measure(self) -> list[Lag]:
+        ends: dict[Place, int] = {}
+        for place, (end, _) in (await self._ask(await self._places())).items():
+            ends[place] = end
+        farthest = FarthestBehind(ends, LAGS_MAX)
+        turns = Turns(ROWS_PER_TURN)
+        for offsets, group_id in self._groups():
+            for topic, partition, committed in offsets.of_group(group_id):
+                found = self._topic(topic, partition)
+                if found is not None and committed.topic_id in (NO_UUID, found.id):
+                    farthest.add(Committed(group_id, topic, (found.id, partition), committed.offset))
+                turns.count += 1
+            await turns.take()
+        behind = farthest.found()
+        self._written_ms = await self._when_written(unread(behind))
+        return lags(behind, self._written_ms, self._wall_clock.now_ms())
+
+    async def _places(self) -> Questions:
+        """All that something was committed of."""
+        places: dict[Place, tuple[int, ...]] = {}
+        turns = Turns(ROWS_PER_TURN)
+        for offsets, group_id in self._groups():
+            for topic in offsets.topics(group_id):
+                for partition in offsets.partitions(group_id, topic):
+                    found = self._topic(topic, partition)
+                    if found is not None:
+                        places[found.id, partition] = ()
+                    turns.count += 1
+            await turns.take()
+        return places
+
+    def _groups(self) -> Iterator[tuple["CommittedOffsets", str]]:
+        """Between any two of them everything may change."""
+        for offsets in self._committed():
+            for group_id in offsets.group_ids():
+                yield offsets, group_id
+
+    def _topic(self, name: str, partition: int) -> TopicSpec | None:
+        found = self._cluster.topics.get(name)
+        return found if found is not None and partition < len(found.partitions) else None
+
+    async def _when_written(self, offsets: Questions) -> dict[tuple[Place, int], int]:
+        found: dict[tuple[Place, int], int] = {}
+        asked: dict[Place, list[int]] = {}
+        for place, each in ((place, each) for place, its in offsets.items() for each in its):
+            known = self._written_ms.get((place, each), NOTHING_THERE)
+            if known != NOTHING_THERE:  # there may be something by now
+                found[place, each] = known
+            else:
+                asked.setdefault(place, []).append(each)
+        for place, (_, timestamps) in (await self._ask(asked)).items():
+            found.update(((place, each), at) for each, at in zip(asked[place], timestamps, strict=False))
+        return found
+
+    # who knows
+
+    async def _ask(self, questions: Questions) -> dict[Place, tuple[int, list[int]]]:
+        """What those say who lead the partitions, and answer in time."""
+        found: dict[Place, tuple[int, list[int]]] = {}
+        by_leader: dict[SpuId, dict[TopicId, AskedTopic]] = {}
+        for (topic_id, partition), offsets in questions.items():
+            spec = self._cluster.partition(topic_id, partition)
+            if spec is not None:
+                topics = by_leader.setdefault(spec.leader, {})
+                topic = topics.setdefault(topic_id, AskedTopic(topic_id))
+                topic.partitions.append(AskedPartition(partition, list(offsets)))
+
+        async def ask_one(spu: SpuId, request: DescribePositionsRequest) -> None:
+            for topic in (await self._ask_one(spu, request)).topics:
+                for each in topic.partitions:
+                    if each.error_code == 0:
+                        found[topic.topic_id, each.partition] = each.end, each.timestamps_ms
+
+        async with trio.open_nursery() as nursery:
+            for spu, topics in by_leader.items():
+                nursery.start_soon(ask_one, spu, DescribePositionsRequest(list(topics.values())))
+        return found
+
+    async def _ask_one(self, spu: SpuId, request: DescribePositionsRequest) -> DescribePositionsResponse:
+        try:
+            response: DescribePositionsResponse = await self._spus.ask(
+                spu, CLIENT_ID, _API, request, ANSWER_SECONDS_MAX
+            )
+        except (OSError, RemoteProtocolError):
+            return DescribePositionsResponse()
+        return response

@@ -1,0 +1,130 @@
+"""The segments of a replica here, and what ranges of it hold, as the Streaming Controller asks on behalf of people.
+
+The checksum of a segment tells whether two copies are the same to the byte. They need not be: a copy that missed a
+recovery keeps older leader epochs on its batches, and ends segments elsewhere. So it can also be asked for the content
+of a range: where its batches lie, and their own checksums, which leave the epoch out. That means to walk over them, in
+pieces, and no further than so many.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import islice, pairwise
+
+import crc32c
+import trio
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.protocol.batches.control_batches import ControlKind
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.internal.describe_replica_segments import (
+    DescribeReplicaSegmentsRequest,
+    DescribeReplicaSegmentsResponse,
+    OffsetRange,
+    RangeContent,
+    ReplicaSegment,
+)
+from tailrace.storage.compaction.compaction import compacted_end
+from tailrace.storage.log.log import Log
+from tailrace.storage.manifest.manifest import SegmentFacts
+from tailrace.storage.segments.segment_ends import may_have_bridge, sealed_by
+
+SEGMENTS_MAX = 500
+BATCHES_MAX = 100_000
+"""In all ranges of a request."""
+_BATCHES_AT_ONCE = 500
+_BATCH = struct.Struct("<qqI")
+
+
+class SegmentState(StrEnum):
+    OPEN = "open"
+    SEALING = "sealing"
+    """Over, and not committed to its end."""
+    RECOVERING = "recovering"
+    """The same, of what a leader before this one has left."""
+    SEALED = "sealed"
+
+
+async def describe_segments(
+    replicas: Replicas, request: DescribeReplicaSegmentsRequest
+) -> DescribeReplicaSegmentsResponse:
+    replica = replicas.find(request.topic_id, request.partition)
+    if replica is None:
+        damage = replicas.damaged.get((request.topic_id, request.partition))
+        reason = "this SPU does not have the replica" if damage is None else damage.reason
+        return DescribeReplicaSegmentsResponse(reason)
+    try:
+        return await _described(replica, request)
+    except OSError as error:
+        return DescribeReplicaSegmentsResponse(replica.offline_reason or str(error))
+    except KafkaError as error:
+        return DescribeReplicaSegmentsResponse(error.message)
+
+
+async def _described(replica: Replica, request: DescribeReplicaSegmentsRequest) -> DescribeReplicaSegmentsResponse:
+    log = replica.log
+    contents = await _contents(log, request.ranges)
+    segments = log.segments()
+    count = sum(request.before < 0 or each.base < request.before for each in segments)
+    first = max(0, count - max(0, min(request.segments_max, SEGMENTS_MAX)))
+    with_followers = list(pairwise([*segments, None]))[first:count]
+    return DescribeReplicaSegmentsResponse(
+        log_start=log.log_start,
+        log_end=log.log_end,
+        high_watermark=replica.high_watermark,
+        compacted_end=compacted_end(log.compactions),
+        older_count=first,
+        segments=[_segment(replica, segment, following) for segment, following in with_followers if segment],
+        contents=contents,
+    )
+
+
+def _segment(replica: Replica, segment: SegmentFacts, following: SegmentFacts | None) -> ReplicaSegment:
+    log = replica.log
+    ended_by = sealed_by(segment, following, log.epochs, log.config, has_bridge=_has_bridge(log, segment))
+    return ReplicaSegment(
+        segment.base,
+        segment.end,
+        log.epochs.at(segment.base),
+        log.epochs.at(max(segment.base, segment.end - 1)),
+        segment.size,
+        segment.checksum,
+        _state(replica, segment, is_over=following is not None or ended_by is not None),
+        ended_by or "",
+    )
+
+
+def _has_bridge(log: Log, segment: SegmentFacts) -> bool:
+    return may_have_bridge(segment, log.epochs) and any(
+        kind is ControlKind.BRIDGE for _, kind in log.headers(segment.end - 1, segment.end)
+    )
+
+
+def _state(replica: Replica, segment: SegmentFacts, *, is_over: bool) -> SegmentState:
+    if not is_over:
+        return SegmentState.OPEN
+    if segment.end <= replica.high_watermark:
+        return SegmentState.SEALED
+    return SegmentState.RECOVERING if replica.is_recovering else SegmentState.SEALING
+
+
+async def _contents(log: Log, ranges: Sequence[OffsetRange]) -> list[RangeContent]:
+    """Of those that lie in the log as a whole, as far as the number of batches allows."""
+    contents = []
+    batches_left = BATCHES_MAX
+    for each in ranges:
+        offset, checksum = each.base, 0
+        while batches_left > 0 and log.log_start <= each.base and offset < each.end <= log.log_end:
+            # The log may change whenever this rests: each piece is looked up anew.
+            piece = list(islice(log.headers(offset, each.end), min(batches_left, _BATCHES_AT_ONCE)))
+            for header, _ in piece:
+                offset = header.next_offset
+                checksum = crc32c.crc32c(_BATCH.pack(header.base_offset, offset, header.crc), checksum)
+            batches_left -= len(piece)
+            if not piece:
+                offset = each.end  # nothing but a gap is left
+            await trio.lowlevel.checkpoint()
+        if log.log_start <= each.base < each.end <= min(offset, log.log_end):
+            contents.append(RangeContent(each.base, each.end, checksum))
+    return contents

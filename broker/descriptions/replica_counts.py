@@ -1,0 +1,88 @@
+"""How the replicas of this SPU stand, in the numbers by which Kafka's operators know a cluster."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import SpuId
+
+
+class PartitionGauges(Struct):
+    topic: str
+    partition: int
+    log_start: int
+    log_end: int
+    high_watermark: int
+    size_bytes: int
+    unsynced_records: int
+    follower_lags: Mapping[SpuId, int] = field(default_factory=dict)
+    """How many records each follower lacks, where the partition is led here."""
+
+
+class ReplicaCounts(Struct):
+    partitions: int = 0
+    """Of which there is a replica here."""
+    leaders: int = 0
+    under_replicated: int = 0
+    """Led here, with fewer live replicas than replicas."""
+    under_min_insync: int = 0
+    """Led here, with too few live replicas for acks=all."""
+    offline: int = 0
+    """Replicas here whose storage failed."""
+    follower_lag_records: int = 0
+    """Of the follower that is farthest behind a leader here."""
+
+
+def count_replicas(replicas: Replicas) -> ReplicaCounts:
+    counts = ReplicaCounts(partitions=len(replicas.damaged), offline=len(replicas.damaged))
+    for replica in replicas:
+        counts.partitions += 1
+        counts.offline += replica.offline_reason is not None
+        if replica.is_leader:
+            live, spec = replica.live_count, replica.spec
+            counts.leaders += 1
+            counts.under_replicated += live < len(spec.replicas)
+            counts.under_min_insync += live < replica.settings.min_insync_replicas
+            counts.follower_lag_records = max((counts.follower_lag_records, *lags_of_followers(replica).values()))
+    return counts
+
+
+def gauge_partitions(replicas: Replicas) -> list[PartitionGauges]:
+    return [
+        PartitionGauges(
+            replica.topic,
+            replica.partition,
+            replica.earliest,
+            replica.log.log_end,
+            replica.high_watermark,
+            replica.log.size_bytes,
+            replica.log.log_end - replica.log.synced_end,
+            lags_of_followers(replica),
+        )
+        for replica in replicas
+    ]
+
+
+def unsynced_seconds_max(replicas: Replicas, now: float) -> float:
+    """For how long the oldest append has not been on the disk."""
+    return now - min((each.unsynced_since for each in replicas if each.unsynced_since is not None), default=now)
+
+
+def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
+    """How many records each follower lacks of a log that is led here; nothing of one that has not said what it has."""
+    if not replica.is_leader:
+        return {}
+    ends = {spu: replica.follower_said_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
+    return {spu: max(replica.log.log_end - end, 0) for spu, end in ends.items() if end is not None}
+
+
+def note_live_replicas(metrics: BrokerMetrics, here: SpuId, before: PartitionSpec, after: PartitionSpec) -> None:
+    """Counts what was stored for a leader here: its set became smaller, or larger, or both."""
+    if before.leader == after.leader == here:
+        left, entered = set(before.live_replicas), set(after.live_replicas)
+        metrics.live_replica_shrinks += not left <= entered
+        metrics.live_replica_expands += not entered <= left

@@ -1,0 +1,1 @@
+"""Groups of the classic protocol: members, rebalances, records. Pure; may import assignment and common."""

@@ -1,0 +1,127 @@
+"""The records of the internal topic, in Kafka's own formats, so that its tools read ours and we read theirs.
+
+A key is its type (two bytes) and a message, a value the version of its message (two bytes) and the message; no value
+means that the key is gone. What is written has the same bytes as Apache Kafka 4.3 writes.
+"""
+
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from tailrace.protocol.codec.compile import decoder, encode_whole
+from tailrace.protocol.codec.fields import Versions
+from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from tailrace.protocol.group_records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_metadata import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+
+RecordKey: TypeAlias = (
+    OffsetCommitKey
+    | GroupMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+)
+
+
+class _Kind(NamedTuple):
+    key: type[RecordKey]
+    value: type[Any]
+    value_version: int
+    """The one that is written."""
+    values_read: range
+
+
+def _kind(key: type[RecordKey], value: type[Any], value_version: int = 0) -> _Kind:
+    versions = Versions.parse(value.VERSIONS)
+    return _Kind(key, value, value_version, range(versions.first, versions.last + 1))
+
+
+_KINDS = {
+    kind.key.RECORD_TYPE: kind
+    for kind in (
+        _kind(OffsetCommitKey, OffsetCommitValue, 4),
+        _kind(GroupMetadataKey, GroupMetadataValue, 3),
+        _kind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+        _kind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+        _kind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+        _kind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+        _kind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+        _kind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+        _kind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    )
+}
+
+_KEY_VERSION = 0
+_WITH_EXPIRY_VERSION = 1
+"""The only version of an offset's value that says when it expires; such commits come from clients before Kafka 2.1."""
+
+
+class GroupRecord(Struct, frozen=True):
+    key: RecordKey
+    value: Any | None
+    """Of the class that belongs to the key's; None is a tombstone."""
+
+
+def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    kind = _KINDS[record.key.RECORD_TYPE]
+    key = kind.key.RECORD_TYPE.to_bytes(2) + encode_whole(record.key, _KEY_VERSION)
+    if record.value is None:
+        return key, None
+    version = kind.value_version
+    if kind.value is OffsetCommitValue and record.value.expire_timestamp >= 0:
+        version = _WITH_EXPIRY_VERSION
+    return key, version.to_bytes(2) + encode_whole(record.value, version)
+
+
+def decode_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | None:
+    """None for a kind that is not kept here, as share groups'. Raises KafkaError (CORRUPT_MESSAGE) and nothing else."""
+    if key is None or len(key) < 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of groups has no key")
+    kind = _KINDS.get(int.from_bytes(key[:2]))
+    if kind is None:
+        return None
+    try:
+        decoded, _ = decoder(kind.key, _KEY_VERSION)(memoryview(key), 2)
+        return GroupRecord(decoded, None if value is None else _value(kind, value))
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of groups cannot be read: {error}") from None
+
+
+def _value(kind: _Kind, value: Buffer) -> Any:
+    version = int.from_bytes(value[:2])
+    if len(value) < 2 or version not in kind.values_read:
+        raise RemoteProtocolError(f"{kind.value.__name__} has no version {version}")
+    return decoder(kind.value, version)(memoryview(value), 2)[0]

@@ -1,0 +1,1 @@
+"""Groups of the KIP-848 protocol: members, reconciliation, records. Pure; may import classic groups to convert them."""

@@ -1,0 +1,226 @@
+"""One change of a consumer group: records are written, and the group becomes what they say.
+
+Whatever happens to a member takes the same four steps, and each writes only what is different afterwards: what the
+member said is stored; the epoch rises if that, or the topics, are others than before; when the epoch has risen, new
+targets are made; and the member goes on towards its own.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS, Partitions
+from tailrace.broker.groups.assignment.assignor import Subscriber
+from tailrace.broker.groups.assignment.assignors import ASSIGNORS
+from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
+from tailrace.broker.groups.common.coordinator_output import Ready
+from tailrace.broker.groups.common.coordinator_records import GroupRecord
+from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.common.rebalances import Rebalance
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.protocol.ids import TopicId
+
+from .consumer_group import ConsumerGroup
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState, Profile
+from .consumer_records import (
+    current_record,
+    epoch_record,
+    member_tombstones,
+    pattern_record,
+    pattern_tombstone,
+    profile_record,
+    target_epoch_record,
+    target_record,
+)
+from .reconciliation import reconcile
+
+FIRST_EPOCH = 1
+"""Of a group that has nothing to share out yet."""
+
+
+class ConsumerChange(Struct, frozen=True):
+    group: ConsumerGroup
+    settings: GroupSettings
+    cluster: Cluster
+    patterns: TopicPatterns
+    ready: Ready
+    moment: Moment
+
+    def write(self, record: GroupRecord) -> None:
+        self.ready.append(record)
+        self.group.apply(record)
+
+    # members
+
+    def hear(
+        self, member_id: str, profile: Profile, owned: Partitions | None, *, is_late: bool = False
+    ) -> ConsumerMember:
+        """A member, perhaps a new one, says this of itself, and that it has these partitions: what comes of it.
+
+        `is_late`: it does not know its epoch. Perhaps the answer was lost, and is given again; perhaps the request
+        itself was on its way for long, and says what was true then: it goes on when it says what is true now.
+        """
+        group = self.group
+        known = group.members.get(member_id)
+        before = known.profile if known is not None else Profile()
+        if known is None or profile != before:
+            self.write(profile_record(group.group_id, member_id, profile))
+        member = group.members[member_id]
+        changed = not profile.subscribes_as(before)
+        cause = None
+        if changed:
+            cause = member.participant.name + (" joined" if known is None else " subscribed to other topics")
+        self.refresh(cause)
+        if changed or not (is_late or member.current.is_reconciled_to(group.target_epoch)):
+            self._reconcile(member, owned)
+        self.begin_session(member)
+        return member
+
+    def begin_session(self, member: ConsumerMember) -> None:
+        classic = member.profile.classic
+        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
+
+    def replace_static(self, old: ConsumerMember, member_id: str) -> None:
+        """The instance has come back under another member id, with nothing yet; what was to be its own is so again."""
+        group_id = self.group.group_id
+        target = self.group.targets.get(old.member_id, NO_PARTITIONS)
+        for record in member_tombstones(group_id, old.member_id):
+            self.write(record)
+        self.write(profile_record(group_id, member_id, old.profile))
+        self.write(target_record(group_id, member_id, target))
+
+    def rest(self, member: ConsumerMember) -> None:
+        """A static member has left for now: it keeps what it has, but for what it was to give up."""
+        self._set_current(member, replace(member.current, epoch=LEFT_FOR_NOW, state=MemberState.STABLE, revoking={}))
+
+    def remove(self, members: Sequence[ConsumerMember], why: str) -> None:
+        """`why` follows the name: "left"."""
+        for member in members:
+            if self.group.rebalances:
+                self.group.rebalances[-1].on_departure(member.participant, why, self.moment.now)
+            for record in member_tombstones(self.group.group_id, member.member_id):
+                self.write(record)
+        self.group.emptied_ms = self.moment.now_ms
+        others = f", and {len(members) - 1} more" if len(members) > 1 else ""
+        self.follow_topics(f"{members[0].participant.name} {why}{others}")
+
+    # the group
+
+    def refresh(self, cause: str | None = None) -> None:
+        """Looks at the topics if they, or by this cause the group, have changed, and assigns if that is due."""
+        group = self.group
+        if cause is not None or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
+            self.follow_topics(cause)
+        if group.epoch > group.target_epoch and group.members and self._may_assign():
+            self.assign()
+
+    def follow_topics(self, cause: str | None) -> None:
+        """The epoch rises if there is a cause, or the topics are others than before."""
+        group = self.group
+        group.topics_version = self.cluster.topics_version
+        for pattern in group.patterns_subscribed:
+            names = self.patterns.matches(pattern)
+            if names != group.patterns.get(pattern):
+                version = self.cluster.topics_version
+                self.write(pattern_record(group.group_id, pattern, names, version, self.moment.now_ms))
+        for pattern in group.patterns.keys() - group.patterns_subscribed.keys():
+            self.write(pattern_tombstone(group.group_id, pattern))
+        metadata_hash = fingerprint(self._topics(group.subscribed_topics()))
+        if cause is None and metadata_hash != group.metadata_hash:
+            cause = "the topics it subscribes to have changed"
+        if cause is not None:
+            self.write(epoch_record(group.group_id, max(group.epoch, FIRST_EPOCH) + 1, metadata_hash))
+            self._begin_rebalance(cause)
+        elif group.epoch == 0:
+            self.write(epoch_record(group.group_id, FIRST_EPOCH, metadata_hash))
+
+    def assign(self) -> None:
+        """Makes the targets for the epoch that the group has now."""
+        group = self.group
+        subscribers = []
+        topic_ids: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
+        for member in group.members.values():
+            subscription = member.profile.topic_names, member.profile.topic_pattern
+            if subscription not in topic_ids:
+                topic_ids[subscription] = self._topic_ids(member.profile)
+            subscribers.append(
+                Subscriber(
+                    member.member_id,
+                    topic_ids[subscription],
+                    group.targets.get(member.member_id, NO_PARTITIONS),
+                    member.profile.instance_id,
+                    frozenset((*member.current.assigned, *member.current.revoking)),
+                )
+            )
+        counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
+        assignor = ASSIGNORS[group.most_wished_assignor(self.settings.consumer_assignors)]
+        for member_id, target in assignor(subscribers, counts).items():
+            if target != group.targets.get(member_id):
+                self.write(target_record(group.group_id, member_id, target))
+        self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
+        self.ready.counts.group_rebalances += 1
+        if group.rebalances:
+            group.rebalances[-1].generation = group.epoch
+
+    def _may_assign(self) -> bool:
+        """Many members that come at about the same time cost few assignments; one that is alone waits for nobody."""
+        since_ms = self.moment.now_ms - self.group.target_made_ms
+        return len(self.group.members) == 1 or not 0 <= since_ms < self.settings.consumer_assignment_interval_ms
+
+    def _topics(self, names: frozenset[str]) -> list[TopicSpec]:
+        return existing(names, self.cluster.topics)
+
+    def _topic_ids(self, profile: Profile) -> frozenset[TopicId]:
+        return frozenset(topic.id for topic in self._topics(self.group.topic_names_of(profile)))
+
+    # one member
+
+    def _reconcile(self, member: ConsumerMember, owned: Partitions | None) -> None:
+        group = self.group
+        target = group.targets.get(member.member_id, NO_PARTITIONS)
+        if group.epoch > group.target_epoch:  # made for another subscription, perhaps
+            topics = self._topic_ids(member.profile)
+            target = frozenset(partition for partition in target if partition.topic_id in topics)
+        current = reconcile(
+            member.current,
+            target=target,
+            target_epoch=group.target_epoch,
+            owned=owned,
+            is_free=lambda partition: group.is_free_for(member.member_id, partition),
+            subscribed=lambda: self._topic_ids(member.profile),
+        )
+        self._set_current(member, current)
+
+    def _set_current(self, member: ConsumerMember, current: CurrentAssignment) -> None:
+        group = self.group
+        if current == member.current:
+            return
+        self.write(current_record(group.group_id, member.member_id, current))
+        if current.state is MemberState.UNREVOKED_PARTITIONS and member.profile.classic is None:
+            seconds = max(member.profile.rebalance_timeout_ms, 0) / 1000
+            group.revocations.begin(member.member_id, self.moment.now + seconds)
+        else:
+            group.revocations.stop(member.member_id)
+        if current.is_reconciled_to(group.target_epoch):
+            self._on_arrival(member)
+
+    # what people are told
+
+    def _begin_rebalance(self, cause: str) -> None:
+        """Or goes on with the one for which there are no targets yet: the next targets are for all its causes."""
+        rebalances = self.group.rebalances
+        if not rebalances or rebalances[-1].generation is not None:
+            expected = {member.member_id: member.participant for member in self.group.members.values()}
+            rebalances.append(Rebalance(cause, self.moment.now, self.moment.now_ms, expected))
+
+    def _on_arrival(self, member: ConsumerMember) -> None:
+        rebalance = self.group.rebalances[-1] if self.group.rebalances else None
+        if rebalance is None or rebalance.generation != self.group.target_epoch or rebalance.ended_ms is not None:
+            return
+        rebalance.on_arrival(member.participant, self.moment.now)
+        if not self.group.unreconciled:
+            rebalance.ended_ms = self.moment.now_ms

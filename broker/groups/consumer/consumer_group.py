@@ -1,0 +1,307 @@
+"""A group of KIP-848: the coordinator assigns, and members come to their targets one by one.
+
+Everything that outlives a coordinator is here because a record said so: `apply` is the only way to change it, for
+records that are written now and for those that are replayed. What is counted and indexed beside it follows from it, so
+that nothing that a heartbeat needs takes longer with more members.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition, partitions_of
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.coordinator_records import GroupRecord
+from tailrace.broker.groups.common.group import GroupKind
+from tailrace.broker.groups.common.member_sessions import Sessions
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.common.rebalances import no_rebalances
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from tailrace.protocol.group_records.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey
+from tailrace.protocol.group_records.consumer_group_metadata import ConsumerGroupMetadataKey
+from tailrace.protocol.group_records.consumer_group_regular_expression import ConsumerGroupRegularExpressionKey
+from tailrace.protocol.group_records.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+
+from .consumer_member import ConsumerMember, CurrentAssignment, Profile
+from .consumer_records import (
+    current_in,
+    epoch_tombstone,
+    member_tombstones,
+    pattern_tombstone,
+    profile_in,
+    target_epoch_tombstone,
+)
+
+KNOWS_EPOCHS_FROM = 9
+"""OffsetCommit: earlier versions cannot tell a member that its epoch is stale."""
+
+
+class ConsumerGroup:
+    kind = GroupKind.CONSUMER
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, on_overdue: Callable[["ConsumerGroup", Moment], None]) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        """Rises with every change that may lead to another assignment."""
+        self.metadata_hash = 0
+        """Of the topics that the assignment of this epoch has to share out."""
+        self.target_epoch = 0
+        """The epoch that the targets were made for."""
+        self.target_made_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member ids by instance id."""
+        self.targets: dict[str, Partitions] = {}
+        self.patterns: dict[str, frozenset[str]] = {}
+        """The topics that the patterns of members meant when the group looked last."""
+        self.owners: dict[TopicPartition, str] = {}
+        """Who has each partition, or has not given it up yet."""
+        self.bytes_held = 0
+        self.topics_version = -1
+        """Of the cluster, as far as the group has followed it."""
+        self.names_subscribed: Counter[str] = Counter()
+        self.patterns_subscribed: Counter[str] = Counter()
+        self.assignors_wished: Counter[str] = Counter()
+        self.protocols_known: Counter[str] = Counter()
+        """By how many of the members that speak the classic protocol."""
+        self.classic_members = 0
+        self.unreconciled: set[str] = set()
+        """Those that do not have all that the target gives them, or something that it does not give them."""
+        self.sessions = Sessions()
+        self.revocations = Sessions()
+        """Until when members have to give up what they were told to."""
+        self.joins = Sessions()
+        self.syncs = Sessions()
+        """Until when members that speak the classic protocol have to join again, and to ask what they got."""
+        self.rebalances = no_rebalances()
+        self.emptied_ms: int | None = None
+        """When the last member went, as far as this coordinator knows: no record says it."""
+        self._on_overdue = on_overdue
+
+    # what a coordinator asks of any group
+
+    @property
+    def state(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        return "Reconciling" if self.unreconciled else "Stable"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return None if self.members else self.emptied_ms
+
+    @property
+    def deadline(self) -> float:
+        return min(self.sessions.deadline, self.revocations.deadline, self.joins.deadline, self.syncs.deadline)
+
+    def on_deadline(self, moment: Moment) -> None:
+        self._on_overdue(self, moment)
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        api_version: int,
+        *,
+        transactional: bool = False,
+        partitions: Iterable[TopicPartition] = (),
+    ) -> None:
+        """A member that has not heard of its next epoch yet commits with the one before.
+
+        It may, for partitions that it has had since then: nobody else has had them.
+        """
+        if generation < 0 and not self.members:
+            return  # an administrator, or a client that uses the group for its offsets alone
+        if transactional and generation < 0 and not member_id and instance_id is None:
+            return
+        member = self.member(member_id)
+        if member.profile.classic is None and api_version < KNOWS_EPOCHS_FROM and not transactional:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"OffsetCommit version {KNOWS_EPOCHS_FROM} or above must be used by members of consumer groups",
+            )
+        if not _has_had(member.current, generation, partitions):
+            _check_epoch(member, generation)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        if member_id is None and epoch < 0:
+            return
+        _check_epoch(self.member(member_id or ""), epoch)
+
+    def check_deletable(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"the group {self.group_id} is in use: it is {self.state}")
+
+    def subscribed_topics(self) -> frozenset[str]:
+        return frozenset(self.names_subscribed).union(
+            *(self.patterns.get(pattern, frozenset()) for pattern in self.patterns_subscribed)
+        )
+
+    def waiters(self) -> list[Waiter]:
+        return []
+
+    def tombstones(self) -> list[GroupRecord]:
+        records = [record for member_id in self.members for record in member_tombstones(self.group_id, member_id)]
+        records += [pattern_tombstone(self.group_id, pattern) for pattern in self.patterns]
+        return [*records, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
+
+    # what is asked of this kind
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises KafkaError."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the group {self.group_id} has no member {member_id}")
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return self.members.get(member_id) if member_id is not None else None
+
+    def topic_names_of(self, profile: Profile) -> frozenset[str]:
+        """Those that the member subscribes to, whether they exist or not."""
+        if not profile.topic_pattern:
+            return profile.topic_names
+        return profile.topic_names | self.patterns.get(profile.topic_pattern, frozenset())
+
+    def is_free_for(self, member_id: str, partition: TopicPartition) -> bool:
+        return self.owners.get(partition, member_id) == member_id
+
+    def most_wished_assignor(self, known: tuple[str, ...]) -> str:
+        """Of those that are known, the first one unless more members wish another."""
+        return max(known, key=lambda name: self.assignors_wished[name])
+
+    # the log
+
+    def apply(self, record: GroupRecord) -> None:
+        """What the record says is so from now on."""
+        key, value = record.key, record.value
+        match key:
+            case ConsumerGroupMetadataKey():
+                self.epoch = value.epoch if value is not None else 0
+                self.metadata_hash = value.metadata_hash if value is not None else 0
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                self.target_epoch = value.assignment_epoch if value is not None else 0
+                self.target_made_ms = value.assignment_timestamp if value is not None else 0
+                self.unreconciled = {
+                    member.member_id
+                    for member in self.members.values()
+                    if not member.current.is_reconciled_to(self.target_epoch)
+                }
+            case ConsumerGroupRegularExpressionKey():
+                if value is not None:
+                    self.patterns[key.regular_expression] = frozenset(value.topics)
+                else:
+                    self.patterns.pop(key.regular_expression, None)
+            case ConsumerGroupMemberMetadataKey():
+                if value is not None:
+                    self._set_profile(self._member_in_log(key.member_id), profile_in(value))
+                elif key.member_id in self.members:
+                    self._remove(self.members[key.member_id])
+            case ConsumerGroupTargetAssignmentMemberKey():
+                if value is not None:
+                    self.targets[key.member_id] = partitions_of(value.topic_partitions)
+                else:
+                    self.targets.pop(key.member_id, None)
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                if value is not None:
+                    self._set_current(self._member_in_log(key.member_id), current_in(value))
+                elif key.member_id in self.members:
+                    self._set_current(self.members[key.member_id], CurrentAssignment())
+
+    def _member_in_log(self, member_id: str) -> ConsumerMember:
+        """Of a member that was changed since, a compacted log may have the later records first."""
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = ConsumerMember(member_id)
+            self.unreconciled.add(member_id)
+            self._count(member.profile, 1)
+        return member
+
+    def _set_profile(self, member: ConsumerMember, profile: Profile) -> None:
+        self._count(member.profile, -1)
+        self._forget_instance(member)
+        member.profile = profile
+        self._count(profile, 1)
+        if profile.instance_id is not None:
+            self.static_members[profile.instance_id] = member.member_id
+
+    def _set_current(self, member: ConsumerMember, current: CurrentAssignment) -> None:
+        self._release(member)
+        member.current = current
+        for partitions in (current.assigned, current.revoking):
+            self.owners.update(dict.fromkeys(partitions, member.member_id))
+        if current.is_reconciled_to(self.target_epoch):
+            self.unreconciled.discard(member.member_id)
+        else:
+            self.unreconciled.add(member.member_id)
+
+    def _remove(self, member: ConsumerMember) -> None:
+        self._count(member.profile, -1)
+        self._release(member)
+        self._forget_instance(member)
+        del self.members[member.member_id]
+        self.unreconciled.discard(member.member_id)
+        for awaited in (self.sessions, self.revocations, self.joins, self.syncs):
+            awaited.stop(member.member_id)
+
+    def _release(self, member: ConsumerMember) -> None:
+        for partitions in (member.current.assigned, member.current.revoking):
+            for partition in partitions:
+                if self.owners.get(partition) == member.member_id:
+                    del self.owners[partition]
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """Unless another member has come in its place."""
+        instance_id = member.profile.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+    def _count(self, profile: Profile, change: int) -> None:
+        self.bytes_held += change * profile.bytes_held
+        _add(self.names_subscribed, profile.topic_names, change)
+        if profile.topic_pattern:
+            _add(self.patterns_subscribed, (profile.topic_pattern,), change)
+        if profile.assignor is not None:
+            _add(self.assignors_wished, (profile.assignor,), change)
+        if profile.classic is not None:
+            self.classic_members += change
+            _add(self.protocols_known, {name for name, _ in profile.classic.protocols}, change)
+
+
+def _add(counter: Counter[str], names: frozenset[str] | set[str] | tuple[str, ...], change: int) -> None:
+    for name in names:
+        counter[name] += change
+        if not counter[name]:
+            del counter[name]
+
+
+def _has_had(current: CurrentAssignment, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
+    """Whether the member has all of these, at least one, and has had them since that epoch or longer."""
+    since = [current.assigned.get(each, current.revoking.get(each, math.inf)) for each in partitions]
+    return bool(since) and max(since) <= epoch <= current.epoch
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    expected = member.current.epoch
+    if epoch == expected:
+        return
+    if member.profile.classic is not None:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {expected}, not in {epoch}")
+    raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, f"the member has the epoch {expected}, not {epoch}")

@@ -1,0 +1,82 @@
+"""A group as it is explained to people: what its last rebalances were, and for how long it waits for whom."""
+
+from itertools import islice
+
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.group import Group
+from tailrace.broker.groups.common.rebalances import Participant, Rebalance
+from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
+from tailrace.protocol.internal.explain_group import (
+    ExplainedRebalance,
+    ExplainGroupResponse,
+    RebalanceArrival,
+    RebalanceDeparture,
+    RebalanceParticipant,
+)
+
+PARTICIPANTS_MAX = 200
+"""Of each kind in one rebalance: nobody reads more, and to tell of ten thousand would hold up everybody else."""
+_UNKNOWN = -1
+
+
+def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> ExplainGroupResponse:
+    """Without what is to be said of the coordinator itself."""
+    timeouts = _timeouts(group, settings)
+    return ExplainGroupResponse(
+        now_ms=now_ms,
+        group_type=group.kind,
+        state=group.state,
+        session_timeout_ms=max((session_ms for session_ms, _ in timeouts), default=_UNKNOWN),
+        rebalance_timeout_ms=max((rebalance_ms for _, rebalance_ms in timeouts), default=_UNKNOWN),
+        rebalances=[_rebalance(each) for each in group.rebalances],
+    )
+
+
+def _timeouts(group: Group, settings: GroupSettings) -> list[tuple[int, int]]:
+    """Of each member: how long it may be silent, and how long it may take to do its part in a rebalance."""
+    match group:
+        case ClassicGroup():
+            return [(each.session_timeout_ms, each.rebalance_timeout_ms) for each in group.members]
+        case ConsumerGroup():
+            profiles = [each.profile for each in group.members.values()]
+            silent_ms = settings.consumer_session_timeout_ms
+            return [
+                (silent_ms if each.classic is None else each.classic.session_timeout_ms, each.rebalance_timeout_ms)
+                for each in profiles
+            ]
+    return []
+
+
+def _rebalance(rebalance: Rebalance) -> ExplainedRebalance:
+    return ExplainedRebalance(
+        rebalance.cause,
+        rebalance.began_ms,
+        _known(rebalance.joined_ms),
+        _known(rebalance.ended_ms),
+        _known(rebalance.generation),
+        len(rebalance.expected),
+        [_participant(each) for each in islice(rebalance.expected.values(), PARTICIPANTS_MAX)],
+        len(rebalance.arrivals),
+        [
+            RebalanceArrival(_participant(each.participant), _ms(each.seconds))
+            for each in islice(reversed(rebalance.arrivals.values()), PARTICIPANTS_MAX)
+        ][::-1],
+        len(rebalance.departed),
+        [
+            RebalanceDeparture(_participant(each.participant), _ms(each.seconds), each.why)
+            for each in rebalance.departed[-PARTICIPANTS_MAX:]
+        ],
+    )
+
+
+def _participant(participant: Participant) -> RebalanceParticipant:
+    return RebalanceParticipant(participant.member_id, participant.instance_id, participant.client_id, participant.host)
+
+
+def _known(number: int | None) -> int:
+    return _UNKNOWN if number is None else number
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

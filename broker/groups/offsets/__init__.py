@@ -1,0 +1,1 @@
+"""Committed offsets: stored, fetched, expired. Pure; may import common."""

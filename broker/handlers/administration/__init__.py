@@ -1,0 +1,1 @@
+"""Handlers of administrative APIs: most forward the request to the Streaming Controller."""

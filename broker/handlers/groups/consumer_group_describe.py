@@ -1,0 +1,46 @@
+"""ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, what these have and what they shall have.
+
+v1 tells which members speak the classic protocol. Every client may do everything with a group, as long as there are no
+access rules. A group that is named twice is described once.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Gathering, ask_consumer_group, authorize
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:
+    def response(described: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+        if request.include_authorized_operations:
+            authorize(described)
+        return ConsumerGroupDescribeResponse(groups=described)
+
+    gathering = Gathering(context, response)
+    for group_id in dict.fromkeys(request.group_ids):
+        _describe(spu, group_id, gathering)
+    gathering.start()
+
+
+def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
+    def refused(error: KafkaError) -> DescribedGroup:
+        return DescribedGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
+
+    waiter: Waiter = gathering.part(refused)
+    ask_consumer_group(spu, group_id, waiter, call)

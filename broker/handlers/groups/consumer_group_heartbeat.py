@@ -1,0 +1,35 @@
+"""ConsumerGroupHeartbeat, versions 0–1: members of KIP-848 groups join, learn what they have, and leave.
+
+v1 knows patterns, and clients choose their member ids. While a group has not settled, its members are told to ask
+again sooner than `group.consumer.heartbeat.interval.ms` says: what one gives up another has at once. A pattern counts
+from the first heartbeat on, where Apache Kafka needs a second one.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Responding, ask_consumer_group, caller_of
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.consumer.heartbeat(request, context.api_version, caller_of(context), waiter, moment)
+
+    waiter: Waiter = Responding(context, _refused)
+    ask_consumer_group(spu, request.group_id, waiter, call)
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)

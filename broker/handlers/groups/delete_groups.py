@@ -1,0 +1,46 @@
+"""DeleteGroups, versions 0–2: groups that nobody is a member of, with their offsets.
+
+A short request can name thousands of groups with hundreds of offsets each: others get their turn in between.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from tailrace.runtime.turns import Turns
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Gathering
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+RECORDS_PER_TURN = 1000
+
+
+async def handle(spu: "Spu", context: RequestContext, request: DeleteGroupsRequest) -> None:
+    gathering = Gathering(context, lambda results: DeleteGroupsResponse(results=results))
+    turns = Turns(RECORDS_PER_TURN)
+    for group_id in dict.fromkeys(request.groups_names):
+        _delete(spu, group_id, gathering, turns)
+        await turns.take(spu.end_turn)
+    spu.end_turn()
+    gathering.start()
+
+
+def _delete(spu: "Spu", group_id: str, gathering: Gathering, turns: Turns) -> None:
+    def refused(error: KafkaError) -> DeletableGroupResult:
+        return DeletableGroupResult(group_id, error.code)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.delete(group_id)
+        coordinator.ready.answer(waiter, DeletableGroupResult(group_id))
+        turns.count += len(coordinator.ready.records)
+
+    waiter: Waiter = gathering.part(refused)
+    turns.count += 1
+    spu.groups.ask(group_id, waiter, call)

@@ -1,0 +1,43 @@
+"""DescribeGroups, versions 0–6: classic groups with their members; tools ask for KIP-848 groups otherwise.
+
+A group that is not there is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may do
+with the group: everything, as long as there are no access rules. A group that is named twice is described once, where
+Kafka does it twice: a short request could make an answer of any size.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Gathering, authorize
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) -> None:
+    def response(described: list[DescribedGroup]) -> DescribeGroupsResponse:
+        if request.include_authorized_operations:
+            authorize(described)
+        return DescribeGroupsResponse(groups=described)
+
+    gathering = Gathering(context, response)
+    for group_id in dict.fromkeys(request.groups):
+        _describe(spu, context, group_id, gathering)
+    gathering.start()
+
+
+def _describe(spu: "Spu", context: RequestContext, group_id: str, gathering: Gathering) -> None:
+    def refused(error: KafkaError) -> DescribedGroup:
+        return DescribedGroup(error_code=error.code, group_id=group_id)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.ready.answer(waiter, coordinator.classic.describe(group_id, context.api_version))
+
+    waiter: Waiter = gathering.part(refused)
+    spu.groups.ask(group_id, waiter, call)

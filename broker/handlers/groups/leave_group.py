@@ -1,0 +1,37 @@
+"""LeaveGroup, versions 0–5: members leave, and the others need not wait for the end of their sessions.
+
+v3 and later name several, static ones by their instance id alone, as an administrator does; each has its own error. v5
+has the client's reason. A client that was given an id, and leaves before it joined with it, starts no rebalance; with
+Kafka it does.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.classic_requests import NAMES_MEMBERS_FROM
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Responding, caller_of
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: LeaveGroupRequest) -> None:
+    def refused(error: KafkaError) -> LeaveGroupResponse:
+        return LeaveGroupResponse(error_code=error.code)
+
+    def response(reply: LeaveGroupResponse) -> LeaveGroupResponse:
+        if context.api_version < NAMES_MEMBERS_FROM and reply.members:
+            return LeaveGroupResponse(error_code=reply.members[0].error_code)
+        return reply
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.classic.leave(request, context.api_version, caller_of(context), waiter, moment)
+
+    waiter: Waiter = Responding(context, refused, response)
+    spu.groups.ask(request.group_id, waiter, call)

@@ -1,0 +1,29 @@
+"""OffsetDelete, version 0: a group forgets offsets of topics that none of its members reads.
+
+- Offsets of a topic that is not there any more cannot be named: they go with the topic.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from tailrace.server.request_context import RequestContext
+
+from .group_responses import Responding
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: OffsetDeleteRequest) -> None:
+    def refused(error: KafkaError) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(error_code=error.code)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.offsets.delete(request, waiter)
+
+    waiter: Waiter = Responding(context, refused)
+    spu.groups.ask(request.group_id, waiter, call)

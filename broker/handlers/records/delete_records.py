@@ -1,0 +1,111 @@
+"""DeleteRecords, versions 0–2: everything below an offset goes, and stays gone after a restart.
+
+- Offset -1 is the high watermark; beyond that nothing can be deleted. An offset below the log's start deletes nothing.
+- Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks; and the
+  Streaming Controller, of what is on shelves. If that takes longer than the request allows, or two minutes, it is
+  REQUEST_TIMED_OUT, and done all the same as soon as those are there again.
+- The low watermark in the answer is the offset up to which all of them had deleted: as Kafka has it, also then.
+- A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
+"""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.cluster.shelf_lookup import earliest_offset
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+TIMEOUT_MS_MAX = 120_000
+"""The connection serves nothing else meanwhile, nor does it end when its client goes."""
+TO_HIGH_WATERMARK = -1
+UNKNOWN = -1
+
+
+async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    deadline = trio.current_time() + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
+    offsets: dict[str, dict[int, int]] = {}
+    for asked in request.topics:
+        offsets.setdefault(asked.name, {}).update({each.partition_index: each.offset for each in asked.partitions})
+    topics = [
+        DeleteRecordsTopicResult(topic, [DeleteRecordsPartitionResult(number, UNKNOWN) for number in partitions])
+        for topic, partitions in offsets.items()
+    ]
+    deletions = []
+    for topic in topics:
+        for partition in topic.partitions:
+            deletion = _Deletion(topic.name, partition)
+            if await deletion.begin(spu, offsets[topic.name][partition.partition_index]):
+                deletions.append(deletion)
+    spu.storage_limit.measure()  # who made room may produce at once
+    for deletion in deletions:
+        await deletion.end(spu, deadline)
+    return DeleteRecordsResponse(topics=topics)
+
+
+class _Deletion:
+    """In one partition: here at once, and then wherever it has to be before it is answered."""
+
+    def __init__(self, topic: str, answer: DeleteRecordsPartitionResult) -> None:
+        self._topic = topic
+        self._answer = answer
+        self._replica: Replica
+        self._offset = 0
+        self._epoch = -1
+
+    async def begin(self, spu: "Spu", offset: int) -> bool:
+        """Whether it was not refused."""
+        try:
+            self._replica = spu.replicas.leading(self._topic, self._answer.partition_index)
+            self._offset = _checked(self._replica, offset)
+            self._epoch = self._replica.spec.epoch
+            await self._replica.delete_records(self._offset)
+            spu.shelving.want_deleted(self._replica, self._offset)
+        except KafkaError as error:
+            self._answer.error_code = error.code
+            return False
+        self._answer.low_watermark = self._deleted_end()
+        return True
+
+    async def end(self, spu: "Spu", deadline: float) -> None:
+        """What is told when the time runs out is what was so when this began, as in Kafka."""
+        answer = self._answer
+        try:
+            with trio.move_on_at(deadline) as waiting:
+                await self._replica.wait_until_deleted(self._offset, self._epoch)
+                await spu.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
+                # A follower may have been lost meanwhile: what it has deleted stays deleted.
+                answer.low_watermark = max(self._deleted_end(), self._offset)
+        except KafkaError as error:
+            answer.error_code, answer.low_watermark = error.code, UNKNOWN
+        else:
+            if waiting.cancelled_caught:
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def _deleted_end(self) -> int:
+        """By all of them, and on shelves."""
+        return earliest_offset(self._replica.spec, self._replica.deleted_end())
+
+
+def _checked(replica: Replica, offset: int) -> int:
+    """Where the log is to start."""
+    if replica.topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} belongs to the broker")
+    if not replica.settings.log.deletes:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "the cleanup.policy of the topic does not delete")
+    if offset == TO_HIGH_WATERMARK:
+        offset = replica.high_watermark
+    if not 0 <= offset <= replica.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is beyond the high watermark")
+    return offset

@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch, versions 2–4: where a leader epoch ended, so that a consumer sees what was cut (KIP-320)."""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+NO_OFFSET = -1
+
+
+def handle(spu: "Spu", context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_answer(spu, topic.topic, partition) for partition in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        replica = spu.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
+        if asked.leader_epoch > replica.spec.epoch and not spu.is_sure_to_lead(replica):
+            raise replica.not_leader()  # that epoch has been, and this leader has not heard of it
+        epoch, end = _end_of(replica, asked.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)
+
+
+def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
+    """The epoch, or the last one before it, and where it ended."""
+    if epoch > replica.spec.epoch or epoch == NO_EPOCH:
+        # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
+        return NO_EPOCH, NO_OFFSET
+    if replica.is_merging:
+        # Others may have more of it, and recovery may have said where later epochs begin before all is there that
+        # earlier ones left: a consumer would take what this store happens to lack for cut off.
+        raise replica.not_leading_yet()
+    return (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)

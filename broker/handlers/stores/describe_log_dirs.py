@@ -1,0 +1,48 @@
+"""DescribeLogDirs, versions 1–5: how many bytes each replica on this SPU takes, and how full its volume is.
+
+- An SPU has one directory. No replica ever moves between directories, so none is a future one, and the lag, which
+  Kafka counts for such moves, is 0.
+- What does not exist or is not here is left out, as in Kafka. No directory is ever cordoned (v5).
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    result = DescribeLogDirsResult(log_dir=spu.data_directory)
+    try:
+        result.total_bytes, result.usable_bytes = spu.files.free_bytes(spu.data_directory)
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return DescribeLogDirsResponse(results=[result])
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for replica in _asked(spu, request):
+        topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(name=replica.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(partition_index=replica.partition, partition_size=replica.log.size_bytes)
+        )
+    result.topics = list(topics.values())
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _asked(spu: "Spu", request: DescribeLogDirsRequest) -> Iterable[Replica]:
+    if request.topics is None:
+        return spu.replicas
+    keys = dict.fromkeys((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
+    found = (spu.replicas.find(topic, partition) for topic, partition in keys)
+    return (replica for replica in found if replica is not None)

@@ -1,0 +1,3 @@
+"""Links between SPUs: dialling, accepting, handshake, frames, codec and queues. May import replicas and the pure
+replication core.
+"""

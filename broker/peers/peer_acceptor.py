@@ -1,0 +1,72 @@
+"""Accepts on the private port (9006): SPUs that follow this one, and whoever else comes, who is refused.
+
+The log says who came, and with what, so that a Kafka client which was pointed at the wrong port is found by its line.
+"""
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.runtime.network import Connection, Listener
+from tailrace.server.listening import accept
+
+from .peer_dialler import Use
+from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, be_introduced
+from .peer_messages import PeerIdentity
+
+STRANGERS_AT_ONCE = 64
+STRANGERS_MAX = 256
+"""The others wait; more are turned away, for each holds an open file that a log may need."""
+REFUSED_KEPT_MAX = 1000
+
+
+class PeerAcceptor:
+    def __init__(self, identity: PeerIdentity, cluster: Cluster, use: Use, logger: FilteringBoundLogger) -> None:
+        self._identity = identity
+        self._cluster = cluster
+        self._use = use
+        self._logger = logger
+        self._strangers = trio.CapacityLimiter(STRANGERS_AT_ONCE)
+        self._stranger_count = 0
+        self._refused: dict[str, None] = {}
+        """Reasons that were logged since somebody was let in: each is said once, for who is refused comes again."""
+
+    async def serve(self, listener: Listener) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                connection = await accept(listener, "PRIVATE", self._logger)
+                if self._stranger_count >= STRANGERS_MAX:
+                    self._log_refused(connection, f"{STRANGERS_MAX} others wait to be let in")
+                    connection.close()
+                    continue
+                self._stranger_count += 1
+                nursery.start_soon(self._meet, connection)
+
+    async def _meet(self, connection: Connection) -> None:
+        peer = None
+        try:
+            async with self._strangers:
+                with trio.move_on_after(INTRODUCTION_SECONDS_MAX):
+                    peer = await be_introduced(connection, self._identity, self._cluster)
+        except RefusedError as refusal:
+            self._log_refused(connection, str(refusal))
+        except RemoteProtocolError as reason:
+            self._logger.warning("private_request_refused", peer=str(connection.remote), reason=str(reason))
+        except OSError as error:
+            self._logger.debug("connection_broke", peer=str(connection.remote), reason=str(error))
+        finally:
+            self._stranger_count -= 1
+            if peer is None:
+                connection.close()
+        if peer is not None:
+            self._refused.clear()
+            await self._use(connection, peer)
+
+    def _log_refused(self, connection: Connection, reason: str) -> None:
+        if reason not in self._refused:
+            if len(self._refused) >= REFUSED_KEPT_MAX:
+                self._refused.clear()
+            self._refused[reason] = None
+            self._logger.warning("private_request_refused", peer=str(connection.remote), reason=reason)

@@ -1,0 +1,158 @@
+"""Keeps a connection to each SPU that this one follows, for as long as it follows it, and a moment longer.
+
+Whoever does not answer, or refuses, is asked again and again, after pauses that grow; why there is no link is said
+once.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+
+import trio
+from msgspec import Struct, field
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.network import Address, Connection, Network
+
+from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, introduce
+from .peer_messages import PeerIdentity
+
+CONNECT_SECONDS_MAX = 2.0
+STABLE_SECONDS = 1.0
+"""A link that lived for less is as good as none: trying again at once could go on forever."""
+UNUSED_SECONDS_MAX = 1.0
+"""A new epoch of the same leader ends the part in the last one and begins the next, and may do something to the log in
+between: a link given up meanwhile would have to be made anew, and nothing would be committed until then."""
+
+Use = Callable[[Connection, PeerIdentity], Awaitable[None]]
+"""Takes a connection on which both sides know each other; returns when it has ended, and closed it."""
+
+
+class _Leader(Struct):
+    """An SPU that is followed, for so many replicas."""
+
+    replicas: int = 0
+    dialling: trio.CancelScope = field(default_factory=trio.CancelScope)
+    said: str | None = None
+    """What was logged last of why there is no link."""
+
+
+class PeerDialler:
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        cluster: Cluster,
+        network: Network,
+        chance: Chance,
+        use: Use,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._identity = identity
+        self._cluster = cluster
+        self._network = network
+        self._chance = chance
+        self._use = use
+        self._logger = logger
+        self._nursery: trio.Nursery | None = None
+        self._leaders: dict[SpuId, _Leader] = {}
+
+    def follow(self, spu: SpuId) -> None:
+        """One replica more follows that SPU: there shall be a link to it."""
+        assert spu != self._identity.spu, "no SPU follows itself"
+        leader = self._leaders.get(spu)
+        if leader is None:
+            leader = self._leaders[spu] = _Leader()
+            if self._nursery is not None:
+                self._nursery.start_soon(self._stay_linked, spu, leader)
+        leader.replicas += 1
+        leader.dialling.deadline = math.inf
+
+    def unfollow(self, spu: SpuId) -> None:
+        """One replica fewer; the link ends soon after the last one."""
+        leader = self._leaders[spu]
+        leader.replicas -= 1
+        if leader.replicas == 0:
+            leader.dialling.deadline = trio.current_time() + UNUSED_SECONDS_MAX
+
+    def followed(self) -> Mapping[SpuId, int]:
+        """How many replicas follow each SPU that is followed."""
+        return {spu: leader.replicas for spu, leader in self._leaders.items() if leader.replicas}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for spu, leader in self._leaders.items():
+                    nursery.start_soon(self._stay_linked, spu, leader)
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+
+    async def _stay_linked(self, spu: SpuId, leader: _Leader) -> None:
+        """Until nobody follows it any more."""
+        failures = 0
+        while leader.replicas:
+            with trio.CancelScope() as leader.dialling:
+                await trio.sleep(spread_pause_seconds(failures, self._chance))
+                lived_seconds = await self._dial(spu, leader)
+                failures = 0 if lived_seconds >= STABLE_SECONDS else failures + 1
+        del self._leaders[spu]
+
+    async def _dial(self, spu: SpuId, leader: _Leader) -> float:
+        """For how long there was a link."""
+        address = self._address_of(spu)
+        if address is None:
+            if self._cluster.spus:  # else nobody has said anything yet: at a start replicas are told before metadata
+                self._on_unreachable(leader, spu, "nobody has said where its private port is")
+            return 0.0
+        try:
+            with trio.fail_after(CONNECT_SECONDS_MAX):
+                connection = await self._network.connect(address)
+        except (OSError, trio.TooSlowError) as error:
+            self._on_unreachable(leader, spu, str(error) or f"{address} does not answer")
+            return 0.0
+        peer = await self._introduced(connection, spu, leader)
+        if peer is None:
+            return 0.0
+        since = trio.current_time()
+        leader.said = None
+        await self._use(connection, peer)
+        return trio.current_time() - since
+
+    async def _introduced(self, connection: Connection, spu: SpuId, leader: _Leader) -> PeerIdentity | None:
+        """Who answers; None, with the connection closed, if it is not the one who was wanted."""
+        peer = None
+        try:
+            with trio.fail_after(INTRODUCTION_SECONDS_MAX):
+                peer = await introduce(connection, self._identity, self._cluster, spu)
+        except RefusedError as refusal:
+            self._on_refused(leader, spu, str(refusal))
+        except (RemoteProtocolError, OSError, trio.TooSlowError) as error:
+            self._on_unreachable(leader, spu, str(error) or f"{connection.remote} does not introduce itself")
+        finally:
+            if peer is None:
+                connection.close()
+        return peer
+
+    def _address_of(self, spu: SpuId) -> Address | None:
+        spec = self._cluster.spus.get(spu)
+        return None if spec is None or spec.private is None else Address(spec.private.host, spec.private.port)
+
+    def _on_unreachable(self, leader: _Leader, spu: SpuId, reason: str) -> None:
+        if self._is_news(leader, reason):
+            self._logger.warning("peer_unreachable", spu=spu, reason=reason)
+
+    def _on_refused(self, leader: _Leader, spu: SpuId, reason: str) -> None:
+        if self._is_news(leader, reason):
+            self._logger.warning("peer_refused", spu=spu, reason=reason)
+
+    def _is_news(self, leader: _Leader, reason: str) -> bool:
+        """It is tried again and again; only what is new is said."""
+        is_news = reason != leader.said
+        leader.said = reason
+        return is_news

@@ -1,0 +1,188 @@
+"""The links to all SPUs of which this one follows or leads a replica, and what is told over them.
+
+A follower's SPU dials the leader's, once for all replicas that it follows there. A link may be lost at any time, and
+what waits on it is lost then: those who use it say it again. So nobody waits for an answer, and nothing is promised.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.broker.replication.messages import Hello
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.network import Connection, Listener, Network
+from tailrace.server.inbox import ReceiveBuffers
+from tailrace.storage.directory.checkpoints import ReplicaKey
+
+from .peer_acceptor import PeerAcceptor
+from .peer_dialler import PeerDialler
+from .peer_gauges import PeerGauges, PeerTraffic
+from .peer_link import Framed, LinkReceiver, PeerLink
+from .peer_messages import PeerIdentity, PeerMessage, RecordsToSend
+from .replica_trace import ReplicaTrace
+
+
+class PeerSink(LinkReceiver, Protocol):
+    """Whoever takes what other SPUs tell this one."""
+
+    def on_linked(self, spu: SpuId, from_leader: bool) -> None: ...
+
+    def on_unlinked(self, spu: SpuId, from_leader: bool) -> None: ...
+
+
+class PeerLinks:
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        cluster: Cluster,
+        network: Network,
+        chance: Chance,
+        logger: FilteringBoundLogger,
+        trace: ReplicaTrace | None = None,
+    ) -> None:
+        """The cluster says its id, who belongs to it, and where the private ports are."""
+        self._logger = logger
+        self._trace = trace
+        self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger)
+        self._acceptor = PeerAcceptor(identity, cluster, partial(self._use, to_leader=False), logger)
+        self._sink: PeerSink | None = None
+        self._leaders: dict[SpuId, PeerLink] = {}
+        self._followers: dict[SpuId, PeerLink] = {}
+        self._untold: list[PeerLink] = []
+        """Links with something that waits for the next `flush`."""
+        self._buffers = ReceiveBuffers()
+        self._traffic: dict[SpuId, PeerTraffic] = {}
+
+    async def run(self, sink: PeerSink, listener: Listener) -> None:
+        """Dials and accepts, until cancelled."""
+        self._sink = sink
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._dialler.run)
+            await self._acceptor.serve(listener)
+
+    # what is told
+
+    def to_follower(
+        self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        """Tells it on the link which that SPU has dialled, if there is one. It leaves with the next `flush`."""
+        self._tell(self._followers.get(spu), key, message, records)
+
+    def to_leader(
+        self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        """Tells it on the link which this SPU has dialled, if there is one. It leaves with the next `flush`."""
+        self._tell(self._leaders.get(spu), key, message, records)
+
+    def _tell(
+        self, link: PeerLink | None, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None
+    ) -> None:
+        if link is None:
+            return
+        if self._trace is not None:
+            self._trace.multicast(key, message, link.peer.spu)
+        link.tell(key, message, records)
+        if not link.has_untold:
+            link.has_untold = True
+            self._untold.append(link)
+
+    def flush(self) -> None:
+        """Sends what was told, as far as the connections take it. Whoever ends a turn calls this, the sink as well."""
+        untold = self._untold
+        framed: Framed | None = {} if len(untold) > 1 else None
+        while untold:
+            untold.pop().flush(framed)
+
+    def forget(self, key: ReplicaKey) -> None:
+        """Drops all that waits to be sent for that replica: its role has changed."""
+        for link in self._links():
+            link.forget(key)
+
+    def take_hellos(self, key: ReplicaKey) -> Sequence[Hello]:
+        """The newest Hello of each SPU that is linked and said one: it may have come before its leader was ready."""
+        hellos = (link.hellos.pop(key, None) for link in self._followers.values())
+        return [hello for hello in hellos if hello is not None]
+
+    # who is dialled
+
+    def follow(self, spu: SpuId) -> None:
+        """One replica more follows that SPU: there shall be a link to it."""
+        self._dialler.follow(spu)
+
+    def unfollow(self, spu: SpuId) -> None:
+        """One replica fewer; the link ends soon after the last one."""
+        self._dialler.unfollow(spu)
+
+    def is_linked(self, spu: SpuId, *, from_leader: bool) -> bool:
+        return spu in (self._leaders if from_leader else self._followers)
+
+    # what is
+
+    def keeps_up(self, spu: SpuId) -> bool:
+        """Whether what that follower is told leaves with the next `flush`: what has to wait should take no memory."""
+        link = self._followers.get(spu)
+        return link is not None and link.keeps_up
+
+    def followed(self) -> Mapping[SpuId, int]:
+        """How many replicas here follow each SPU."""
+        return self._dialler.followed()
+
+    def dialled_links(self, spu: SpuId) -> int:
+        """How many links there have been on which this one follows that SPU."""
+        traffic = self._traffic.get(spu)
+        return 0 if traffic is None else traffic.dialled_links
+
+    def gauges(self, now: float) -> list[PeerGauges]:
+        """Of each SPU to which there was ever a link."""
+
+        def age_seconds(link: PeerLink | None) -> float | None:
+            return None if link is None else now - link.since
+
+        return [
+            PeerGauges(spu, traffic, age_seconds(self._leaders.get(spu)), age_seconds(self._followers.get(spu)))
+            for spu, traffic in self._traffic.items()
+        ]
+
+    def _links(self) -> Iterator[PeerLink]:
+        yield from self._leaders.values()
+        yield from self._followers.values()
+
+    # one link
+
+    async def _use(self, connection: Connection, peer: PeerIdentity, *, to_leader: bool) -> None:
+        """Until it ends; it takes the place of an earlier one."""
+        links = self._leaders if to_leader else self._followers
+        traffic = self._traffic.setdefault(peer.spu, PeerTraffic())
+        traffic.dialled_links += to_leader
+        try:
+            while (earlier := links.get(peer.spu)) is not None:
+                earlier.close("it has connected anew")
+                await earlier.ended.wait()
+        except BaseException:
+            connection.close()
+            raise
+        assert self._sink is not None
+        link = links[peer.spu] = PeerLink(
+            connection,
+            peer,
+            to_leader=to_leader,
+            receiver=self._sink,
+            buffers=self._buffers,
+            traffic=traffic,
+            logger=self._logger,
+        )
+        self._logger.info("peer_linked", spu=peer.spu, peer=str(connection.remote), leader=to_leader)
+        self._sink.on_linked(peer.spu, to_leader)
+        self.flush()
+        try:
+            await link.run()
+        finally:
+            del links[peer.spu]
+            self._logger.info("peer_unlinked", spu=peer.spu, leader=to_leader, reason=link.closed_because)
+            self._sink.on_unlinked(peer.spu, to_leader)
+            self.flush()

@@ -1,0 +1,209 @@
+"""What leader and follower say with each batch, written to its bytes and read from them.
+
+Of one replica they say the same again and again, but for a few numbers and the records. What stays is taken from a
+frame that went the ordinary way; so no wire message becomes an object, which is most of what the codec costs. Whatever
+is unusual, a sign of life or an error for one, goes the ordinary way: there is nothing here that decides anything.
+"""
+
+import struct
+from typing import Any
+
+from tailrace.broker.replication.messages import Append, AppendReply
+from tailrace.protocol.codec.primitives import Buffer, read_uvarint, uvarint
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import Epoch
+from tailrace.storage.directory.checkpoints import ReplicaKey
+
+from .peer_codec import Told, decode_told, encode, read_batches
+from .peer_messages import PeerIdentity, PeerMessage
+
+LEARNED_MAX = 1000
+"""Replicas; with more that are busy on one link, most of what is said goes the ordinary way, and nothing else."""
+
+COPIED_BYTES_MAX = 16 * 1024
+"""Up to here a copy of what was received pays: to take parts of it costs less than half."""
+
+_SIZE = struct.Struct(">i")
+_START_BYTES = 28
+"""Of a frame without its size: kind and version, topic, partition, epoch."""
+_NUMBERS = struct.Struct(">4q")
+"""Base, high watermark, log end and log start."""
+_NUMBERS_END = _START_BYTES + _NUMBERS.size
+_APPEND_START = struct.Struct(f">i{_START_BYTES}s4q")
+_REPLY_NUMBERS = struct.Struct(">3q?qB")
+"""Matched end, log end, high watermark, whether something was missed, log start; how many tags follow."""
+_REPLY_BYTES = _START_BYTES + _REPLY_NUMBERS.size
+"""Of a usual one without its size."""
+_REPLY = struct.Struct(f">i{_START_BYTES}s3q?q1s")
+_NO_TAGS = bytes(1)
+
+
+class PeerShortcut:
+    """For one link: what is said on it, and heard."""
+
+    __slots__ = ("_appends", "_from_leader", "_heard", "_peer", "_replies")
+
+    def __init__(self, peer: PeerIdentity, *, from_leader: bool) -> None:
+        self._peer = peer
+        self._from_leader = from_leader
+        self._heard: dict[bytes, _HeardAppend | _HeardReply] = {}
+        """By how their frames begin."""
+        self._appends: dict[ReplicaKey, _SaidAppend] = {}
+        self._replies: dict[ReplicaKey, _SaidReply] = {}
+
+    # what is said
+
+    def reply(self, key: ReplicaKey, message: AppendReply) -> bytes:
+        """The whole frame."""
+        said = self._replies.get(key)
+        if said is not None and said.epoch == message.epoch:
+            return said.frame(message)
+        encoded = _encoded(key, message)
+        said = _SaidReply(message.epoch, encoded)
+        if said.frame(message) == encoded:
+            _keep(self._replies, key, said)
+        return encoded
+
+    def append(self, key: ReplicaKey, message: Append, records: bytes) -> bytes:
+        """The whole frame."""
+        said = self._appends.get(key)
+        if said is not None and said.epoch == message.epoch and said.rest == _seldom_new(message):
+            return said.frame(message, records)
+        encoded = _encoded(key, message, records)
+        said = _SaidAppend(message, records, encoded)
+        if said.frame(message, records) == encoded:
+            _keep(self._appends, key, said)
+        return encoded
+
+    # what is heard
+
+    def decode_told(self, received: memoryview) -> Told | None:
+        """As `peer_codec.decode_told`, from a frame without its size."""
+        start = received[:_START_BYTES].tobytes()
+        heard = self._heard.get(start)
+        if heard is None:
+            told = None
+        else:
+            told = heard.told(received.tobytes() if len(received) <= COPIED_BYTES_MAX else received)
+        if told is None:
+            told = decode_told(received, self._peer, from_leader=self._from_leader)
+            if told is not None:
+                self._learn(start, received, told)
+        return told
+
+    def _learn(self, start: bytes, received: memoryview, told: Told) -> None:
+        key, message, batches = told
+        heard: _HeardAppend | _HeardReply
+        if type(message) is AppendReply:
+            heard = _HeardReply(key, message.epoch, self._peer)
+        elif type(message) is Append and batches is not None:
+            heard = _HeardAppend(key, message, received, len(batches.data))
+        else:
+            return
+        if heard.told(received) == told:
+            _keep(self._heard, start, heard)
+
+
+class _SaidReply:
+    __slots__ = ("_size", "_start", "epoch")
+
+    def __init__(self, epoch: Epoch, encoded: bytes) -> None:
+        self.epoch = epoch
+        self._size = len(encoded) - _SIZE.size
+        self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
+
+    def frame(self, message: AppendReply) -> bytes:
+        return _REPLY.pack(
+            self._size,
+            self._start,
+            message.matched_end,
+            message.log_end,
+            message.high_watermark,
+            message.missed,
+            message.log_start,
+            _NO_TAGS,
+        )
+
+
+class _SaidAppend:
+    __slots__ = ("_middle", "_start", "epoch", "rest")
+
+    def __init__(self, message: Append, records: bytes, encoded: bytes) -> None:
+        self.epoch = message.epoch
+        self.rest: tuple[Any, ...] = _seldom_new(message)
+        self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
+        records_bytes = len(uvarint(len(records) + 1)) + len(records) + len(_NO_TAGS)
+        self._middle = encoded[_SIZE.size + _NUMBERS_END : len(encoded) - records_bytes]
+
+    def frame(self, message: Append, records: bytes) -> bytes:
+        middle, records_size = self._middle, uvarint(len(records) + 1)
+        size = _NUMBERS_END + len(middle) + len(records_size) + len(records) + len(_NO_TAGS)
+        numbers = message.base, message.high_watermark, message.log_end, message.log_start
+        start = _APPEND_START.pack(size, self._start, *numbers)
+        return b"".join((start, middle, records_size, records, _NO_TAGS))
+
+
+class _HeardReply:
+    __slots__ = ("_epoch", "_incarnation", "_key", "_spu")
+
+    def __init__(self, key: ReplicaKey, epoch: Epoch, peer: PeerIdentity) -> None:
+        self._key = key
+        self._epoch = epoch
+        self._spu, self._incarnation = peer.spu, peer.incarnation
+
+    def told(self, received: Buffer) -> Told | None:
+        """None if that is no usual one."""
+        if len(received) != _REPLY_BYTES:
+            return None
+        matched_end, log_end, high_watermark, missed, log_start, tags = _REPLY_NUMBERS.unpack_from(
+            received, _START_BYTES
+        )
+        if tags or matched_end | log_end | high_watermark | log_start < 0:
+            return None
+        epoch, spu, incarnation = self._epoch, self._spu, self._incarnation
+        reply = AppendReply(epoch, spu, incarnation, matched_end, log_end, high_watermark, missed, log_start)
+        return self._key, reply, None
+
+
+class _HeardAppend:
+    __slots__ = ("_epoch", "_key", "_middle", "_middle_end", "_rest")
+
+    def __init__(self, key: ReplicaKey, message: Append, received: memoryview, records_bytes: int) -> None:
+        self._key = key
+        self._epoch = message.epoch
+        self._rest: tuple[Any, ...] = _seldom_new(message)
+        self._middle_end = len(received) - len(_NO_TAGS) - records_bytes - len(uvarint(records_bytes + 1))
+        self._middle = received[_NUMBERS_END : self._middle_end].tobytes()
+
+    def told(self, received: Buffer) -> Told | None:
+        """None if that is no usual one, or not to be believed."""
+        if received[_NUMBERS_END : self._middle_end] != self._middle:
+            return None
+        try:
+            size_and_one, position = read_uvarint(received, self._middle_end)
+            stop = position + size_and_one - 1
+            if stop <= position or stop + 1 != len(received) or received[stop]:  # without tags
+                return None
+            base, high_watermark, log_end, log_start = _NUMBERS.unpack_from(received, _START_BYTES)
+            if base | high_watermark | log_end | log_start < 0:
+                return None
+            entries, batches = read_batches(received[position:stop], self._epoch, base, log_end)
+        except (IndexError, RemoteProtocolError):
+            return None
+        message = Append(self._epoch, base, entries, high_watermark, log_end, log_start, *self._rest)
+        return self._key, message, batches
+
+
+def _seldom_new(message: Append) -> tuple[Any, ...]:
+    """The last fields, which hardly ever change within an epoch."""
+    return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch, message.producers
+
+
+def _encoded(key: ReplicaKey, message: PeerMessage, records: bytes | None = None) -> bytes:
+    return b"".join(part for part in encode(key, message, records) if isinstance(part, bytes))
+
+
+def _keep(learned: dict[Any, Any], key: object, usual: object) -> None:
+    if len(learned) >= LEARNED_MAX:
+        learned.clear()
+    learned[key] = usual

@@ -1,0 +1,253 @@
+"""A replica's log as replication sees it: entries instead of bytes.
+
+What was appended last is what a leader sends next, to each follower, so the newest entries are kept as they are.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from operator import attrgetter
+
+import trio
+
+from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart, compacted_end
+from tailrace.broker.replication.high_watermark import known_at_start
+from tailrace.protocol.batches.control_batches import ControlKind, bridge, bridge_epoch, hole
+from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader, crc_of
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch
+from tailrace.runtime.files import Buffer
+from tailrace.storage.log.log import Log
+from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
+
+from .recent_batches import BatchesAtHand
+
+NEWEST_KEPT_MAX = 256
+LOOKED_THROUGH_IN_A_TURN = 500
+
+_EVENT, _COMPACTED = EntryKind.EVENT, EntryKind.COMPACTED
+_BEHIND_ALL = 2**63 - 1
+_by_base = attrgetter("base")
+_by_end = attrgetter("end")
+
+
+class DamagedLogError(KafkaError):
+    """A header is none any more."""
+
+    def __init__(self, offset: int, found: KafkaError) -> None:
+        super().__init__(found.code, found.message)
+        self.offset = offset
+        """Of the last batch before it that looks like one; perhaps it is the one that does not say where it ends."""
+
+
+class LogOfEntries:
+    __slots__ = ("_log", "_newest", "_newest_end", "_newest_start", "at_hand")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._newest: list[Entry] = []
+        """Of what was appended since, the last ones."""
+        self._newest_start = self._newest_end = log.log_end
+        """Between these nothing is in the log but them."""
+        self.at_hand = BatchesAtHand()
+
+    @property
+    def log_start(self) -> int:
+        return self._log.log_start
+
+    @property
+    def log_end(self) -> int:
+        return self._log.log_end
+
+    @property
+    def epochs(self) -> Sequence[EpochStart]:
+        log_end = self._log.log_end  # what is told of epochs beyond it is yet to be appended
+        return [EpochStart(Epoch(epoch), start) for epoch, start in self._log.epochs if start < log_end]
+
+    @property
+    def stamped_end(self) -> int:
+        return self._log.stamped_end
+
+    @property
+    def is_end_sure(self) -> bool:
+        return self._log.is_end_sure
+
+    def producers_before(self, offset: int) -> bytes:
+        return self._log.producers.before(offset).snapshot()
+
+    def is_sound(self, entry: Entry) -> bool:
+        batch = b"".join(part.read() for part in self._log.read_batches(entry.base, entry.end))
+        return len(batch) == entry.size and crc_of(batch, 0, entry.size) == entry.content
+
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        """In order, those that reach beyond `start` and begin before `end`."""
+        if self._newest_end < self._log.log_end:
+            self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
+        newest, log_start = self._newest, self._log.log_start
+        if start < log_start:
+            start = log_start
+        if start < self._newest_start:
+            return self._read(start, end)
+        first = bisect_right(newest, start, key=_by_end)
+        stop = len(newest) if end >= self._newest_end else bisect_left(newest, end, key=_by_base)
+        return iter(newest[first:stop])
+
+    def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Batches that recovery did not write were appended: what they are need not be read again."""
+        base, end = headers[0].base_offset, self._log.log_end
+        self.at_hand.add(batches, base, end)
+        if self._newest_end == base:
+            for header in headers:
+                self._newest.append(entry_of(header))
+            self._newest_end = end
+            if len(self._newest) > NEWEST_KEPT_MAX:
+                self._keep_half()
+
+    def on_appended(self, entries: Sequence[Entry]) -> None:
+        self._newest.extend(entries)
+        self._newest_end = self._log.log_end
+        if len(self._newest) > NEWEST_KEPT_MAX:
+            self._keep_half()
+
+    def _keep_half(self) -> None:
+        del self._newest[: -NEWEST_KEPT_MAX // 2]
+        self._newest_start = self._newest[0].base
+
+    def takes_turns_from(self, start: int) -> bool:
+        """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
+        return min(self._newest_start, self._log.log_end) - start > LOOKED_THROUGH_IN_A_TURN
+
+    async def look_through(self, start: int) -> bool:
+        """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile.
+        False: nor will it ever be, for an offset on the way is damaged."""
+        found: list[Entry] = []
+        end, log, newest = start, self._log, self._newest
+        with suppress(KafkaError):
+            while (some := self._turn_from(end)) and some[-1].end > end:
+                found += some
+                end = some[-1].end
+                await trio.lowlevel.checkpoint()
+        if self._newest is not newest:
+            return True
+        if max(end, log.log_start) != log.log_end:
+            return False
+        self._newest, self._newest_start, self._newest_end = found, start, log.log_end
+        return True
+
+    async def high_watermark_at_start(self, checkpoint: int) -> int:
+        """What the core's function of this name says, in turns, and without keeping anything: where no high watermark
+        was written down, that is all that there is. Raises DamagedLogError."""
+        last = min(max(checkpoint, self.log_start), self.log_end)
+        before: list[Entry] = []
+        try:
+            value = start = position = known_at_start(self, checkpoint)
+            while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
+                if before and some[0].base < position:
+                    raise DamagedLogError(position, _out_of_place(some[0].base))
+                entries = [*before, *some]
+                follows = self._log.log_end if self.is_end_sure else None
+                if len(some) > LOOKED_THROUGH_IN_A_TURN:
+                    follows = entries.pop().base  # and not what is found where the one before it says that it ends
+                value = max(value, compacted_end(entries, start, follows, self.is_sound))
+                before = entries[-1:]
+                last = start = before[0].base
+                position = max(position + 1, before[0].end)
+                await trio.lowlevel.checkpoint()
+        except DamagedLogError:
+            raise
+        except KafkaError as error:
+            raise DamagedLogError(last, error) from error
+        return value
+
+    def find_producers(self) -> None:
+        """Raises DamagedLogError, if what was opened does not tell of them."""
+        try:
+            self._log.find_producers()
+        except ProducersUnknownError as error:
+            raise DamagedLogError(error.offset, error) from error
+
+    def check_behind(self, offset: int) -> None:
+        """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
+        self._turn_from(offset)
+
+    def _turn_from(self, start: int) -> list[Entry]:
+        return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
+
+    def on_rest(self) -> None:
+        """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""
+        if self._newest and self._newest_end == self._log.log_end:
+            self._forget_newest()
+
+    def on_changed(self) -> None:
+        """Something else has happened to the log than that it was appended to."""
+        self.at_hand.forget()
+        self._forget_newest()
+
+    def _forget_newest(self) -> None:
+        self._newest = []
+        self._newest_start = self._newest_end = self._log.log_end
+
+    def _read(self, start: int, end: int) -> Iterator[Entry]:
+        """Raises DamagedLogError."""
+        try:
+            return self._read_on(start, self._log.headers(start, end))
+        except KafkaError as error:
+            raise DamagedLogError(start, error) from error
+
+    def _read_on(self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]) -> Iterator[Entry]:
+        """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
+        log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
+        last = end = start
+        is_around_start = True  # perhaps the first one
+        try:
+            for header, kind in headers:
+                base, next_offset = header.base_offset, header.next_offset
+                is_around_start = is_around_start and 0 <= base < start
+                if next_offset > self._log.log_end or (base < end and not is_around_start):
+                    raise _out_of_place(base)
+                if not is_around_start:
+                    last, end = base, next_offset
+                yield self._entry(header, kind)
+        except KafkaError as error:
+            raise DamagedLogError(last, error) from error
+
+    def _entry(self, header: BatchHeader, kind: ControlKind | None) -> Entry:
+        if kind is None:
+            return entry_of(header)
+        found = self._log.read_batches(header.base_offset, header.next_offset)
+        if [each.count for each in found] != [header.size]:
+            raise _out_of_place(header.base_offset)
+        return entry_of_control(header, kind, found[0].file.read_at(found[0].position, header.size))
+
+
+def _out_of_place(offset: int) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {offset} is out of place")
+
+
+def entry_of(header: BatchHeader) -> Entry:
+    """Of a batch that recovery did not write. Producers leave no offset out; compaction does."""
+    base, count = header.base_offset, header.last_offset_delta + 1
+    kind = _EVENT if header.record_count == count or header.attributes & CONTROL else _COMPACTED
+    return Entry(base, base + count, header.leader_epoch, header.crc, kind, header.batch_length + LOG_OVERHEAD)
+
+
+def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, position: int = 0) -> Entry:
+    """Of one that it wrote: what it says counts, not its checksum, so that it can be told before the batch is made."""
+    is_bridge = kind is ControlKind.BRIDGE
+    return Entry(
+        header.base_offset,
+        header.next_offset,
+        header.leader_epoch,
+        bridge_epoch(batch, position) if is_bridge else 0,
+        EntryKind.BRIDGE if is_bridge else EntryKind.HOLE,
+        header.size,
+    )
+
+
+def made_batch(entry: Entry) -> bytearray:
+    """The bytes of an entry that recovery has made up."""
+    if entry.kind is EntryKind.HOLE:
+        return hole(entry.base, entry.end, entry.epoch)
+    assert entry.kind is EntryKind.BRIDGE
+    return bridge(entry.base, Epoch(entry.content))

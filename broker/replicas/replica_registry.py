@@ -1,0 +1,100 @@
+"""The replicas on this SPU, as handlers look them up, and which error a client gets that cannot have one here."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+from tailrace.storage.directory.checkpoints import ReplicaKey
+
+from .replica import Replica
+
+
+class Damage(NamedTuple):
+    """Why a replica's log did not open, and the leader epoch at which that was tried; NO_EPOCH: it was hardly."""
+
+    epoch: Epoch
+    reason: str
+
+
+class Replicas:
+    """Every replica on this SPU, and which error a client gets when it asks for one that it cannot have here."""
+
+    def __init__(self, spu: SpuId, cluster: Cluster) -> None:
+        self._spu = spu
+        self._cluster = cluster
+        self._by_key: dict[tuple[str | UUID, int], Replica] = {}
+        """Each replica twice: by its topic's name and by its topic's id."""
+        self._damaged: dict[ReplicaKey, Damage] = {}
+        self.damaged: Mapping[ReplicaKey, Damage] = MappingProxyType(self._damaged)
+        """Those that should be here, and have no log that could be opened."""
+        self.role_watchers: dict[str, Callable[[Replica], None]] = {}
+        """By topic: who is to know which of its replicas here lead."""
+
+    def __iter__(self) -> Iterator[Replica]:
+        return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
+
+    def add(self, replica: Replica) -> None:
+        self._by_key[replica.spec.topic, replica.spec.partition] = replica
+        self._by_key[replica.spec.topic_id, replica.spec.partition] = replica
+        self._damaged.pop(replica.key, None)
+        watcher = self.role_watchers.get(replica.topic)
+        if watcher is not None:
+            replica.role_watcher = watcher
+            watcher(replica)
+
+    def add_damaged(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
+        """A replica whose log did not open: clients are told that its storage failed."""
+        self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch if was_tried else NO_EPOCH, reason)
+
+    def remove(self, spec: PartitionSpec) -> Replica | None:
+        """Forgets the replica and hands it back."""
+        self._damaged.pop((spec.topic_id, spec.partition), None)
+        replica = self._by_key.pop((spec.topic_id, spec.partition), None)
+        if replica is not None and self._by_key.get((spec.topic, spec.partition)) is replica:
+            del self._by_key[spec.topic, spec.partition]  # and not that of a topic which has the name by now
+        return replica
+
+    def find(self, topic: str | UUID, partition: int) -> Replica | None:
+        return self._by_key.get((topic, partition))
+
+    def leading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
+        """The replica that serves this partition's clients, if it is here; `epoch` is the leader epoch they know."""
+        replica = self._by_key.get((topic, partition))
+        if replica is not None and replica.is_leader and replica.offline_reason is None and epoch == NO_EPOCH:
+            return replica  # nearly always, and so without another call
+        replica = self.reading(topic, partition, epoch)
+        if not replica.is_leader:
+            raise replica.not_leader()
+        return replica
+
+    def reading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
+        """The replica here, leader or not, for those who read from either."""
+        replica = self._by_key.get((topic, partition))
+        if replica is None:
+            raise self._not_here(topic, partition)
+        if replica.offline_reason is not None:
+            raise replica.storage_error()
+        if epoch != NO_EPOCH and epoch != replica.spec.epoch:
+            raise replica.wrong_epoch(epoch)
+        return replica
+
+    def _not_here(self, topic: str | UUID, partition: int) -> KafkaError:
+        if isinstance(topic, str):
+            known = self._cluster.topics.get(topic)
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            known = self._cluster.topic_by_id(topic)
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
+        if known is None:
+            return KafkaError(missing, f"there is no topic {topic}")
+        if not 0 <= partition < len(known.partitions):
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {partition}")
+        damage = self._damaged.get((known.id, partition))
+        if damage is not None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {damage.reason}")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{partition} is not on this SPU")

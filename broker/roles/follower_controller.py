@@ -1,0 +1,146 @@
+"""Follows one leader for one epoch: the shell of the core's `Follower`, between its leader and its log.
+
+The followers of one leader share the connection to it: it is dialled for the first and given up after the last.
+"""
+
+from crc32c import crc32c
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_log import LogOfEntries
+from tailrace.broker.replication.follower import Follower
+from tailrace.broker.replication.high_watermark import HighWatermark
+from tailrace.broker.replication.messages import Append, Message, Seal
+from tailrace.broker.replication.ready import Ready
+from tailrace.broker.replication.sealing import Promise
+from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
+
+from .role_context import ReplicationContext
+
+
+class FollowerController:
+    def __init__(
+        self,
+        replica: Replica,
+        entries: LogOfEntries,
+        promise: Promise,
+        high_watermark: HighWatermark,
+        context: ReplicationContext,
+        logger: FilteringBoundLogger,
+        *,
+        in_doubt: bool,
+        now: float,
+    ) -> None:
+        spec = replica.spec
+        self._replica = replica
+        self._context = context
+        self._logger = logger.bind(epoch=spec.epoch, leader=spec.leader)
+        self._high_watermark = high_watermark
+        self.core = Follower(
+            context.spu,
+            context.store_incarnation,
+            spec.leader,
+            spec.epoch,
+            log=entries,
+            promise=promise,
+            high_watermark=high_watermark,
+            in_doubt=in_doubt,
+            policy=replica.replication_policy,
+            syncs_before_acknowledging=replica.syncs_before_acknowledging,
+            has_failed=replica.offline_reason is not None,
+            copy_limits=context.copies.limits(replica),
+            turn=context.spu + crc32c(replica.spec.topic_id.bytes) + replica.partition,
+        )
+        if spec.epoch == FIRST_EPOCH:  # thousands may begin at once
+            self._logger.debug("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        else:
+            self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.epoch
+
+    @property
+    def leader(self) -> SpuId:
+        return self.core.leader
+
+    @property
+    def is_in_touch(self) -> bool:
+        return self._context.peers.is_linked(self.leader, from_leader=True)
+
+    # life
+
+    def begin(self, now: float) -> None:
+        peers = self._context.peers
+        peers.follow(self.leader)
+        if peers.is_linked(self.leader, from_leader=True):
+            self.core.on_linked(now)
+
+    def end(self) -> None:
+        self.core.stop_copying("it follows no more")
+        self._tell_of_copies(self.core.take_ready())
+        self._context.peers.forget(self._replica.key)
+        self._context.peers.unfollow(self.leader)
+
+    # what happened
+
+    def on_spec(self) -> None:
+        replica = self._replica
+        self.core.use_policy(replica.replication_policy, replica.spec.epoch, self._context.copies.limits(replica))
+
+    def on_settings(self, now: float) -> None:
+        self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
+        if self._replica.spec.epoch == self.epoch:
+            self.on_spec()
+
+    def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
+        core = self.core
+        if not from_leader or spu != core.leader:
+            return  # it led once, or thinks that this one does
+        match message:
+            case Append():
+                core.on_append(message)
+            case Seal():
+                core.on_seal(message)
+            case FetchEntries():
+                self._hand_over(message)
+            case _:
+                pass  # fenced: the spec that says why is on its way
+
+    # what the core asks for
+
+    def send(self, to: SpuId, message: Message) -> None:
+        self._context.peers.to_leader(to, self._replica.key, message)
+
+    def finish(self, ready: Ready) -> bool:
+        self._tell_of_copies(ready)
+        if not self.core.has_failed:  # or what it knows is of a log that there will never be
+            self._replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
+        return True
+
+    def _tell_of_copies(self, ready: Ready) -> None:
+        if ready.ask is not None and ready.ask.is_first:
+            self._logger.info("copy_began", offset=ready.ask.offset, copied_from=ready.ask.holder)
+        if ready.copy_end is not None:
+            over = ready.copy_end
+            self._logger.info(
+                "copy_ended",
+                offset=over.offset,
+                records=over.records,
+                bytes=over.size_bytes,
+                copied_from=list(over.holders),
+                reason=over.reason,
+            )
+
+    def _hand_over(self, asked: FetchEntries) -> None:
+        """What the leader's recovery has found out that this store has, and it has not."""
+        log = self._replica.log
+        if asked.epoch != self.epoch or self.core.has_failed:
+            return
+        self._context.peers.to_leader(
+            self.leader,
+            self._replica.key,
+            FetchedEntries(asked.epoch, asked.start),
+            lambda: log.read_batches(asked.start, asked.end),
+        )

@@ -1,0 +1,322 @@
+"""Leads one replica set for one epoch: the shell of the core's `Leader`, between its followers, its log and the SC."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.broker.peers.peer_messages import (
+    FetchedEntries,
+    FetchEntries,
+    PeerMessage,
+    ReceivedBatches,
+    RecordsToSend,
+)
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_log import LogOfEntries, made_batch
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.high_watermark import HighWatermark
+from tailrace.broker.replication.leader import Leader, LeaderLimits
+from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
+from tailrace.broker.replication.messages import (
+    RECORDS_BYTES_MAX,
+    Append,
+    AppendReply,
+    Fenced,
+    Hello,
+    Message,
+    ProposeLiveReplicas,
+    SealReply,
+)
+from tailrace.broker.replication.ready import Ready
+from tailrace.broker.replication.sealing import Promise
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.batches.record_batch import iterate, read_header, stamp
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
+from tailrace.runtime.descriptors import AGAIN_SECONDS
+from tailrace.runtime.files import Buffer
+
+from .role_context import ReplicationContext
+
+PROPOSED_AGAIN_SECONDS = 1.0
+FETCH_SECONDS_MAX = 5.0
+MADE_UP = (EntryKind.HOLE, EntryKind.BRIDGE)
+LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
+
+
+class MissingEntriesError(Exception):
+    """Recovery knows of entries that the store which has them does not hand over."""
+
+    def __init__(self, holder: SpuId) -> None:
+        super().__init__(f"SPU {holder} does not hand over what it has")
+        self.holder = holder
+
+
+class LeaderController:
+    def __init__(
+        self,
+        replica: Replica,
+        entries: LogOfEntries,
+        promise: Promise,
+        high_watermark: HighWatermark,
+        context: ReplicationContext,
+        logger: FilteringBoundLogger,
+        *,
+        in_doubt: bool,
+        now: float,
+    ) -> None:
+        spec = replica.spec
+        self._replica = replica
+        self._entries = entries
+        self._context = context
+        self._high_watermark = high_watermark
+        self._logger = logger.bind(epoch=spec.epoch)
+        self._fetched: dict[int, Buffer] = {}
+        """What other stores hold and this one lacks, by base offset, until what recovery appends next is there. There
+        may be more: of a store that did not hand over the rest, and counts no more."""
+        self._kept: dict[int, Buffer] = {}
+        """What recovery keeps of the own log behind what it cuts off, by base offset."""
+        self._fetched_more = trio.Event()
+        self._fetches_no_more = False
+        self._changed = trio.Event()
+        self._is_over = False
+        policy = replica.replication_policy
+        self.core = Leader(
+            context.spu,
+            spec.epoch,
+            spec.replicas,
+            log=entries,
+            promise=promise,
+            high_watermark=high_watermark,
+            in_doubt=in_doubt,
+            policy=policy,
+            live_replicas=LiveReplicas(
+                context.spu,
+                context.store_incarnation,
+                spec.epoch,
+                spec.live_incarnations,
+                spec.version,
+                limits=_lag_limits_of(replica),
+                members_min=policy.replicas_min,
+                retry_seconds=PROPOSED_AGAIN_SECONDS,
+                now=now,
+            ),
+            limits=LIMITS,
+            now=now,
+            syncs_before_acknowledging=replica.syncs_before_acknowledging,
+            was_unclean=spec.was_unclean,
+        )
+        if spec.epoch == FIRST_EPOCH:  # thousands may begin at once
+            self._logger.debug("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        else:
+            self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.epoch
+
+    @property
+    def is_in_touch(self) -> bool:
+        return self.core.can_commit
+
+    # life
+
+    def begin(self, now: float) -> None:
+        self._replica.begin_leading()
+        self._replica.follower_end = self.core.follower_end
+        self._replica.follower_said_end = self.core.follower_said_end
+        self._replica.deleted_end = lambda: self.core.deleted_end
+        spus = self._context.cluster.spus
+        for spu in self._replica.spec.replicas:
+            if spu in spus and not spus[spu].online:
+                self.core.on_offline(spu, now)
+        for hello in self._context.peers.take_hellos(self._replica.key):
+            self.core.on_hello(hello, now)
+
+    def end(self) -> None:
+        self._is_over = True
+        self._changed.set()
+        self.stop_fetching()
+        self._context.peers.forget(self._replica.key)
+        self._replica.end_leading()
+
+    async def settled(self) -> None:
+        """Until every live follower knows that all is committed, or this leader is over."""
+        while not (self.core.is_settled or self._is_over):
+            await self._changed.wait()
+
+    # what happened
+
+    def on_spec(self, spec: PartitionSpec, now: float) -> None:
+        """Another one of this epoch: other replicas, or other live ones."""
+        live = self.core.live_replicas
+        members, reasons = live.stored.keys(), live.left
+        self.core.on_copy_set(spec.replicas, now)
+        self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
+        for spu in sorted(members - live.stored.keys()):
+            reason = reasons[spu].value if spu in reasons else "it is a replica no more"
+            self._logger.info("live_replica_left", follower=spu, reason=reason, log_end=self._replica.log.log_end)
+        for spu in sorted(live.stored.keys() - members):
+            self._logger.info("live_replica_entered", follower=spu, log_end=self._replica.log.log_end)
+
+    def on_settings(self, now: float) -> None:
+        self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
+        self.core.on_synced(self._replica.log.synced_end, now)
+        self.core.use_policy(self._replica.replication_policy, _lag_limits_of(self._replica), now)
+
+    def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
+        core = self.core
+        match message:
+            case AppendReply():
+                core.on_append_reply(message, now)
+            case Hello():
+                core.on_hello(message, now)
+            case SealReply():
+                core.on_seal_reply(message, now)
+            case Fenced():
+                core.on_fenced(message)
+            case _:
+                pass  # of the time before: that SPU led once, or has heard that this one does not
+
+    def on_fetched(self, message: FetchedEntries, received: ReceivedBatches) -> None:
+        """Not for the core, which waits until its recovery is carried out."""
+        if message.epoch == self.epoch:
+            kept = memoryview(received.kept().data)
+            for position, header in iterate(kept):
+                self._fetched[header.base_offset] = kept[position : position + header.size]
+            self._fetched_more.set()
+
+    # what the core asks for
+
+    def send(self, to: SpuId, message: Message) -> None:
+        records: RecordsToSend | None = None
+        if type(message) is Append and message.entries:
+            base, end = message.entries[0].base, message.entries[-1].end
+            if end <= message.high_watermark:
+                self._context.metrics.caught_up_bytes += sum(entry.size for entry in message.entries)
+            records = self._entries.at_hand.between(base, end)
+            if records is None or not self._context.peers.keeps_up(to):
+                records = partial(self._replica.log.read_batches, base, end)
+        self._context.peers.to_follower(to, self._replica.key, message, records)
+
+    def say_that_it_will_lead(self) -> None:
+        """Enough stores have promised: nobody else would be done earlier, and whoever is elected now begins anew."""
+        spec = self._replica.spec
+        self._context.live_replicas.propose(self._replica.key, ProposeLiveReplicas(self.epoch, spec.version, ()))
+
+    def finish(self, ready: Ready) -> bool:
+        """Whether this leader goes on."""
+        replica, core = self._replica, self.core
+        if core.is_stopping:
+            self._changed.set()
+            self._changed = trio.Event()
+        if ready.fenced_by is not None:
+            self._logger.info("leading_ended", newer_epoch=ready.fenced_by)
+            return False
+        if not core.is_serving:
+            replica.is_merging = True
+        elif replica.is_merging:
+            replica.end_merging(trio.current_time())
+        if ready.propose is not None:
+            self._context.live_replicas.propose(replica.key, ready.propose)
+        replica.lagging_count = len(core.live_replicas.left)
+        replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
+        if ready.delete_to is not None:
+            self._context.nursery.start_soon(self._delete, ready.delete_to)
+        if ready.doubted_from is not None:
+            self._context.on_doubt(replica, ready.doubted_from)
+        replica.wake_deleters()
+        if replica.is_recovering and core.has_sealed_earlier_segments:
+            replica.end_recovering()
+        return True
+
+    async def _delete(self, end: int) -> None:
+        """What an earlier leader deleted, before it had told everybody."""
+        while not self._is_over:
+            try:
+                await self._replica.delete_records(end)
+            except KafkaError:
+                if self._replica.offline_reason is not None or not self._replica.is_open:
+                    return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
+                await trio.sleep(AGAIN_SECONDS)
+            else:
+                self._logger.info("deletion_taken_over", log_start=end)
+                return
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Those of them that the own log has, for it is about to be cut before them."""
+        self._kept.clear()
+        wanted = {entry.base: entry for entry in entries if entry.kind not in MADE_UP}
+        if not wanted:
+            return
+        for own in self._entries.entries(min(wanted), self._entries.log_end):
+            entry = wanted.get(own.base)
+            if entry is not None and entry.same_as(own):
+                (found,) = self._replica.log.read_batches(own.base, own.end)
+                self._kept[own.base] = found.file.read_at(found.position, found.count)
+
+    async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
+        """The bytes of what recovery appends next, stamped: made up, kept, or from whoever holds them."""
+        missing = [entry for entry in entries if entry.kind not in MADE_UP and entry.base not in self._kept]
+        if missing:
+            await self._fetch(missing)
+        batches = [stamped_copy(self._batch_of(entry), entry) for entry in entries]
+        self._fetched.clear()
+        return batches
+
+    def _batch_of(self, entry: Entry) -> Buffer:
+        if entry.kind in MADE_UP:
+            return made_batch(entry)
+        return self._kept.pop(entry.base, None) or self._fetched[entry.base]
+
+    def stop_fetching(self) -> None:
+        """Another leader is known: nobody is to wait for what this one lacks."""
+        self._fetches_no_more = True
+        self._fetched_more.set()
+
+    async def _fetch(self, missing: Sequence[Entry]) -> None:
+        """Raises MissingEntriesError."""
+        holders = [self.core.holders_of(entry)[0] for entry in missing]
+        for holder, start, end in _stretches(missing, holders):
+            self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, start, end))
+        self._context.peers.flush()
+        with trio.move_on_after(FETCH_SECONDS_MAX):
+            while not (self._fetches_no_more or all(map(self._has_fetched, missing))):
+                self._fetched_more = trio.Event()
+                await self._fetched_more.wait()
+        for entry, holder in zip(missing, holders, strict=True):  # the last may have come when the time was over
+            if not self._has_fetched(entry):
+                raise MissingEntriesError(holder)
+
+    def _has_fetched(self, entry: Entry) -> bool:
+        batch = self._fetched.get(entry.base)
+        return batch is not None and read_header(batch).crc == entry.content
+
+
+def _stretches(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
+    """Who is to be asked, from where and how far: for what lies side by side in one store, once; but for no more than
+    one answer takes."""
+    asked: tuple[SpuId, int, int] | None = None
+    size = 0
+    for entry, holder in zip(entries, holders, strict=True):
+        size += entry.size
+        if asked is not None and asked[0] == holder and asked[2] == entry.base and size <= RECORDS_BYTES_MAX:
+            asked = holder, asked[1], entry.end
+            continue
+        if asked is not None:
+            yield asked
+        asked, size = (holder, entry.base, entry.end), entry.size
+    if asked is not None:
+        yield asked
+
+
+def _lag_limits_of(replica: Replica) -> LagLimits:
+    return LagLimits(replica.settings.lag_records_max, replica.settings.lag_seconds_max)
+
+
+def stamped_copy(batch: Buffer, entry: Entry) -> bytearray:
+    copy = bytearray(batch)
+    stamp(copy, 0, entry.base, entry.epoch)
+    return copy

@@ -1,0 +1,118 @@
+"""Does to a replica's log what its role asks for, completely and in its order."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+
+from tailrace.broker.peers.peer_messages import ReceivedBatches
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_log import LogOfEntries
+from tailrace.broker.replication.ready import (
+    AdvanceLogStart,
+    AppendEntries,
+    Change,
+    Cut,
+    EndDoubt,
+    ExpectStamped,
+    Persist,
+    Restamp,
+    StorePromise,
+    Sync,
+)
+from tailrace.protocol.batches.record_batch import read_header
+from tailrace.protocol.ids import Epoch
+from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
+from tailrace.storage.manifest.leader_epochs import EpochStart
+from tailrace.storage.producers.producer_state import ProducerStates
+
+from .leader_controller import LeaderController
+from .role_context import ReplicationContext
+
+
+class LogChanges:
+    """Raises OSError and KafkaError where the disk, or the log, does not let it."""
+
+    __slots__ = ("_context", "_entries", "_replica", "in_doubt")
+
+    def __init__(self, replica: Replica, entries: LogOfEntries, context: ReplicationContext) -> None:
+        self._replica = replica
+        self._entries = entries
+        self._context = context
+        self.in_doubt = False
+        """The log may lack what it acknowledged, and it has not caught up since."""
+
+    async def follow(self, epoch: Epoch, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
+        """What a follower is asked for; `received`: with what it is to append."""
+        for effect in effects:
+            if isinstance(effect, AppendEntries):
+                assert received is not None
+                # What others have, or wait for: it is not refused, but comes late.
+                await done_once_files_can_be_opened(partial(self.append_received, effect, received))
+            else:
+                await self._change(effect, epoch)
+
+    def append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
+        log, first, last = self._replica.log, effect.entries[0], effect.entries[-1]
+        if log.log_end > first.base:  # no file could be opened for the rest
+            first = next(entry for entry in effect.entries if entry.base >= log.log_end)
+        chosen = received.between(first.base, last.base)
+        log.append_batches(chosen.data, chosen.headers)
+        self._entries.on_appended(effect.entries)
+        self._context.on_appended(self._replica)
+
+    async def recover(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
+        """What a leader appends through its core is what recovery found, here or elsewhere."""
+        to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
+        leader.keep(list(chain.from_iterable(to_append)))  # before it is cut off
+        batches: list[bytearray] | None = None
+        for effect in effects:
+            if batches is None and to_append:
+                # First of all: if whoever has them does not hand them over, nothing more is done to the log.
+                batches = await leader.batches_of(to_append.pop(0))
+            if isinstance(effect, AppendEntries):
+                assert batches is not None
+                await self._append_made(batches)
+                batches = None
+            else:
+                await self._change(effect, leader.epoch)
+
+    async def _change(self, effect: Change, epoch: Epoch) -> None:
+        log, replica = self._replica.log, self._replica
+        match effect:
+            case StorePromise(promised):
+                await self._context.promises.promise(replica.key, promised, in_doubt=self.in_doubt)
+            case EndDoubt():
+                await once_files_can_be_opened(log.sync)
+                await self._context.promises.end_doubt(replica.key)
+                self.in_doubt = False
+            case Sync():
+                await once_files_can_be_opened(log.sync)
+            case Cut(end):
+                self._context.logger_of(self._replica).info("log_cut", to=end, log_end=log.log_end)
+                if end < replica.high_watermark:
+                    # Only after an unclean election. What was written down must not outlive what it spoke of.
+                    replica.high_watermark = end
+                    await once_files_can_be_opened(self._context.write_high_watermarks)
+                await once_files_can_be_opened(lambda: log.truncate(end))
+                self._entries.on_changed()
+            case Restamp(base, end, stamp):
+                await log.restamp(base, end, stamp)
+                self._entries.on_changed()
+            case ExpectStamped(end, epochs):
+                await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
+            case AdvanceLogStart(offset, producers):
+                await once_files_can_be_opened(lambda: self._advance_log_start(offset, producers))
+                self._entries.on_changed()
+
+    async def _advance_log_start(self, offset: int, producers: bytes) -> None:
+        log = self._replica.log
+        if offset > log.log_end:
+            await log.truncate_fully(offset, ProducerStates.restore(producers))
+        else:
+            await log.advance_log_start(offset)
+
+    async def _append_made(self, batches: Sequence[bytearray]) -> None:
+        for batch in batches:
+            await done_once_files_can_be_opened(partial(self._replica.log.append, batch, read_header(batch)))
+        self._entries.on_changed()
+        self._context.on_appended(self._replica)

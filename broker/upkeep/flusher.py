@@ -1,0 +1,99 @@
+"""Carries out the flush policy: appended records reach the disk after so many records, bytes or milliseconds.
+
+One flush a replica at a time, a few at once over all, each off the event loop. A failed sync takes the replica offline
+and is never tried again: what the page cache lost, a second sync would wrongly report as safe.
+"""
+
+import trio
+
+from tailrace.broker.replicas.deadlines import Deadlines
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.runtime.descriptors import are_used_up
+
+FLUSHES_AT_ONCE = 4
+FLUSH_AGAIN_SECONDS = 0.5
+"""After one that did not come to the disk."""
+MILLISECONDS_FOREVER = 2**62
+"""Kafka writes "never" as the largest 64-bit number; anything this large is meant so."""
+
+
+class Flusher:
+    def __init__(self, nursery: trio.Nursery, deadlines: Deadlines, metrics: BrokerMetrics) -> None:
+        self._nursery = nursery
+        self._deadlines = deadlines
+        self._metrics = metrics
+        self._limiter = trio.CapacityLimiter(FLUSHES_AT_ONCE)
+
+    def on_appended(self, replica: Replica) -> None:
+        """Called once a turn for each replica that was appended to."""
+        if replica.unsynced_since is None:
+            self._begin_waiting(replica, trio.current_time())
+        if replica.log.wants_sync():
+            self.flush(replica)
+
+    def on_settings(self, replica: Replica) -> None:
+        """What has been waiting by another policy."""
+        if replica.unsynced_since is not None:
+            self._begin_waiting(replica, replica.unsynced_since)
+            self.on_appended(replica)
+
+    def flush(self, replica: Replica) -> None:
+        if not replica.flush_running and replica.offline_reason is None:
+            replica.flush_running = True
+            self._nursery.start_soon(self._flush, replica)
+
+    def _begin_waiting(self, replica: Replica, since: float) -> None:
+        replica.unsynced_since = since
+        flush_ms = replica.settings.log.flush_ms
+        if flush_ms < MILLISECONDS_FOREVER:
+            self._deadlines.add(since + flush_ms / 1000, _FlushTimer(self, replica))
+
+    async def _flush(self, replica: Replica) -> None:
+        try:
+            started = await self._sync(replica)
+        except OSError as error:
+            if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+                replica.go_offline(f"sync failed: {error}")
+            return
+        finally:
+            replica.flush_running = False
+        self._metrics.flushes += 1
+        self._metrics.flush_seconds += trio.current_time() - started
+        replica.unsynced_since = None
+        replica.on_synced()
+        if replica.replication is not None:
+            replica.replication.on_synced()
+        if replica.log.synced_end < replica.log.log_end:
+            self._begin_waiting(replica, started)  # appended while the sync ran: it is no older than that
+            self.on_appended(replica)
+
+    async def _sync(self, replica: Replica) -> float:
+        """Returns when it began."""
+        while True:
+            try:
+                async with self._limiter:
+                    started = trio.current_time()
+                    await replica.log.sync()
+                    return started
+            except OSError as error:
+                if not are_used_up(error):
+                    raise
+            await trio.sleep(FLUSH_AGAIN_SECONDS)
+
+
+class _FlushTimer:
+    __slots__ = ("_flusher", "_replica", "_since")
+
+    def __init__(self, flusher: Flusher, replica: Replica) -> None:
+        self._flusher = flusher
+        self._replica = replica
+        self._since = replica.unsynced_since
+
+    @property
+    def done(self) -> bool:
+        """A flush was done in between; what was appended since has a timer of its own."""
+        return self._replica.unsynced_since is not self._since
+
+    def on_deadline(self) -> None:
+        self._flusher.flush(self._replica)

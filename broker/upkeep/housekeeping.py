@@ -1,0 +1,170 @@
+"""Work that time brings: old segments go, logs are compacted, parked storage ends, high watermarks are written down.
+
+One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.files import Files
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.storage.compaction.log_compaction import CannotCompactError
+from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
+from tailrace.storage.directory.shared_writes import SharedWrites
+
+from .closed_replicas import ClosedReplicas
+from .parking import Parking
+from .resting import rest
+
+CHECKPOINT_SECONDS = 5
+COMPACTION_REST_SECONDS = 600
+"""A log that cannot be compacted is not tried again before: finding that out may have read all of it."""
+
+KEPT_LONGER_MS_MAX = 10 * 60 * 1000
+"""Than the Streaming Controller lets a topic be brought back: its clock may be another, and an SPU that removed what
+others bring back would have lost its copy."""
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        data_directory: str,
+        files: Files,
+        wall_clock: WallClock,
+        replicas: Replicas,
+        parking: Parking,
+        configs: BrokerConfigs,
+        closed: ClosedReplicas,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._closed = closed
+        self._data_directory = data_directory
+        self._files = files
+        self._replicas = replicas
+        self._parking = parking
+        self._configs = configs
+        self._wall_clock = wall_clock
+        self._logger = logger
+        self._saved_high_watermarks: Mapping[ReplicaKey, SavedHighWatermark] = {}
+        self._writes = SharedWrites(self._write_what_is_known)
+        self._uncompacted_until: dict[ReplicaKey, float] = {}
+        """Until when logs are left alone that could not be compacted."""
+
+    def begin_with(self, found: Mapping[ReplicaKey, SavedHighWatermark]) -> None:
+        """What a process before this one has written down."""
+        self._saved_high_watermarks = found
+
+    def says_too_much_of(self, replica: Replica) -> bool:
+        """Whether more is written down of it than is known here: the end of its log was lost since. At the next start
+        that would be said of whatever has come in its place."""
+        saved = self._saved_high_watermarks.get(replica.key)
+        return saved is not None and saved.value > replica.high_watermark
+
+    async def apply_retention(self) -> None:
+        """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""
+        while True:
+            await rest(lambda: self._configs.settings.retention_check_interval_ms / 1000)
+            silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
+            for replica in list(self._replicas):
+                replica.log.producers.expire(silent_since_ms)
+                # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say. And
+                # with shelves more belongs to a partition than its log: see `Shelving`.
+                if replica.leads_recovered and replica.settings.log.deletes and not replica.has_shelves:
+                    await self._attempt(replica, self._apply_retention)
+            await self._remove_parked()
+
+    async def _remove_parked(self) -> None:
+        try:
+            retention_ms = self._configs.settings.deleted_topic_retention_ms
+            expired = await self._parking.remove_expired(retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX))
+        except OSError as error:
+            self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
+            return
+        for topic, topic_id, partition in expired:
+            logger = self._logger if partition is None else self._logger.bind(partition=partition)
+            logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
+
+    async def compact(self) -> None:
+        """Runs until cancelled: drops records that later ones with the same key supersede."""
+        while True:
+            await rest(lambda: self._configs.settings.compaction_backoff_ms / 1000)
+            if not self._configs.settings.compacts:
+                continue
+            now = trio.current_time()
+            self._uncompacted_until = {key: until for key, until in self._uncompacted_until.items() if until > now}
+            for replica in list(self._replicas):
+                if (
+                    replica.offline_reason is None
+                    and replica.settings.log.compacts
+                    and not replica.spec.shelves  # a tombstone may be of a key that is there
+                    and replica.key not in self._uncompacted_until
+                ):
+                    await self._attempt(replica, self._compact)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Runs until cancelled: a replica that comes back knows at least what was committed a moment ago."""
+        while True:
+            await trio.sleep(CHECKPOINT_SECONDS)
+            await self.save_high_watermarks()
+
+    async def save_high_watermarks(self) -> None:
+        try:
+            await self.write_high_watermarks()
+        except OSError as error:
+            self._logger.error("high_watermarks_not_saved", reason=str(error))
+
+    async def write_high_watermarks(self) -> None:
+        """What is known now, or later; all who wait are served together: hundreds of replicas may want it at once.
+        Raises OSError."""
+        await self._writes.take_part()
+
+    async def _write_what_is_known(self) -> None:
+        now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
+        if now != self._saved_high_watermarks:
+            await save_high_watermarks(self._files, self._data_directory, now)
+            self._saved_high_watermarks = now
+
+    async def _apply_retention(self, replica: Replica) -> None:
+        removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)
+        if removed:
+            if replica.replication is not None:
+                replica.replication.on_deleted()
+            self._log(replica).info("segments_removed", count=len(removed), log_start=replica.log.log_start)
+
+    async def _compact(self, replica: Replica) -> None:
+        """No further than what is on the disk says to be committed, and in which epoch: a store that was away can be
+        compared with what is there, but not with what compaction took."""
+        saved = self._saved_high_watermarks.get(replica.key)
+        if saved is None:
+            return
+        try:
+            outcome = await replica.log.compact(self._wall_clock.now_ms(), min(saved.value, replica.high_watermark))
+        except CannotCompactError as error:
+            self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_REST_SECONDS
+            self._log(replica).error("log_not_compacted", reason=str(error))
+            return
+        if outcome is not None:
+            self._log(replica).info(
+                "log_compacted",
+                start=outcome.start,
+                end=outcome.end,
+                removed_records=outcome.removed_records,
+                removed_bytes=outcome.removed_bytes,
+            )
+
+    async def _attempt(self, replica: Replica, work: Callable[[Replica], Awaitable[None]]) -> None:
+        try:
+            await work(replica)
+        except OSError as error:
+            if replica.is_put_off_by(error):
+                self._log(replica).warning("housekeeping_put_off", reason=str(error))
+            elif replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+                replica.go_offline(str(error))
+
+    def _log(self, replica: Replica) -> FilteringBoundLogger:
+        return self._logger.bind(topic=replica.topic, partition=replica.partition)

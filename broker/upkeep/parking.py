@@ -1,0 +1,224 @@
+"""Parked storage: the files of deleted topics, and of partitions that were moved to other SPUs: kept for a while, so
+that they can come back, then removed.
+
+What no spec names is parked from the moment its marker says; what lacks a marker, because the process ended between the
+deletion and the parking, gets it at the next start. What is removed is renamed first: a process may end while files are
+being removed, and nobody must take the rest of a log for a log.
+
+A clock that jumps may have it removed long before its time. So it is remembered of which partitions something was
+removed: should such a topic be brought back, its replica here is none that has all that it acknowledged. The same is
+remembered where recovery had to cut off what had been written.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import trio
+
+from tailrace.protocol.ids import TopicId
+from tailrace.runtime.files import Files
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.storage.directory import layout
+from tailrace.storage.directory.checkpoints import ReplicaKey, load_removed_replicas, save_removed_replicas
+
+REMOVED_KEPT_MAX = 10_000
+"""The Streaming Controller brings back one of the last thousand topics that were deleted."""
+
+
+class Storage(NamedTuple):
+    """Of a topic, or of one of its partitions."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int | None = None
+
+    def holds(self, key: ReplicaKey) -> bool:
+        topic_id, partition = key
+        return topic_id == self.topic_id and self.partition in (None, partition)
+
+
+def _unheard(_: Storage) -> None:
+    pass
+
+
+class Parking:
+    def __init__(self, data_directory: str, files: Files, wall_clock: WallClock) -> None:
+        self._data_directory = data_directory
+        self._files = files
+        self._wall_clock = wall_clock
+        self._removals: dict[Storage, trio.Event] = {}
+        """Each with its end: nobody is given back what is being removed."""
+        self._removed: dict[ReplicaKey, None] | None = None
+        """By age. None before somebody had to know."""
+        self._changing_removed = trio.Lock()
+        """One change after the other: each writes down all, and has to know what the last one has."""
+        self.on_removed: Callable[[Storage], None] = _unheard
+        """Is told before anybody can have it anew."""
+        self.write_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """That nothing is known of it any more, before it goes: it would be missed. May raise OSError."""
+
+    async def park(self, storage: Storage) -> None:
+        """From now on it is only kept for its retention, if there is anything to keep."""
+        if self._files.list(self._directory(storage)):
+            await self._files.replace(self._marker(storage), str(self._wall_clock.now_ms()).encode())
+        else:
+            await self._files.discard_tree(self._directory(storage))
+
+    def untouched(self, topic: Storage, partitions: Iterable[int]) -> set[int]:
+        """Those of them of which nothing lies here, parked or not, nor is being removed: thousands are new at once, and
+        one look at the topic's directory tells of all. It is said of none where that fails."""
+        try:
+            names = set(self._files.list(self._directory(topic)))
+        except OSError:
+            return set()
+        if layout.PARKED in names or topic in self._removals:
+            return set()
+        names.update(str(each.partition) for each in self._removals if each.topic_id == topic.topic_id)
+        return {each for each in partitions if str(each) not in names and f"{each}.{layout.PARKED}" not in names}
+
+    async def unpark(self, storage: Storage) -> None:
+        if storage in self._removals:
+            await self._removals[storage].wait()
+        await self._remove_marker(storage)
+
+    async def _remove_marker(self, storage: Storage) -> None:
+        """For good: if a power failure brought it back, what is in use by then would soon be removed."""
+        marker = self._marker(storage)
+        if self._files.exists(marker):
+            self._files.remove(marker)
+            await self._files.sync_directory(marker.rpartition("/")[0])
+
+    def missing(self, replicas: Iterable[ReplicaKey]) -> set[ReplicaKey]:
+        """Those of them of which no file is here, parked or not."""
+        here = (each for topic in self._topics() for each in self._partitions(topic))
+        return set(replicas) - {
+            (topic_id, partition)
+            for topic, topic_id, partition in here
+            if partition is not None and self._files.list(self._directory(Storage(topic, topic_id, partition)))
+        }
+
+    async def park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
+        """Parks what belongs to none of these partitions and is not parked yet."""
+        for topic in list(self._topics()):
+            orphans = [topic]
+            if topic.topic_id in held:
+                partitions = held[topic.topic_id]
+                orphans = [each for each in self._partitions(topic) if each.partition not in partitions]
+            for orphan in orphans:
+                if not self._files.exists(self._marker(orphan)):
+                    await self.park(orphan)
+
+    async def remove_expired(self, retention_ms: int) -> list[Storage]:
+        """Removes what has been parked for longer than the retention; says what went."""
+        await self._files.discard_tree(layout.removed_directory(self._data_directory))
+        newest_ms = self._wall_clock.now_ms() - retention_ms
+        removed = []
+        topics = layout.topics_directory(self._data_directory)
+        for name in self._files.list(topics):
+            for topic in self._topics_named(name):
+                for storage in (topic, *self._parked_partitions(topic)):
+                    if self._is_expired(storage, newest_ms):
+                        await self._remove(storage)
+                        removed.append(storage)
+            # Of names that are in use no more there may be ever more. Who makes a topic of this name makes it again.
+            self._files.remove_empty_directory(f"{topics}/{name}")
+            await trio.lowlevel.checkpoint()
+        return removed
+
+    def was_removed(self, key: ReplicaKey) -> bool:
+        """Whether it had something here once that is gone."""
+        return key in self._removed_replicas()
+
+    async def note_removed(self, *keys: ReplicaKey) -> None:
+        """They are the newest now."""
+        async with self._changing_removed:
+            await self._write_removed([*self._removed_but_for(*keys), *keys])
+
+    async def forget_removed(self, key: ReplicaKey) -> None:
+        """It begins with nothing, and everybody knows that."""
+        async with self._changing_removed:
+            if self.was_removed(key):
+                await self._write_removed(self._removed_but_for(key))
+
+    def _removed_replicas(self) -> dict[ReplicaKey, None]:
+        if self._removed is None:
+            self._removed = dict.fromkeys(load_removed_replicas(self._files, self._data_directory))
+        return self._removed
+
+    def _removed_but_for(self, *keys: ReplicaKey) -> list[ReplicaKey]:
+        others = set(keys)
+        return [each for each in self._removed_replicas() if each not in others]
+
+    async def _write_removed(self, removed: list[ReplicaKey]) -> None:
+        newest = removed[-REMOVED_KEPT_MAX:]
+        await save_removed_replicas(self._files, self._data_directory, newest)
+        self._removed = dict.fromkeys(newest)
+
+    async def _remember(self, storage: Storage) -> None:
+        partitions = self._partitions(storage) if storage.partition is None else [storage]
+        held = [each for each in partitions if self._files.list(self._directory(each))]
+        keys = [(topic_id, partition) for _, topic_id, partition in held if partition is not None]
+        if keys:
+            await self.note_removed(*keys)
+
+    async def _remove(self, storage: Storage) -> None:
+        removal = self._removals[storage] = trio.Event()
+        try:
+            await self._remember(storage)
+            self.on_removed(storage)
+            await self.write_down()
+            removed = await self._take_away(storage)
+            await self._remove_marker(storage)
+        finally:
+            del self._removals[storage]
+            removal.set()
+        await self._files.discard_tree(removed)
+
+    async def _take_away(self, storage: Storage) -> str:
+        """From where it could be opened; where it is now."""
+        directory, all_removed = self._directory(storage), layout.removed_directory(self._data_directory)
+        self._files.make_directories(all_removed)
+        removed = f"{all_removed}/{'-'.join(map(str, storage[1:]))}"
+        if self._files.exists(directory):  # else a process that was here before has ended before it removed the marker
+            self._files.rename(directory, removed)
+        for renamed_in in (all_removed, self._data_directory, directory.rpartition("/")[0]):
+            await self._files.sync_directory(renamed_in)
+        return removed
+
+    def _is_expired(self, storage: Storage, newest_ms: int) -> bool:
+        marker = self._marker(storage)
+        if not self._files.exists(marker):
+            return False
+        since = self._files.read(marker)
+        return not since.isdigit() or int(since) <= newest_ms
+
+    def _topics(self) -> Iterator[Storage]:
+        """Every topic that has storage here, parked or not."""
+        for name in self._files.list(layout.topics_directory(self._data_directory)):
+            yield from self._topics_named(name)
+
+    def _topics_named(self, topic: str) -> list[Storage]:
+        found = []
+        for name in self._files.list(f"{layout.topics_directory(self._data_directory)}/{topic}"):
+            with suppress(ValueError):  # a name that is no id is nothing of ours
+                found.append(Storage(topic, TopicId(name)))
+        return found
+
+    def _partitions(self, topic: Storage) -> list[Storage]:
+        names = self._files.list(self._directory(topic))
+        return [topic._replace(partition=int(name)) for name in names if name.isdecimal()]
+
+    def _parked_partitions(self, topic: Storage) -> list[Storage]:
+        names = [name.partition(".") for name in self._files.list(self._directory(topic))]
+        numbers = [number for number, _, kind in names if kind == layout.PARKED and number.isdecimal()]
+        return [topic._replace(partition=int(number)) for number in numbers]
+
+    def _directory(self, storage: Storage) -> str:
+        topic, topic_id, partition = storage
+        if partition is None:
+            return layout.topic_directory(self._data_directory, topic, topic_id)
+        return layout.replica_directory(self._data_directory, topic, topic_id, partition)
+
+    def _marker(self, storage: Storage) -> str:
+        return layout.parked_path(self._data_directory, *storage)

@@ -1,0 +1,185 @@
+"""Asks the coordinators about groups, and the leaders about the logs that groups read.
+
+A group or a partition that is refused has its refusal in its place, beside what the others have answered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
+from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
+from tailrace.protocol.messages.list_groups import ListGroupsRequest
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tailrace.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tailrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+from .group_facts import Group, ListedGroup, Progress
+from .group_responses import classic_group, consumer_group, is_not_found, no_such_group, progress
+from .log_client import LogClient
+from .log_facts import LogEnds, Partition, by_topic
+from .server_connection import ClosedError, RefusedError, refusal, unless_refused
+from .spu_client import PASSING, SpuClient
+
+TIMES_MAX = 500
+"""Partitions of a group of which the age of the first unread record is looked up, which is a fetch for each."""
+
+_NAMED_COMMITS_MAX = 9
+"""From the next version on topics have ids, which we would have to look up."""
+
+
+class GroupClient:
+    def __init__(self, spus: SpuClient) -> None:
+        self._spus = spus
+        self.logs = LogClient(spus)
+
+    async def listed(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        """All groups, or those in one of the states and of one of the types. Raises RefusedError."""
+
+        async def ask(spu_id: int, _: Sequence[int]) -> dict[int, Any]:
+            response = await self._spus.ask(spu_id, ListGroupsRequest(list(states), list(types)))
+            return {spu_id: refusal(response) or response}
+
+        found = []
+        for spu_id, answer in (await self._spus.ask_each(await self._spus.spus(), _itself, ask)).items():
+            for each in unless_refused(answer).groups:
+                listed = ListedGroup(
+                    each.group_id, each.group_type.lower(), each.protocol_type, each.group_state, spu_id, None
+                )
+                found.append(listed)
+        return sorted(found, key=lambda each: each.id)
+
+    async def describe(self, group_ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+            found = await self._consumer_groups(spu_id, ids)
+            # What a coordinator does not have as a KIP-848 group may be a classic one.
+            others = [each for each in ids if is_not_found(found.get(each))]
+            if others:
+                response = await self._spus.ask(spu_id, DescribeGroupsRequest(others))
+                found.update({each.group_id: classic_group(each, spu_id) for each in response.groups})
+            return found
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    async def _consumer_groups(self, spu_id: int, ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+        try:
+            response = await self._spus.ask(spu_id, ConsumerGroupDescribeRequest(list(ids)))
+        except RefusedError as refused:
+            if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            return {each: no_such_group(each) for each in ids}
+        return {each.group_id: refusal(each) or consumer_group(each, spu_id) for each in response.groups}
+
+    async def committed(self, group_ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
+        """What was committed, with nothing else beside it; also of groups that are not there, which is nothing."""
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
+            wanted = [OffsetFetchRequestGroup(each, topics=None) for each in ids]
+            response = await self._spus.ask(spu_id, OffsetFetchRequest(groups=wanted), _NAMED_COMMITS_MAX)
+            return {each.group_id: refusal(each) or progress(each) for each in response.groups}
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    async def explain(self, group_id: str) -> ExplainGroupResponse | RefusedError:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, ExplainGroupResponse | RefusedError]:
+            try:
+                response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
+            except ClosedError:
+                why = "its coordinator closed the connection; only SPUs of Tailrace explain groups"
+                return dict.fromkeys(ids, RefusedError(why))
+            return dict.fromkeys(ids, refusal(response) or response)
+
+        return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
+
+    async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, RefusedError | None]:
+        """As somebody who is no member, and may only do that where there are none. Raises RefusedError."""
+        topics = [
+            OffsetCommitRequestTopic(
+                topic,
+                partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
+            )
+            for topic, numbers in by_topic(offsets)
+        ]
+        return await self._change(group_id, OffsetCommitRequest(group_id, topics=topics))
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, RefusedError | None]:
+        """Raises RefusedError when the group is not there."""
+        topics = [
+            OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(number) for number in numbers])
+            for topic, numbers in by_topic(partitions)
+        ]
+        return await self._change(group_id, OffsetDeleteRequest(group_id, topics))
+
+    async def _change(self, group_id: str, request: Any) -> dict[Partition, RefusedError | None]:
+        """Offsets of one group, one answer for each partition."""
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
+            response = await self._spus.ask(spu_id, request, _NAMED_COMMITS_MAX)
+            answers = {
+                Partition(topic.name, each.partition_index): refusal(each)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            refused = refusal(response) if hasattr(response, "error_code") else None
+            passing = next((each for each in answers.values() if each is not None and each.code in PASSING), None)
+            return dict.fromkeys(ids, refused or passing or answers)
+
+        answers = await self._spus.ask_each([group_id], self._spus.coordinators, ask)
+        changed: dict[Partition, RefusedError | None] = unless_refused(answers[group_id])
+        return changed
+
+    async def delete(self, group_ids: Sequence[str]) -> dict[str, RefusedError | None]:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, RefusedError | None]:
+            response = await self._spus.ask(spu_id, DeleteGroupsRequest(list(ids)))
+            return {each.group_id: refusal(each) for each in response.results}
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    # what the leaders of the logs are asked
+
+    async def progress(self, groups: Sequence[Group]) -> dict[str, list[Progress]]:
+        """Of each group, in every partition that somebody owns or has committed to. Raises RefusedError."""
+        committed = await self.committed([each.id for each in groups])
+        rows: dict[str, dict[Partition, Progress]] = {}
+        for group in groups:
+            owners = group.owners()
+            owned = {each: Progress(each, owner=owner) for each, owner in owners.items()}
+            rows[group.id] = owned | {
+                each.partition: replace(each, owner=owners.get(each.partition))
+                for each in unless_refused(committed[group.id])
+            }
+        ends = await self.logs.ends(sorted({each for of_group in rows.values() for each in of_group}))
+        logs = {each: end for each, end in ends.items() if isinstance(end, LogEnds)}
+        return {
+            group_id: await self._with_ages(
+                [replace(row, log=logs.get(each)) for each, row in sorted(of_group.items())]
+            )
+            for group_id, of_group in rows.items()
+        }
+
+    async def _with_ages(self, progress: list[Progress]) -> list[Progress]:
+        unread = {
+            each.partition: max(each.committed, each.log.start)
+            for each in progress
+            if each.lag and each.committed is not None and each.log is not None
+        }
+        since = await self.logs.timestamps(dict(list(unread.items())[:TIMES_MAX]))
+        return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
+
+
+async def _itself(spus: Sequence[int]) -> dict[int, int | RefusedError]:
+    return {each: each for each in spus}

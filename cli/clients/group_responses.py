@@ -1,0 +1,127 @@
+"""What coordinators and leaders answer, as the facts that commands show."""
+
+from typing import Any
+
+from tailrace.protocol.codec.compile import decode
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.protocol.messages.consumer_group_describe import Assignment
+from tailrace.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tailrace.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
+from tailrace.protocol.messages.offset_fetch import OffsetFetchResponseGroup
+
+from .group_facts import Group, Member, Progress
+from .log_facts import Partition
+from .server_connection import RefusedError, refusal
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
+
+_VERSION_SIZE = 2
+_DEAD = "Dead"
+"""What older versions say of a group that is not there."""
+
+
+def no_such_group(group_id: str) -> RefusedError:
+    return RefusedError(f"there is no group {group_id}", ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def is_not_found(answer: object) -> bool:
+    return answer is None or (isinstance(answer, RefusedError) and answer.code == ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def progress(group: OffsetFetchResponseGroup) -> list[Progress]:
+    return [
+        Progress(Partition(topic.name, each.partition_index), each.committed_offset, each.metadata or "")
+        for topic in group.topics
+        for each in topic.partitions
+        if not each.error_code and each.committed_offset >= 0
+    ]
+
+
+def consumer_group(group: ConsumerGroup, coordinator: int) -> Group:
+    members = tuple(
+        Member(
+            each.member_id,
+            each.client_id,
+            each.client_host,
+            each.instance_id,
+            _assigned(each.assignment),
+            _assigned(each.target_assignment),
+            each.member_epoch,
+            frozenset(each.subscribed_topic_names),
+            each.subscribed_topic_regex or "",
+        )
+        for each in group.members
+    )
+    return Group(
+        group.group_id,
+        CONSUMER,
+        "consumer",
+        group.group_state,
+        coordinator,
+        group.assignor_name,
+        group.group_epoch,
+        group.assignment_epoch,
+        members,
+    )
+
+
+def _assigned(assignment: Assignment) -> frozenset[Partition]:
+    return frozenset(
+        Partition(each.topic_name, number) for each in assignment.topic_partitions for number in each.partitions
+    )
+
+
+def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError:
+    refused = refusal(group)
+    if (refused is not None and is_not_found(refused)) or group.group_state == _DEAD:
+        return no_such_group(group.group_id)
+    if refused is not None:
+        return refused
+    are_consumers = group.protocol_type == "consumer"
+    members = tuple(
+        Member(
+            each.member_id,
+            each.client_id,
+            each.client_host,
+            each.group_instance_id,
+            _owned(each.member_assignment) if are_consumers else frozenset(),
+            topics=_subscribed(each.member_metadata) if are_consumers else frozenset(),
+        )
+        for each in group.members
+    )
+    return Group(
+        group.group_id,
+        CLASSIC,
+        group.protocol_type,
+        group.group_state,
+        coordinator,
+        group.protocol_data,
+        members=members,
+    )
+
+
+def _owned(data: bytes) -> frozenset[Partition]:
+    assignment = _of_consumers(ConsumerProtocolAssignment, data)
+    if assignment is None:
+        return frozenset()
+    return frozenset(
+        Partition(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions
+    )
+
+
+def _subscribed(data: bytes) -> frozenset[str]:
+    subscription = _of_consumers(ConsumerProtocolSubscription, data)
+    return frozenset() if subscription is None else frozenset(subscription.topics)
+
+
+def _of_consumers(cls: type[Any], data: bytes) -> Any:
+    """What consumers tell each other through the coordinator, which does not look at it; None when it is not that. All
+    versions begin like the first one."""
+    try:
+        return decode(cls, 0, data, _VERSION_SIZE)
+    except RemoteProtocolError:
+        return None

@@ -1,0 +1,239 @@
+"""Asks the leaders of partitions about their logs, reads from them and appends to them.
+
+A partition that is refused has its refusal in its place, beside what the others have answered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import DEBUGGING_REPLICA
+from tailrace.protocol.internal.describe_spu import DescribeSpuRequest
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tailrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+from .fetched_records import first_timestamp
+from .log_facts import LogEnds, Partition, by_topic
+from .server_connection import ClosedError, RefusedError, UnreachableError, refusal, unless_refused
+from .spu_client import SPU, SpuClient
+
+EARLIEST = -2
+LATEST = -1
+
+ACKS_OF_ALL = -1
+FETCH_WAIT_MS_MAX = 500
+"""How long a leader that has nothing new may wait for something."""
+FETCHED_BYTES_MAX = 8 * 2**20
+"""Of one SPU at a time, and an eighth of it of one partition; a larger batch comes all the same."""
+PRODUCE_TIMEOUT_MS = 10_000
+
+_NAMED_FETCHES_MAX = 12
+_NAMED_PRODUCES_MAX = 12
+"""From the next versions on topics have ids, which we would have to look up."""
+_CONSUMER = -1
+_ONE_BATCH = 1
+"""So many bytes at most: the first batch comes all the same, and whole."""
+
+Offsets = dict[Partition, int | RefusedError]
+
+
+class Fetched(NamedTuple):
+    """What a leader has of a partition, from the offset on that was asked for."""
+
+    records: bytes
+    high_watermark: int
+
+
+class ProducerName(NamedTuple):
+    """By which a leader knows what it has been sent before."""
+
+    id: int
+    epoch: int
+
+
+class LogClient:
+    def __init__(self, spus: SpuClient) -> None:
+        self._spus = spus
+
+    async def partitions(self, topics: Sequence[str]) -> dict[str, list[Partition] | RefusedError]:
+        """Of each topic."""
+        answers: dict[str, list[Partition] | RefusedError] = {each: _no_such_topic(each) for each in topics}
+        for each in (await self._spus.metadata(topics)).topics if topics else ():
+            if each.name is not None and not each.error_code:
+                answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
+        return answers
+
+    async def offsets_at(
+        self, partitions: Iterable[Partition], timestamp: int, *, uncommitted: bool = False
+    ) -> Offsets:
+        """Of the first record that is not older; -1 when there is none. Or EARLIEST and LATEST: where the log begins,
+        and the next offset."""
+        replica = DEBUGGING_REPLICA if uncommitted else _CONSUMER
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> Offsets:
+            topics = [
+                ListOffsetsTopic(topic, [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers])
+                for topic, numbers in by_topic(wanted)
+            ]
+            response = await self._spus.ask(spu_id, ListOffsetsRequest(replica_id=replica, topics=topics))
+            return {
+                Partition(topic.name, each.partition_index): refusal(each) or each.offset
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        return await self._spus.ask_each(partitions, self._leaders, ask)
+
+    async def ends(
+        self, partitions: Sequence[Partition], *, uncommitted: bool = False
+    ) -> dict[Partition, LogEnds | RefusedError]:
+        starts = await self.offsets_at(partitions, EARLIEST)
+        ends = await self.offsets_at(partitions, LATEST, uncommitted=uncommitted)
+        found: dict[Partition, LogEnds | RefusedError] = {}
+        for partition in partitions:
+            start, end = starts[partition], ends[partition]
+            if isinstance(start, RefusedError):
+                found[partition] = start
+            else:
+                found[partition] = end if isinstance(end, RefusedError) else LogEnds(start, end)
+        return found
+
+    async def timestamps(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
+        """Of the first record that is not below the offset; None where none was found. One fetch for each partition,
+        since of several in one fetch only the first is sure to bring something."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
+            return {each: await self._timestamp(spu_id, each, offsets[each]) for each in wanted}
+
+        answers = await self._spus.ask_each(offsets, self._leaders, ask)
+        return {each: None if isinstance(found, RefusedError) else found for each, found in answers.items()}
+
+    async def _timestamp(self, spu_id: int, partition: Partition, offset: int) -> int | RefusedError | None:
+        wanted = FetchPartition(partition.number, fetch_offset=offset, partition_max_bytes=_ONE_BATCH)
+        request = FetchRequest(max_bytes=_ONE_BATCH, topics=[FetchTopic(partition.topic, partitions=[wanted])])
+        response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
+        answers = [each for topic in response.responses for each in topic.partitions]
+        refused = refusal(response) or next(filter(None, map(refusal, answers)), None)
+        if refused is not None:
+            return refused
+        return next((first_timestamp(each.records, offset) for each in answers if each.records is not None), None)
+
+    async def fetch(
+        self, offsets: Mapping[Partition, int], *, uncommitted: bool = False
+    ) -> dict[Partition, Fetched | RefusedError]:
+        """What there is from these offsets on; a leader that has nothing waits a moment for it."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, Fetched | RefusedError]:
+            topics = [
+                FetchTopic(topic, partitions=[_from(offsets[Partition(topic, each)], each) for each in numbers])
+                for topic, numbers in by_topic(wanted)
+            ]
+            request = FetchRequest(
+                replica_id=DEBUGGING_REPLICA if uncommitted else _CONSUMER,
+                max_wait_ms=FETCH_WAIT_MS_MAX,
+                min_bytes=1,
+                max_bytes=FETCHED_BYTES_MAX,
+                topics=topics,
+            )
+            response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
+            refused = refusal(response)
+            if refused is not None:
+                return dict.fromkeys(wanted, refused)
+            return {
+                Partition(topic.topic, each.partition_index): _refused_by_leader(each)
+                or Fetched(bytes(each.records or b""), each.high_watermark)
+                for topic in response.responses
+                for each in topic.partitions
+            }
+
+        return await self._spus.ask_each(offsets, self._leaders, ask)
+
+    async def append(
+        self, batches: Mapping[Partition, Buffer], acks: int
+    ) -> dict[Partition, int | RefusedError | None]:
+        """The offset of each batch's first record; None where it was there already, and the leader has forgotten
+        since when. What may pass is tried again, so that a batch without a producer's name may be there twice."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
+            topics = [
+                TopicProduceData(
+                    topic,
+                    partition_data=[
+                        PartitionProduceData(number, batches[Partition(topic, number)]) for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(wanted)
+            ]
+            request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=topics)
+            response = await self._spus.ask(spu_id, request, _NAMED_PRODUCES_MAX)
+            return {
+                Partition(topic.name, each.index): _appended_at(each)
+                for topic in response.responses
+                for each in topic.partition_responses
+            }
+
+        return await self._spus.ask_each(batches, self._leaders, ask)
+
+    async def producer_name(self) -> ProducerName:
+        """Nobody else's. Raises RefusedError."""
+
+        async def anybody(keys: Sequence[str]) -> dict[str, int | RefusedError]:
+            spus = await self._spus.spus()
+            if not spus:
+                raise UnreachableError(f"no SPU is online. {SPU.what_to_do}")
+            return dict.fromkeys(keys, spus[0])
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, ProducerName | RefusedError]:
+            response = await self._spus.ask(spu_id, InitProducerIdRequest(transactional_id=None))
+            name = ProducerName(response.producer_id, response.producer_epoch)
+            return dict.fromkeys(keys, refusal(response) or name)
+
+        (answer,) = (await self._spus.ask_each(["name"], anybody, ask)).values()
+        return unless_refused(answer)
+
+    async def check_shows_uncommitted(self, partitions: Sequence[Partition]) -> None:
+        """Apache Kafka takes a request for what is not committed, and answers with what is. Raises RefusedError."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, RefusedError | None]:
+            try:
+                await self._spus.ask(spu_id, DescribeSpuRequest())
+            except ClosedError:
+                why = f"the leader of {wanted[0]} closed the connection; only SPUs of Tailrace do that"
+                return dict.fromkeys(wanted, RefusedError(why))
+            return dict.fromkeys(wanted, None)
+
+        for answer in (await self._spus.ask_each(partitions, self._leaders, ask)).values():
+            unless_refused(answer)
+
+    async def _leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
+        return {Partition(*each): where for each, where in (await self._spus.leaders(partitions)).items()}
+
+
+def _from(offset: int, number: int) -> FetchPartition:
+    return FetchPartition(number, fetch_offset=offset, partition_max_bytes=FETCHED_BYTES_MAX // 8)
+
+
+def _appended_at(answer: PartitionProduceResponse) -> int | RefusedError | None:
+    if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        return None
+    return _refused_by_leader(answer) or answer.base_offset
+
+
+def _refused_by_leader(answer: PartitionData | PartitionProduceResponse) -> RefusedError | None:
+    """Who leads by what others say may not have heard of it yet."""
+    refused = refusal(answer)
+    if refused is not None and refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return RefusedError("its leader does not have it yet", ErrorCode.LEADER_NOT_AVAILABLE)
+    return refused
+
+
+def _no_such_topic(topic: str) -> RefusedError:
+    return RefusedError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

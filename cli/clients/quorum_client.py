@@ -1,0 +1,113 @@
+"""Asks all replicas of a partition what they have, and tells what of it is acknowledged, without a leader.
+
+`broker/replication/quorum_read.py` decides; here is who is asked, and for how long.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import trio
+from msgspec import Struct
+
+from tailrace.broker.copies.store_answers import batches_of, store_answer
+from tailrace.broker.replication.quorum_read import HeldEntry, StoreAnswer, quorum_read
+from tailrace.protocol.batches.record_batch import crc_of
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.read_store import ReadStoreRequest
+
+from .error_reasons import reason_of
+from .log_facts import Partition
+from .server_connection import RefusedError, UnreachableError, check, refusal
+from .spu_client import SpuClient
+
+STORE_SECONDS_MAX = 3.0
+"""For one that is frozen nobody waits any longer: others may be enough."""
+BYTES_MAX = 1 << 20
+"""Of each store."""
+
+
+class QuorumFetched(Struct, frozen=True):
+    start: int
+    end: int
+    """All records between these are in `records`."""
+    may_end: int
+    """Beyond it nothing was acknowledged; what lies between may be."""
+    records: bytes
+    records_end: int
+    """Where they end: what comes between, and behind them, recovery has written, or compaction left out."""
+    silent: tuple[str, ...]
+    """Why replicas have not answered: a sentence each."""
+
+
+class TooFewStoresError(RefusedError):
+    """Who has answered may not have all that is acknowledged."""
+
+
+class _Place(NamedTuple):
+    topic_id: UUID
+    replicas: Sequence[int]
+    live: Sequence[int]
+
+
+class QuorumClient:
+    def __init__(self, spus: SpuClient) -> None:
+        self._spus = spus
+
+    async def read(self, partition: Partition, offset: int) -> QuorumFetched:
+        """Raises TooFewStoresError, RefusedError and UnreachableError."""
+        place = await self._place(partition)
+        request = ReadStoreRequest(place.topic_id, partition.number, offset, BYTES_MAX)
+        answers: dict[int, StoreAnswer] = {}
+        batches: dict[tuple[int, int], memoryview] = {}
+        silent: dict[int, str] = {}
+
+        async def ask(spu_id: int) -> None:
+            try:
+                with trio.fail_after(STORE_SECONDS_MAX):
+                    response = await self._spus.ask(spu_id, request)
+                check(response)
+                answers[spu_id] = store_answer(SpuId(spu_id), response)
+                batches.update({(spu_id, entry.base): batch for entry, batch in batches_of(response)})
+            except trio.TooSlowError:
+                silent[spu_id] = f"SPU {spu_id} does not answer within {STORE_SECONDS_MAX:.0f} seconds"
+            except RefusedError as error:
+                silent[spu_id] = f"SPU {spu_id} refuses: {reason_of(error)}"
+            except (UnreachableError, KafkaError, ValueError) as error:
+                silent[spu_id] = f"SPU {spu_id}: {error}"
+
+        async with trio.open_nursery() as nursery:
+            for spu_id in place.replicas:
+                nursery.start_soon(ask, spu_id)
+        reasons = tuple(silent[each] for each in sorted(silent))
+        found = quorum_read(offset, answers.values(), [SpuId(each) for each in place.live])
+        if found is None:
+            raise TooFewStoresError(_too_few(partition, answers, reasons))
+        records = b"".join(_sound_batch(each, batches) for each in found.entries)
+        records_end = found.entries[-1].entry.end if found.entries else found.start
+        return QuorumFetched(found.start, found.end, found.may_end, records, records_end, reasons)
+
+    async def _place(self, partition: Partition) -> _Place:
+        for topic in (await self._spus.metadata([partition.topic])).topics:
+            for each in topic.partitions:
+                if each.partition_index == partition.number:
+                    return _Place(topic.topic_id, each.replica_nodes, each.isr_nodes)
+            refused = refusal(topic)
+            if refused is not None:
+                raise RefusedError(f"{partition}: {reason_of(refused)}", refused.code)
+        raise RefusedError(f"there is no partition {partition}")
+
+
+def _sound_batch(held: HeldEntry, batches: dict[tuple[int, int], memoryview]) -> bytes:
+    """Of the first store whose disk has not flipped anything in it; of any, if there is none."""
+    copies = [batches[spu, held.entry.base] for spu in held.holders]
+    return bytes(next((each for each in copies if crc_of(each, 0, len(each)) == held.entry.content), copies[0]))
+
+
+def _too_few(partition: Partition, answers: dict[int, StoreAnswer], reasons: Sequence[str]) -> str:
+    """In one sentence."""
+    unsure = [f"SPU {each} may have lost something" for each in sorted(answers) if answers[each].in_doubt]
+    others = [f"SPU {each} is not live" for each in sorted(answers) if not answers[each].in_doubt]
+    said = "; ".join([*reasons, *unsure]) or ", ".join(others)
+    return f"{partition}: too few of its replicas answer to tell what is acknowledged: {said}"

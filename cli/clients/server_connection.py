@@ -1,0 +1,190 @@
+"""A connection to a server that speaks Kafka's protocol: one request at a time, each with an end to the wait for it.
+
+Every command of ours asks through it, the Streaming Controller as well as the SPUs, so that all of them tell in the
+same words what is wrong with whoever is there.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import trio
+from msgspec import Struct
+
+from tailrace.protocol.apis import Api, ApiKey
+from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
+from tailrace.protocol.codec.framing import FrameBuffer
+from tailrace.protocol.codec.headers import RequestHeader, decode_response, encode_request
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
+
+CONNECT_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 35.0
+"""More than the SC itself takes at most, unless it was asked to wait."""
+RESPONSE_BYTES_MAX = 100 * 1024 * 1024
+CLIENT_ID = "tailrace-cli"
+_SHOWN_CHARACTERS = 40
+
+Answer = TypeVar("Answer")
+
+
+class UnreachableError(Exception):
+    """Nobody answers there, or not whom we meant: one sentence, with what to do about it."""
+
+
+class ClosedError(UnreachableError):
+    """It has closed the connection instead of answering, as servers do that do not know what they were asked."""
+
+
+class RefusedError(Exception):
+    """The server has answered that it will not, or cannot: one sentence."""
+
+    def __init__(self, message: str, code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Role(Struct, frozen=True):
+    """Whom we expect at an address, and what to tell a person who does not find him there."""
+
+    name: str
+    what_to_do: str
+    if_it_closes: str = ""
+    """What it may mean that the connection was closed without an answer."""
+
+    def is_silent(self, address: Address, why: str) -> UnreachableError:
+        return UnreachableError(f"the {self.name} at {address} does not answer: {why}. {self.what_to_do}")
+
+    def has_closed(self, address: Address) -> ClosedError:
+        return ClosedError(str(self.is_silent(address, f"it closed the connection{self.if_it_closes}")))
+
+    def is_another(self, address: Address, why: object) -> UnreachableError:
+        return UnreachableError(f"what answers at {address} is no {self.name}: {why}")
+
+
+async def connect_to_one_of(
+    network: Network, addresses: Sequence[Address], role: Role, apis: Mapping[int, Api]
+) -> "ServerConnection":
+    """The first that answers. Raises UnreachableError."""
+    faults = []
+    for address in addresses:
+        try:
+            return await connect(network, address, role, apis)
+        except UnreachableError as fault:
+            faults.append(fault)
+    if len(faults) == 1:
+        raise faults[0]
+    listed = ", ".join(map(str, addresses))
+    raise UnreachableError(f"none of the {role.name}s at {listed} answers. {role.what_to_do}")
+
+
+async def connect(network: Network, address: Address, role: Role, apis: Mapping[int, Api]) -> "ServerConnection":
+    """Raises UnreachableError. `apis` are those that this connection will be asked with."""
+    with trio.move_on_after(CONNECT_SECONDS_MAX):
+        try:
+            return ServerConnection(await network.connect(address), address, role, apis)
+        except OSError as error:
+            raise role.is_silent(address, _reason(error)) from error
+    raise role.is_silent(address, f"no connection within {CONNECT_SECONDS_MAX:.0f} seconds")
+
+
+class ServerConnection:
+    def __init__(self, connection: Connection, address: Address, role: Role, apis: Mapping[int, Api]) -> None:
+        self.address = address
+        self._connection = connection
+        self._role = role
+        self._apis = apis
+        self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
+        self._buffer = memoryview(bytearray(64 * 1024))
+        self._correlation_id = 0
+
+    async def ask(self, message: Any, version: int, wait_seconds: float = 0.0) -> Any:
+        """The response, in which nothing was looked at. Raises UnreachableError, after which nothing more can be asked,
+        and RefusedError where the protocol has no room for what a person wrote.
+        `wait_seconds`: how much longer than usual the server may take, since it was asked to wait."""
+        if isinstance(self._apis[message.API_KEY].key, ApiKey):
+            _check_texts(message)
+        self._correlation_id += 1
+        header = RequestHeader(self._apis[message.API_KEY].key, version, self._correlation_id, CLIENT_ID)
+        with trio.move_on_after(ANSWER_SECONDS_MAX + wait_seconds):
+            try:
+                parts: list[Any] = encode_request(header, message, self._apis)
+                await send_all(self._connection, b"".join(parts))
+                frame = await self._receive()
+                answered, response = decode_response(message.API_KEY, version, frame, self._apis)
+            except OSError as error:
+                raise self._role.is_silent(self.address, f"the connection broke: {_reason(error)}") from error
+            except RemoteProtocolError as error:
+                raise self.is_another(error) from error
+            if answered != self._correlation_id:
+                raise self.is_another("it answered something else")
+            return response
+        raise self._role.is_silent(self.address, "the time for an answer has passed")
+
+    def is_another(self, why: object) -> UnreachableError:
+        """What to raise when an answer makes no sense."""
+        return self._role.is_another(self.address, why)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def _receive(self) -> bytes:
+        while (frame := self._frames.next_frame()) is None:
+            count = await receive_some(self._connection, self._buffer)
+            if count == 0:
+                raise self._role.has_closed(self.address)
+            self._frames.feed(self._buffer[:count])
+        return frame
+
+
+def check(answer: Any) -> None:
+    """Every answer, or part of one, has its own error. Raises RefusedError."""
+    refused = refusal(answer)
+    if refused is not None:
+        raise refused
+
+
+def refusal(answer: Any) -> RefusedError | None:
+    """The same, not raised: some of several may be refused, and some have no message."""
+    if not answer.error_code:
+        return None
+    message = getattr(answer, "error_message", None)
+    return RefusedError(message or error_name(answer.error_code), answer.error_code)
+
+
+def unless_refused(answer: Answer | RefusedError) -> Answer:
+    """Raises the refusal that stands in the place of an answer."""
+    if isinstance(answer, RefusedError):
+        raise answer
+    return answer
+
+
+def _check_texts(value: object) -> None:
+    """A server takes what has a longer text in it for broken, and closes the connection without a word."""
+    if isinstance(value, str):
+        size = len(value.encode())
+        if size > STRING_BYTES_MAX:
+            raise RefusedError(
+                f"{value[:_SHOWN_CHARACTERS]!r}… has {size} bytes; no name has more than {STRING_BYTES_MAX}",
+                ErrorCode.INVALID_REQUEST,
+            )
+    elif isinstance(value, list):
+        for each in value:
+            _check_texts(each)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            _check_texts(getattr(value, name))
+
+
+def error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _reason(error: OSError) -> str:
+    """Without the address, which is said anyway."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return error.strerror or str(error)  # no such host

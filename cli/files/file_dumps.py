@@ -1,0 +1,416 @@
+"""What each kind of a log's files holds, as rows: one for a batch, an index entry, a fact or a producer.
+
+Rows come one by one, so a file of any size is dumped in little memory. What is damaged is told after the last row that
+could be read.
+"""
+
+from array import array
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from tailrace.cli.output.printing import plain, shortened, time_text
+from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.control_batches import ControlKind
+from tailrace.protocol.batches.record_batch import COMPRESSION_MASK, BatchHeader
+from tailrace.protocol.batches.records import Record, read_records
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.runtime.files import File, Files
+from tailrace.storage.directory.checkpoints import HIGH_WATERMARKS_MAGIC, decode_high_watermarks
+from tailrace.storage.directory.layout import MANIFEST, Kind, parse_file_name
+from tailrace.storage.directory.promises import PROMISES_MAGIC, Said, damaged_position, read_promises
+from tailrace.storage.indexes import offset_index
+from tailrace.storage.indexes.offset_index import ENTRY_BYTES
+from tailrace.storage.manifest import manifest
+from tailrace.storage.producers.producer_state import SNAPSHOT_MAGIC, ProducerStates
+from tailrace.storage.segments.batch_scan import BatchScan, ScannedBatch
+from tailrace.storage.segments.batch_walk import bridge_epoch_at, kind_at
+
+Row = dict[str, Any]
+"""As it is printed in JSON."""
+
+_SMALL_FILE_BYTES_MAX = 2**28
+"""Of those that are read as a whole."""
+_BATCH_BYTES_MAX = 2**28
+"""Of a batch whose records are shown."""
+_PIECE_BYTES = 2**16
+_CODECS = {int(codec): codec.name.lower() for codec in Compression}
+_CONTROL_TYPES = {
+    b"\x00\x00\x00\x00": "abort",
+    b"\x00\x00\x00\x01": "commit",
+    **{kind.to_bytes(4, "big"): kind.name.lower() for kind in ControlKind},
+}
+
+
+class NotALogFileError(Exception):
+    pass
+
+
+class DamageError(Exception):
+    """Raised where the rows end; says what is wrong with the file, or with some of them."""
+
+
+class Column(Struct, frozen=True):
+    title: str
+    layout: str
+    """Alignment and width."""
+    text: Callable[[Row], object]
+
+
+class Dump(Struct, frozen=True):
+    columns: tuple[Column, ...]
+    rows: Iterator[Row]
+
+
+def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
+    """OSError when the file cannot be read; NotALogFileError when it is none of ours."""
+    dump = _dump_of(files, path, with_records=with_records)
+    return Dump(dump.columns, _as_far_as_readable(dump.rows))
+
+
+def _as_far_as_readable(rows: Iterator[Row]) -> Iterator[Row]:
+    try:
+        yield from rows
+    except OSError as error:
+        raise DamageError(f"what follows cannot be read: {error.strerror or error}") from error
+
+
+def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
+    name = path.rsplit("/", 1)[-1].removesuffix(".new")
+    file = files.open(path)
+    start = file.read_at(0, 17)
+    segment = parse_file_name(name)
+    if name.endswith(Kind.TIME_INDEX):
+        return Dump(_TIME_COLUMNS, _times(file))
+    if name.endswith(Kind.INDEX):
+        return Dump(_OFFSET_COLUMNS, _offsets(file, segment.offset if segment is not None else 0))
+    if file.size() <= _SMALL_FILE_BYTES_MAX:
+        if name.endswith(MANIFEST):
+            return Dump(_FACT_COLUMNS, _facts(file.read_at(0, file.size())))
+        if name.endswith(Kind.PRODUCERS) or start.startswith(SNAPSHOT_MAGIC):
+            return Dump(_PRODUCER_COLUMNS, _producers(file.read_at(0, file.size())))
+        if name.endswith("high-watermarks") or start.startswith(HIGH_WATERMARKS_MAGIC):
+            return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))
+        if name.endswith("promises") or start.startswith(PROMISES_MAGIC):
+            return Dump(_PROMISE_COLUMNS, _promises(file.read_at(0, file.size())))
+    # Last, because elsewhere the byte where a batch has its magic may be part of any number.
+    if name.endswith((Kind.LOG, Kind.CLEANED_LOG)) or start[16:] == b"\x02":
+        return Dump(_BATCH_COLUMNS, _batches(file, with_records=with_records))
+    raise NotALogFileError
+
+
+# .log
+
+
+def _batches(file: File, *, with_records: bool) -> Iterator[Row]:
+    scan = BatchScan(file, file.size())
+    wrong_count, first_wrong = 0, 0
+    unreadable = None
+    for batch in scan:
+        row = _batch_row(batch) | _of_recovery(file, batch)
+        if not batch.checksum_matches:
+            first_wrong = first_wrong if wrong_count else batch.position
+            wrong_count += 1
+        if with_records:
+            try:
+                row["records"] = _records(file, batch)
+            except KafkaError as error:
+                row["records_error"] = error.message
+                unreadable = unreadable or f"the batch at position {batch.position}: {error.message}"
+        yield row
+    sentences = []
+    if wrong_count:
+        count = "one batch" if wrong_count == 1 else f"{wrong_count} batches"
+        sentences.append(f"the checksum of {count} does not match, first at position {first_wrong}")
+    elif unreadable is not None:
+        sentences.append(unreadable)
+    if scan.failure is not None:
+        sentences.append(f"no batch can be read from position {scan.position} of {scan.size} on: {scan.failure}")
+    if sentences:
+        raise DamageError("; ".join(sentences))
+
+
+def _batch_row(batch: ScannedBatch) -> Row:
+    header = batch.header
+    codec = header.attributes & COMPRESSION_MASK
+    return {
+        "position": batch.position,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "leader_epoch": header.leader_epoch,
+        "record_count": header.record_count,
+        "compression": _CODECS.get(codec, str(codec)),
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+        "timestamp_type": "append" if header.is_log_append_time else "create",
+        "has_delete_horizon": header.has_delete_horizon,
+        "base_timestamp": header.base_timestamp,
+        "max_timestamp": header.max_timestamp,
+        "size": header.size,
+        "crc": header.crc,
+        "crc_ok": batch.checksum_matches,
+    }
+
+
+def _of_recovery(file: File, batch: ScannedBatch) -> Row:
+    """Where recovery wrote the batch. The epoch that begins with a bridge stays when another leader's is stamped."""
+    kind, epoch = kind_at(file, batch.position, batch.header), None
+    if kind is ControlKind.BRIDGE:
+        epoch = bridge_epoch_at(file, batch.position, batch.header)
+    return {"written_by_recovery": kind.name.lower() if kind is not None else None, "bridge_epoch": epoch}
+
+
+def _batch_flags(row: Row) -> str:
+    written = row["written_by_recovery"]
+    flags = {
+        "hole": written == "hole",
+        f"bridge:{row['bridge_epoch']}": written == "bridge",
+        "control": row["is_control"] and written is None,
+        "transactional": row["is_transactional"],
+        "append-time": row["timestamp_type"] == "append",
+        "delete-horizon": row["has_delete_horizon"],
+    }
+    return ",".join(name for name, is_set in flags.items() if is_set) or "-"
+
+
+def _batch_producer(row: Row) -> str:
+    if row["producer_id"] < 0:
+        return "-"
+    return f"{row['producer_id']}/{row['producer_epoch']}/{row['base_sequence']}"
+
+
+_BATCH_COLUMNS = (
+    Column("position", ">10", lambda row: row["position"]),
+    Column("base", ">10", lambda row: row["base_offset"]),
+    Column("last", ">10", lambda row: row["last_offset"]),
+    Column("epoch", ">5", lambda row: row["leader_epoch"]),
+    Column("records", ">7", lambda row: row["record_count"]),
+    Column("codec", "<6", lambda row: row["compression"]),
+    Column("producer/epoch/seq", "<18", _batch_producer),
+    Column("first time", "<24", lambda row: time_text(row["base_timestamp"])),
+    Column("last time", "<24", lambda row: time_text(row["max_timestamp"])),
+    Column("bytes", ">9", lambda row: row["size"]),
+    Column("crc", "<5", lambda row: "ok" if row["crc_ok"] else "WRONG"),
+    Column("flags", "", _batch_flags),
+)
+
+
+def _records(file: File, batch: ScannedBatch) -> list[Row]:
+    if batch.header.size > _BATCH_BYTES_MAX:
+        return []
+    records = read_records(file.read_at(batch.position, batch.header.size))
+    return [_record_row(record, batch.header) for record in records]
+
+
+def _record_row(record: Record, header: BatchHeader) -> Row:
+    row: Row = {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": record.key,
+        "value": record.value,
+        "headers": [{"name": name, "value": value} for name, value in record.headers],
+    }
+    if header.is_control:
+        row["control_type"] = _CONTROL_TYPES.get(record.key or b"", "unknown")
+    return row
+
+
+def record_line(record: Row) -> str:
+    """A record in the table."""
+    parts = [f"offset {record['offset']}", time_text(record["timestamp"])]
+    if "control_type" in record:
+        parts.append(f"control {record['control_type']}")
+    parts += [f"key {shortened(record['key'])}", f"value {shortened(record['value'])}"]
+    parts += [f"header {plain(each['name'])}={shortened(each['value'])}" for each in record["headers"]]
+    return "  ".join(parts)
+
+
+def bytes_in_json(data: bytes) -> object:
+    """A string where it is one, and otherwise base64 that says so."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode()}
+
+
+# .index and .timeindex
+
+
+def _offsets(file: File, base: int) -> Iterator[Row]:
+    before = -1
+    falls_at = None
+    for number, entry in _entries(file, "Q"):
+        if falls_at is None and entry <= before:
+            falls_at = number
+        before = entry
+        yield {
+            "entry": number,
+            "offset": base + offset_index.relative_offset_of(entry),
+            "position": offset_index.position_of(entry),
+        }
+    _check_entries(file, falls_at)
+
+
+def _times(file: File) -> Iterator[Row]:
+    before = -1
+    falls_at = None
+    for number, entry in _entries(file, "q"):
+        if falls_at is None and entry < before:
+            falls_at = number
+        before = entry
+        yield {"entry": number, "max_timestamp_before": entry}
+    _check_entries(file, falls_at)
+
+
+def _entries(file: File, typecode: str) -> Iterator[tuple[int, int]]:
+    for position in range(0, file.size(), _PIECE_BYTES):
+        piece = file.read_at(position, _PIECE_BYTES)
+        entries = array(typecode, piece[: len(piece) // ENTRY_BYTES * ENTRY_BYTES])
+        yield from enumerate(entries, position // ENTRY_BYTES)
+
+
+def _check_entries(file: File, falls_at: int | None) -> None:
+    if falls_at is not None:
+        raise DamageError(f"entry {falls_at} is not above the one before it")
+    if file.size() % ENTRY_BYTES:
+        raise DamageError(f"the file ends within entry {file.size() // ENTRY_BYTES}")
+
+
+_OFFSET_COLUMNS = (
+    Column("entry", ">8", lambda row: row["entry"]),
+    Column("offset", ">12", lambda row: row["offset"]),
+    Column("position", ">10", lambda row: row["position"]),
+)
+_TIME_COLUMNS = (
+    Column("entry", ">8", lambda row: row["entry"]),
+    Column("largest time before", "", lambda row: time_text(row["max_timestamp_before"])),
+)
+
+
+# manifest
+
+
+def _facts(data: bytes) -> Iterator[Row]:
+    wrong = []
+    for position, line in manifest.lines_of(data):
+        fact = manifest.fact_of(line)
+        if fact is None:
+            wrong.append(position)
+        yield {"position": position, "crc_ok": fact is not None, "fact": fact, "text": line[9:]}
+    if wrong:
+        count = "one line" if len(wrong) == 1 else f"{len(wrong)} lines"
+        raise DamageError(f"the checksum of {count} does not match, first at position {wrong[0]}")
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        raise DamageError(f"the last line, at position {whole}, is not finished")
+
+
+_FACT_COLUMNS = (
+    Column("position", ">10", lambda row: row["position"]),
+    Column("crc", "<5", lambda row: "ok" if row["crc_ok"] else "WRONG"),
+    Column("fact", "", lambda row: plain(row["text"].decode(errors="backslashreplace"))),
+)
+
+
+# <end>.producers
+
+
+def _producers(data: bytes) -> Iterator[Row]:
+    states = ProducerStates.restore(data)
+    if states is None:
+        raise DamageError("its checksum does not match, so nothing of it can be believed")
+    for producer_id, producer in states:
+        yield {
+            "producer_id": producer_id,
+            "producer_epoch": producer.epoch,
+            "newest_timestamp": producer.newest_ms,
+            "batches": [
+                {
+                    "base_sequence": batch.base_sequence,
+                    "last_sequence": batch.last_sequence,
+                    "base_offset": batch.base_offset,
+                    "last_offset": batch.last_offset,
+                }
+                for batch in producer.batches
+            ],
+        }
+
+
+def _last_batches(row: Row) -> str:
+    return " ".join(
+        f"{batch['base_sequence']}-{batch['last_sequence']}@{batch['base_offset']}" for batch in row["batches"]
+    )
+
+
+_PRODUCER_COLUMNS = (
+    Column("producer", ">20", lambda row: row["producer_id"]),
+    Column("epoch", ">5", lambda row: row["producer_epoch"]),
+    Column("newest time", "<24", lambda row: time_text(row["newest_timestamp"])),
+    Column("last batches (sequences@offset)", "", _last_batches),
+)
+
+
+# high-watermarks
+
+
+def _high_watermarks(data: bytes) -> Iterator[Row]:
+    high_watermarks = decode_high_watermarks(data)
+    if high_watermarks is None:
+        raise DamageError("its checksum does not match, so nothing of it can be believed")
+    for (topic_id, partition), saved in sorted(high_watermarks.items()):
+        yield {
+            "topic_id": str(topic_id),
+            "partition": partition,
+            "high_watermark": saved.value,
+            "epoch": None if saved.epoch == NO_EPOCH else saved.epoch,
+        }
+
+
+_HIGH_WATERMARK_COLUMNS = (
+    Column("topic id", "<36", lambda row: row["topic_id"]),
+    Column("partition", ">9", lambda row: row["partition"]),
+    Column("high watermark", ">20", lambda row: row["high_watermark"]),
+    Column("epoch", ">5", lambda row: row["epoch"]),
+)
+
+
+# promises
+
+
+def _promises(data: bytes) -> Iterator[Row]:
+    for position, said, (topic_id, partition), epoch in read_promises(data):
+        of_one = said not in (Said.ALL_IN_DOUBT, Said.DISK_FAILED)
+        yield {
+            "position": position,
+            "says": _SAID[said],
+            "topic_id": str(topic_id) if of_one else None,
+            "partition": partition if of_one else None,
+            "epoch": epoch if said is Said.PROMISED else None,
+        }
+    damaged = damaged_position(data)
+    if damaged is not None:
+        raise DamageError(f"what is at position {damaged} of {len(data)} is not whole")
+
+
+_SAID = {
+    Said.PROMISED: "promised",
+    Said.SURE: "in doubt no more",
+    Said.ALL_IN_DOUBT: "all in doubt",
+    Said.IN_DOUBT: "in doubt",
+    Said.DISK_FAILED: "the disk failed",
+}
+
+
+_PROMISE_COLUMNS = (
+    Column("position", ">10", lambda row: row["position"]),
+    Column("says", "<16", lambda row: row["says"]),
+    Column("topic id", "<36", lambda row: row["topic_id"]),
+    Column("partition", ">9", lambda row: row["partition"]),
+    Column("epoch", ">10", lambda row: row["epoch"]),
+)

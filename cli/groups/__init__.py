@@ -1,0 +1,1 @@
+"""`tailrace group …`. May import clients, options and output."""

@@ -1,0 +1,38 @@
+"""What the commands about groups have in common: whom they ask, and how they say who is in the way."""
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from tailrace.cli.clients.error_reasons import reason_of
+from tailrace.cli.clients.group_client import GroupClient
+from tailrace.cli.clients.group_facts import Member
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.spu_client import SpuClient
+from tailrace.cli.options.sc_options import Command
+from tailrace.cli.options.spu_options import spu_command
+
+MEMBERS_NAMED_MAX = 5
+
+GroupAsk = Callable[[GroupClient, argparse.Namespace], Awaitable[None]]
+
+
+def group_command(
+    name: str, options: Callable[[argparse.ArgumentParser], None], ask: GroupAsk, *, is_watchable: bool = False
+) -> Command:
+    async def asking(spus: SpuClient, arguments: argparse.Namespace) -> None:
+        await ask(GroupClient(spus), arguments)
+
+    return spu_command(f"group {name}", options, asking, is_watchable=is_watchable)
+
+
+def raise_the_first(what: str, answers: Mapping[Partition, RefusedError | None]) -> None:
+    for partition, refused in answers.items():
+        if refused is not None:
+            raise RefusedError(f"{what}: {partition}: {reason_of(refused)}", refused.code)
+
+
+def members_text(members: Sequence[Member]) -> str:
+    named = ", ".join(each.whereabouts for each in members[:MEMBERS_NAMED_MAX])
+    more = len(members) - MEMBERS_NAMED_MAX
+    return f"{named} and {more} more" if more > 0 else named

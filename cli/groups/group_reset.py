@@ -1,0 +1,191 @@
+"""`tailrace group reset-offsets`: where a group goes on reading; shown first, and done when it is asked for.
+
+A group that has members is left alone: they know where they are, and would commit over it.
+"""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.cli.clients.error_reasons import reason_of
+from tailrace.cli.clients.group_client import GroupClient
+from tailrace.cli.clients.group_facts import Group, Progress
+from tailrace.cli.clients.group_responses import is_not_found
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.server_connection import Answer, RefusedError, unless_refused
+from tailrace.cli.options.sc_options import UsageError, offset, show_documents, text_of_file
+from tailrace.cli.options.spu_options import named_topic
+from tailrace.cli.output.printing import plain
+from tailrace.cli.output.times import duration, moment
+from tailrace.runtime.wall_clock import WallClock
+
+from .group_options import GroupAsk, members_text, raise_the_first
+from .group_reset_plan import (
+    Move,
+    Wish,
+    offsets_of_file,
+    planned,
+    shift_by,
+    to_current,
+    to_earliest,
+    to_found,
+    to_latest,
+    to_offset,
+)
+from .group_tables import move_table, reset_document
+
+_FIRST_MS = 0
+"""No record is older; what is smaller means something else to a leader than a time."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP", type=_group)
+    parser.add_argument(
+        "--topic",
+        metavar="TOPIC[:P,P]",
+        action="append",
+        default=[],
+        help="all of its partitions, or some; may be repeated",
+    )
+    parser.add_argument("--all-topics", action="store_true", help="whatever the group has committed to")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to-earliest", action="store_true", help="the first record that there is")
+    where.add_argument("--to-latest", action="store_true", help="what is written from now on")
+    where.add_argument("--to-current", action="store_true", help="what is committed, as far as it is there")
+    where.add_argument("--to-offset", metavar="N", type=offset)
+    where.add_argument("--shift-by", metavar="N", type=_whole_number, help="forward, or back if N is negative")
+    where.add_argument(
+        "--to-datetime", metavar="TIME", type=moment, help="the first record since then: 2026-01-31T12:00:00Z"
+    )
+    where.add_argument(
+        "--by-duration", metavar="DURATION", type=duration, help="the first record of the last 90m, 2d or PT1H30M"
+    )
+    where.add_argument(
+        "--from-file",
+        metavar="FILE",
+        help="what `group describe` has printed as a document, or lines of topic,partition,offset",
+    )
+    parser.add_argument("--execute", action="store_true", help="do it; else it is only shown what would be done")
+
+
+def resetting(wall_clock: WallClock) -> GroupAsk:
+    async def reset(client: GroupClient, arguments: argparse.Namespace) -> None:
+        wanted = _read(arguments, wall_clock.now_ms())
+        group_id: str = arguments.group
+        group = await _described(client, group_id)
+        committed = unless_refused((await client.committed([group_id]))[group_id])
+        moves = await _moves(client, wanted, await _chosen(client, wanted, committed), committed)
+        in_the_way = _in_the_way(group)
+        if arguments.execute:
+            if in_the_way:
+                raise RefusedError(in_the_way)
+            changed = await client.commit(group_id, {each.partition: each.after for each in moves})
+            raise_the_first(f"the offsets of {group_id} were not reset", changed)
+        notes = [f"There is no group {group_id} yet: it begins with these offsets."] if group is None else []
+        done = f"The offsets of {group_id} were reset."
+        notes.append(done if arguments.execute else f"Nothing was changed: {in_the_way or '--execute does it'}.")
+        show_documents(
+            arguments,
+            reset_document(group_id, moves, executed=arguments.execute),
+            lambda: "\n".join([move_table(moves), *map(plain, notes)]),
+        )
+
+    return reset
+
+
+class _Wanted(Struct, frozen=True):
+    """What stands on the command line."""
+
+    topics: Sequence[tuple[str, list[int] | None]]
+    all_topics: bool
+    wish: Wish | None
+    """None: that of `timestamp_ms`, which the leaders must be asked for."""
+    timestamp_ms: int = 0
+    offsets: Mapping[Partition, int] | None = None
+    """Those of a file."""
+
+
+def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
+    topics = [named_topic(each, "--topic ") for each in arguments.topic]
+    all_topics: bool = arguments.all_topics
+    if arguments.from_file is not None:
+        offsets = offsets_of_file(text_of_file(arguments.from_file), arguments.from_file)
+        return _Wanted(topics, all_topics, to_found(offsets), offsets=offsets)
+    if not topics and not all_topics:
+        raise UsageError("it takes --topic, --all-topics or --from-file")
+    if arguments.to_datetime is not None:
+        return _Wanted(topics, all_topics, None, max(arguments.to_datetime, _FIRST_MS))
+    if arguments.by_duration is not None:
+        return _Wanted(topics, all_topics, None, max(now_ms - arguments.by_duration, _FIRST_MS))
+    if arguments.to_offset is not None:
+        return _Wanted(topics, all_topics, to_offset(arguments.to_offset))
+    if arguments.shift_by is not None:
+        return _Wanted(topics, all_topics, shift_by(arguments.shift_by))
+    if arguments.to_earliest:
+        return _Wanted(topics, all_topics, to_earliest)
+    return _Wanted(topics, all_topics, to_latest if arguments.to_latest else to_current)
+
+
+async def _described(client: GroupClient, group_id: str) -> Group | None:
+    """None when there is none: then it comes to be with what is committed."""
+    answer = (await client.describe([group_id]))[group_id]
+    return None if is_not_found(answer) else unless_refused(answer)
+
+
+def _in_the_way(group: Group | None) -> str:
+    if group is None or not group.members:
+        return ""
+    return f"the group {group.id} has members, who would commit over it: stop {members_text(group.members)} first"
+
+
+async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Progress]) -> list[Partition]:
+    """The partitions to reset: of a file those that are among the topics, if there are any named."""
+    named: set[Partition] = {each.partition for each in committed} if wanted.all_topics else set()
+    there = await client.logs.partitions([topic for topic, _ in wanted.topics])
+    for topic, numbers in wanted.topics:
+        of_topic = unless_refused(there[topic])
+        named.update(of_topic if numbers is None else (Partition(topic, each) for each in numbers))
+    chosen = named
+    if wanted.offsets is not None:
+        chosen = wanted.offsets.keys() & named if wanted.topics or wanted.all_topics else set(wanted.offsets)
+    if not chosen:
+        raise RefusedError("there is nothing to reset: nothing was committed there")
+    return sorted(chosen)
+
+
+async def _moves(
+    client: GroupClient, wanted: _Wanted, partitions: Sequence[Partition], committed: Sequence[Progress]
+) -> list[Move]:
+    ends = await client.logs.ends(partitions)
+    logs = {each: _said_of(each, ends[each]) for each in partitions}
+    wish = wanted.wish
+    if wish is None:
+        found = await client.logs.offsets_at(partitions, wanted.timestamp_ms)
+        wish = to_found({each: _said_of(each, found[each]) for each in partitions})
+    progress = {each.partition: each for each in committed}
+    return [planned(replace(progress.get(each, Progress(each)), log=logs[each]), wish) for each in partitions]
+
+
+def _said_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
+    if isinstance(answer, RefusedError):
+        raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
+    return answer
+
+
+# types of flags
+
+
+def _group(text: str) -> str:
+    """A variable of a script that was never set is no wish for a group without a name."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return text
+
+
+def _whole_number(text: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+    return int(text)

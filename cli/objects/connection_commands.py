@@ -1,0 +1,36 @@
+"""`tailrace connection …`: the streams between the SPUs and the SC, as the SC's Connection Manager has them."""
+
+import argparse
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.options.sc_options import Command, no_options, show_documents
+from tailrace.cli.output.printing import duration_text
+from tailrace.cli.output.tables import table
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("connection")
+    show_documents(arguments, documents, lambda: connection_table(documents))
+
+
+def connection_table(documents: list[Document]) -> str:
+    """An SPU that is away has no row, though it may still be online until its lease ends."""
+    rows = []
+    for document in documents:
+        status = document.get("status") or {}
+        rows.append(
+            (
+                status.get("spuId"),
+                status.get("address"),
+                status.get("softwareVersion"),
+                duration_text(status.get("connectedMs", 0) / 1000),
+                f"{status.get('leaseMsLeft', 0) / 1000:.1f} s",
+                status.get("partitions"),
+                status.get("metadataVersion"),
+                "yes" if status.get("isUpToDate") else "no",
+            )
+        )
+    return table(("SPU", "FROM", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows)
+
+
+COMMANDS = {"list": Command("connection list", no_options, _list, is_watchable=True)}

@@ -1,0 +1,23 @@
+"""`tailrace controller …`: the controllers of the SC, and how much each of them has decided."""
+
+import argparse
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.options.sc_options import Command, no_options, show_documents
+from tailrace.cli.output.tables import table
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("controller")
+    show_documents(arguments, documents, lambda: controller_table(documents))
+
+
+def controller_table(documents: list[Document]) -> str:
+    rows = []
+    for document in documents:
+        status = document.get("status") or {}
+        rows.append((document.get("name"), status.get("objects"), status.get("events"), status.get("actions")))
+    return table(("CONTROLLER", "OBJECTS", "EVENTS", "ACTIONS"), rows)
+
+
+COMMANDS = {"list": Command("controller list", no_options, _list, is_watchable=True)}

@@ -1,0 +1,303 @@
+"""`tailrace partition …`: who leads each partition, who follows, and how far they are; as it is this moment.
+
+Offsets are the next ones, as Kafka's tools show them: a log end of 3 has the records 0, 1 and 2.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.options.sc_options import Command, Happened, UsageError, seen_before, show_documents
+from tailrace.cli.output.printing import size_text, time_text
+from tailrace.cli.output.tables import fields, table
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail, StatusChange
+
+from .epoch_history import epoch_documents, epoch_table, older_epochs
+
+UNKNOWN = -1
+NEVER = -1
+EPOCHS_MAX = 50
+"""Of each replica, the last ones."""
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    parser.add_argument(
+        "--lagging", action="store_true", help="only those with a replica that is behind the leader, or not live"
+    )
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    partitions = await _described(client, arguments, arguments.topics or None)
+    if arguments.lagging:
+        partitions = [each for each in partitions if is_lagging(each)]
+    documents = await _documents(client, arguments, partitions)
+    show_documents(arguments, documents, lambda: partition_table(partitions), _happened(partitions, documents))
+
+
+def partition_table(partitions: list[DescribedPartition]) -> str:
+    return table(
+        ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "LAG", "EPOCH", "STATUS", "REASON"),
+        [
+            (
+                each.topic,
+                each.partition,
+                known(each.leader),
+                ids_text(each.live_replicas),
+                ids_text(each.replicas),
+                known(leader_of(each).log_end),
+                known(leader_of(each).high_watermark),
+                _lags_text(each),
+                known(each.epoch),
+                each.resolution,
+                each.reason,
+            )
+            for each in partitions
+        ],
+    )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
+    parser.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="default: all")
+
+
+async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
+    topic, number = _named(arguments)
+    described = await _described(client, arguments, [topic], EPOCHS_MAX)
+    partitions = [each for each in described if number is None or each.partition == number]
+    if not partitions:
+        raise RefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
+    documents = [
+        document | {"epochs": epoch_documents(each), "olderEpochs": older_epochs(each)}
+        for document, each in zip(await _documents(client, arguments, partitions), partitions, strict=False)
+    ]
+    happened = _happened(partitions, documents)
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)), happened)
+
+
+async def _described(
+    client: ScClient, arguments: argparse.Namespace, topics: Sequence[str] | None, epochs_max: int = 0
+) -> list[DescribedPartition]:
+    """With `--watch` also the statuses that each has passed through since the last look."""
+    seen = seen_before(arguments)
+    answer = await client.describe_partitions(topics, epochs_max, NEVER if seen is None else seen.last_change_us)
+    if seen is not None:
+        seen.last_change_us = answer.last_change_us
+    return answer.partitions
+
+
+def _happened(partitions: list[DescribedPartition], documents: list[Document]) -> Happened | None:
+    if not any(each.status_changes for each in partitions):
+        return None
+    with_changes = [
+        document | {"statusChanges": [_change_document(change) for change in each.status_changes]}
+        for document, each in zip(documents, partitions, strict=False)
+    ]
+    return Happened(with_changes, change_table(partitions))
+
+
+def change_table(partitions: list[DescribedPartition]) -> str:
+    """The statuses of all of them in the order in which they had them."""
+    changes = [(change.time_us, each, change) for each in partitions for change in each.status_changes]
+    return table(
+        ("TIME", "TOPIC", "PARTITION", "LEADER", "EPOCH", "STATUS", "REASON"),
+        [
+            (
+                time_text(time_us // 1000),
+                each.topic,
+                each.partition,
+                known(change.leader),
+                known(change.epoch),
+                change.resolution,
+                change.reason,
+            )
+            for time_us, each, change in sorted(changes, key=lambda row: row[0])
+        ],
+    )
+
+
+def _change_document(change: StatusChange) -> Document:
+    return {
+        "time": time_text(change.time_us // 1000),
+        "resolution": change.resolution,
+        "leader": known(change.leader),
+        "epoch": known(change.epoch),
+        "reason": change.reason,
+    }
+
+
+def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:
+    takes = "TOPIC, TOPIC/PARTITION or TOPIC PARTITION"
+    topic, number = named_partitions(arguments.topic, takes)
+    if number is not None and arguments.partition is not None:
+        raise UsageError(f"{arguments.topic}: it takes {takes}")
+    return topic, arguments.partition if number is None else number
+
+
+def named_partitions(text: str, takes: str = "TOPIC or TOPIC/PARTITION") -> tuple[str, int | None]:
+    """A topic, and one of its partitions or all."""
+    topic, slash, number = text.partition("/")
+    if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
+        raise UsageError(f"{text}: it takes {takes}")
+    return topic, int(number) if slash else None
+
+
+def description(partition: DescribedPartition) -> str:
+    about = fields(
+        [
+            ("Partition", f"{partition.topic}/{partition.partition}"),
+            ("Topic id", partition.topic_id),
+            ("Leader", known(partition.leader)),
+            ("Epoch", known(partition.epoch)),
+            ("Replicas", ids_text(partition.replicas)),
+            ("Adding", ids_text(partition.adding) if partition.adding else None),
+            ("Removing", ids_text(partition.removing) if partition.removing else None),
+            ("LRS", ids_text(partition.live_replicas)),
+            ("On shelves", f"{partition.shelved_from} to {partition.shelves[-1].end}" if partition.shelves else None),
+            ("Status", partition.resolution),
+            ("Reason", partition.reason),
+        ]
+    )
+    leader = leader_of(partition)
+    replicas = table(
+        ("SPU", "ROLE", "LIVE", "LOG START", "LEO", "HW", "LAG", "SIZE", "ERROR"),
+        [
+            (
+                each.spu_id,
+                "leader" if each.spu_id == partition.leader else "follower",
+                "yes" if each.spu_id in partition.live_replicas else "no",
+                known(each.log_start),
+                known(each.log_end),
+                known(each.high_watermark),
+                lag_of(each, leader),
+                size_of(each),
+                each.error_message,
+            )
+            for each in details_of(partition)
+        ],
+    )
+    return "\n".join(filter(None, (about, replicas, _shelf_table(partition), epoch_table(partition))))
+
+
+def _shelf_table(partition: DescribedPartition) -> str:
+    """What others keep of it than its replicas."""
+    if not partition.shelves:
+        return ""
+    rows = [(each.base, each.end, shelf_copies(each)) for each in partition.shelves]
+    return table(("SHELF BASE", "END", "COPIES"), rows)
+
+
+class Shelf(Protocol):
+    """In any description."""
+
+    base: int
+    end: int
+    stores: list[int]
+    filling: list[int]
+
+
+def shelf_copies(shelf: Shelf) -> str:
+    return ", ".join([*map(str, shelf.stores), *(f"{spu} (being filled)" for spu in shelf.filling)])
+
+
+def shelf_document(shelf: Shelf) -> Document:
+    return {"base": shelf.base, "end": shelf.end, "stores": list(shelf.stores), "filling": list(shelf.filling)}
+
+
+async def _documents(
+    client: ScClient, arguments: argparse.Namespace, partitions: list[DescribedPartition]
+) -> list[Document]:
+    """For `--output`: the objects, with their spec and status, and beside that what is known of them at the moment."""
+    if arguments.output == "table":
+        return []
+    objects = {(each.get("topic"), each.get("partition")): each for each in await client.list_objects("partition")}
+    return [objects.get((each.topic, each.partition), {}) | partition_document(each) for each in partitions]
+
+
+def partition_document(partition: DescribedPartition) -> dict[str, object]:
+    """What the SC knows, and what it was told by the SPUs."""
+    leader = leader_of(partition)
+    return {
+        "topic": partition.topic,
+        "topicId": str(partition.topic_id),
+        "partition": partition.partition,
+        "leader": known(partition.leader),
+        "epoch": known(partition.epoch),
+        "lrs": list(partition.live_replicas),
+        "replicas": list(partition.replicas),
+        "adding": list(partition.adding),
+        "removing": list(partition.removing),
+        "resolution": partition.resolution,
+        "reason": partition.reason,
+        "logEnd": known(leader.log_end),
+        "highWatermark": known(leader.high_watermark),
+        "details": [
+            {
+                "spuId": each.spu_id,
+                "logStart": known(each.log_start),
+                "logEnd": known(each.log_end),
+                "highWatermark": known(each.high_watermark),
+                "lag": lag_of(each, leader),
+                "sizeBytes": known(each.size_bytes),
+                "error": each.error_message,
+            }
+            for each in details_of(partition)
+        ],
+    }
+
+
+def leader_of(partition: DescribedPartition) -> ReplicaDetail:
+    """What the leader says of its log; nothing, where there is none or it did not answer."""
+    found = (each for each in partition.details if each.spu_id == partition.leader)
+    return next(found, ReplicaDetail(partition.leader))
+
+
+def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
+    """How many records it lacks. The two were asked one after the other: it may seem to be ahead."""
+    if UNKNOWN in (replica.log_end, leader.log_end):
+        return None
+    return max(leader.log_end - replica.log_end, 0)
+
+
+def size_of(replica: ReplicaDetail) -> str | None:
+    return None if replica.size_bytes == UNKNOWN else size_text(replica.size_bytes)
+
+
+def is_lagging(partition: DescribedPartition) -> bool:
+    """Whether a replica lacks records, is not live, or nobody can say."""
+    leader = leader_of(partition)
+    return len(partition.live_replicas) < len(partition.replicas) or any(
+        lag_of(each, leader) != 0 for each in details_of(partition)
+    )
+
+
+def _lags_text(partition: DescribedPartition) -> str:
+    """Of each follower; `?` where nobody could say."""
+    lags = {each.spu_id: lag_of(each, leader_of(partition)) for each in details_of(partition)}
+    return ", ".join(
+        f"{spu_id}: {'?' if lag is None else lag}" for spu_id, lag in lags.items() if spu_id != partition.leader
+    )
+
+
+def ids_text(ids: list[int]) -> str:
+    return f"[{', '.join(map(str, ids))}]"
+
+
+def details_of(partition: DescribedPartition) -> list[ReplicaDetail]:
+    """One for each replica, also for those of which nobody said anything."""
+    by_spu = {each.spu_id: each for each in partition.details}
+    return [by_spu.get(spu_id) or ReplicaDetail(spu_id) for spu_id in partition.replicas]
+
+
+def known(number: int) -> int | None:
+    return None if number == UNKNOWN else number
+
+
+COMMANDS = {
+    "list": Command("partition list", _list_options, _list, is_watchable=True),
+    "describe": Command("partition describe", _describe_options, _describe, is_watchable=True),
+}

@@ -1,0 +1,83 @@
+"""`tailrace replica …`: what each SPU holds, by its own account at this moment; offsets are the next ones."""
+
+import argparse
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.options.sc_options import Command, show_documents
+from tailrace.cli.output.tables import table
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+
+from .partition_commands import details_of, known, lag_of, leader_of, size_of
+
+Held = tuple[DescribedPartition, ReplicaDetail]
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    parser.add_argument(
+        "--spu", metavar="ID", type=int, action="append", default=[], help="default: all; may be repeated"
+    )
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    described = await client.describe_partitions(arguments.topics or None)
+    held = replicas_of(described.partitions, arguments.spu)
+    show_documents(arguments, [replica_document(each) for each in held], lambda: replica_table(held))
+
+
+def replicas_of(partitions: list[DescribedPartition], spus: list[int]) -> list[Held]:
+    """SPU by SPU; those of all, if none is named."""
+    held = [(each, detail) for each in partitions for detail in details_of(each)]
+    return sorted((each for each in held if not spus or each[1].spu_id in spus), key=lambda each: each[1].spu_id)
+
+
+def replica_table(held: list[Held]) -> str:
+    return table(
+        ("SPU", "TOPIC", "PARTITION", "ROLE", "EPOCH", "LIVE", "LOG START", "LEO", "HW", "LAG", "SIZE", "ERROR"),
+        [
+            (
+                replica.spu_id,
+                partition.topic,
+                partition.partition,
+                _role(replica),
+                known(replica.epoch),
+                "yes" if replica.spu_id in partition.live_replicas else "no",
+                known(replica.log_start),
+                known(replica.log_end),
+                known(replica.high_watermark),
+                lag_of(replica, leader_of(partition)),
+                size_of(replica),
+                replica.error_message,
+            )
+            for partition, replica in held
+        ],
+    )
+
+
+def replica_document(held: Held) -> Document:
+    partition, replica = held
+    return {
+        "spuId": replica.spu_id,
+        "topic": partition.topic,
+        "topicId": str(partition.topic_id),
+        "partition": partition.partition,
+        "role": _role(replica),
+        "epoch": known(replica.epoch),
+        "isLive": replica.spu_id in partition.live_replicas,
+        "logStart": known(replica.log_start),
+        "logEnd": known(replica.log_end),
+        "highWatermark": known(replica.high_watermark),
+        "lag": lag_of(replica, leader_of(partition)),
+        "sizeBytes": known(replica.size_bytes),
+        "error": replica.error_message,
+    }
+
+
+def _role(replica: ReplicaDetail) -> str | None:
+    """Only one that has said something of itself has a role."""
+    if known(replica.epoch) is None:
+        return None
+    return "leader" if replica.is_leader else "follower"
+
+
+COMMANDS = {"list": Command("replica list", _list_options, _list, is_watchable=True)}

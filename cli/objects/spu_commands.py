@@ -1,0 +1,198 @@
+"""`tailrace spu …`: the SPUs that the cluster knows, and those that a person registers."""
+
+import argparse
+from typing import cast
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.options.sc_options import (
+    Command,
+    UsageError,
+    checked_document,
+    documents_of_file,
+    no_options,
+    objects_in,
+    only_given,
+    show_documents,
+)
+from tailrace.cli.output.tables import fields, table
+from tailrace.controller.objects.document_fields import size_text
+from tailrace.controller.objects.object_documents import parse
+from tailrace.controller.objects.objects import Object, Spu, SpuType
+from tailrace.runtime.settings import parse_address
+
+from .spu_controllers import Controllers, controller_fields, controller_tables, controllers_document, controllers_of
+
+_EVERYWHERE = ("0.0.0.0", "::")
+
+
+def _register_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", metavar="N", type=int, help="the SPU's id, of which there is one in the cluster")
+    parser.add_argument("--public", metavar="HOST:PORT", help="where clients reach it")
+    parser.add_argument("--private", metavar="HOST:PORT", help="where other SPUs reach it")
+    parser.add_argument("--rack", metavar="RACK", help="where it stands: replicas are spread over racks")
+    parser.add_argument("--file", "-f", metavar="FILE", help="its spec in YAML or JSON, instead; there may be several")
+
+
+async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = [await _registered_once(client, document) for document in _registered(arguments)]
+    spus = _spus(objects_in("spu", documents))
+    show_documents(arguments, documents, lambda: "\n".join(map(_registration_text, spus)))
+
+
+async def _registered_once(client: ScClient, document: Document) -> Document:
+    """Scripts register again what they have registered before; only another spec for the same id is refused."""
+    wanted = parse("spu", document)
+    for there in await client.list_objects("spu"):
+        (spu,) = _spus(objects_in("spu", [there]))
+        if isinstance(wanted, Spu) and spu.spec == wanted.spec:
+            return there
+    return await client.create("spu", document)
+
+
+def _registered(arguments: argparse.Namespace) -> list[Document]:
+    flags = (arguments.id, arguments.public, arguments.private)
+    if arguments.file is not None:
+        if any(flag is not None for flag in (*flags, arguments.rack)):
+            raise UsageError("--file says everything: --id, --public, --private and --rack stand in it")
+        return documents_of_file("spu", arguments.file, None)
+    if None in flags:
+        raise UsageError("it takes --id, --public and --private, or --file")
+    public = parse_address(arguments.public, "--public")
+    private = parse_address(arguments.private, "--private")
+    for flag, address in (("--public", public), ("--private", private)):
+        if address.host in _EVERYWHERE:
+            raise UsageError(f"{flag} {address}: an SPU may listen there, but nobody reaches it by that address")
+    document: Document = {
+        "spuId": arguments.id,
+        "publicEndpoint": {"port": public.port, "ingress": [{"hostname": public.host}]},
+        "privateEndpoint": {"port": private.port, "host": private.host},
+    }
+    return [checked_document("spu", document | only_given({"rack": arguments.rack}))]
+
+
+def _registration_text(spu: Spu) -> str:
+    return (
+        f"registered SPU {spu.spec.id}; start it with: tailrace serve spu --id {spu.spec.id} --data DIR "
+        f"--sc HOST:9004 --public {public_of(spu)} --private {private_of(spu)}"
+    )
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("spu")
+    spus = _spus(objects_in("spu", documents))
+    show_documents(arguments, documents, lambda: spu_table(spus))
+
+
+def spu_table(spus: list[Spu]) -> str:
+    """With a column for reasons if anything is amiss: one is offline, or its storage is full."""
+    gives_reasons = any(spu.status.reason for spu in spus)
+    return table(
+        ("ID", "TYPE", "GROUP", "RACK", "STATUS", "PUBLIC", "PRIVATE", *(("REASON",) if gives_reasons else ())),
+        [
+            (
+                spu.spec.id,
+                spu.spec.type.value,
+                spu.spec.group,
+                spu.spec.rack,
+                spu.status.resolution.value,
+                _reached_at(spu),
+                _reached_privately_at(spu),
+                *((spu.status.reason,) if gives_reasons else ()),
+            )
+            for spu in spus
+        ],
+    )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+")
+
+
+async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("spu", arguments.ids)
+    spus = _spus(objects_in("spu", documents))
+    controllers = await controllers_of(client.network, spus)
+    documents = [
+        document | {"controllers": controllers_document(controllers[spu.spec.id])}
+        for document, spu in zip(documents, spus, strict=True)
+    ]
+    texts = [description(spu, controllers[spu.spec.id]) for spu in spus]
+    show_documents(arguments, documents, lambda: "\n\n".join(texts))
+
+
+def description(spu: Spu, controllers: Controllers) -> str:
+    spec, status = spu.spec, spu.status
+    about = fields(
+        [
+            ("SPU", spec.id),
+            ("Type", spec.type.value),
+            ("Group", spec.group),
+            ("Rack", spec.rack),
+            ("Storage", size_text(spec.size_bytes)),
+            ("Log directory", spec.log_directory),
+            ("Public endpoint", f"{public_of(spu)} {spec.public.encryption.value}"),
+            ("Private endpoint", f"{private_of(spu)} {spec.private.encryption.value}"),
+            *((f"Config {name}", value) for name, value in spec.configs.items()),
+            ("Status", status.resolution.value),
+            ("Reason", status.reason),
+            ("Incarnation", status.incarnation),
+            *((f"Listener {each.name}", f"{each.host}:{each.port}") for each in status.listeners),
+            ("Reported private", status.private),
+            *controller_fields(controllers),
+        ]
+    )
+    return "\n".join((about, *controller_tables(controllers)))
+
+
+def _unregister_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--force", action="store_true", help="even if it holds replicas, which are lost then")
+
+
+async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
+    await client.delete("spu", arguments.id, force=arguments.force)
+    show_documents(
+        arguments,
+        {"kind": "spu", "name": arguments.id},
+        lambda: f"SPU {arguments.id} is registered no more",
+    )
+
+
+def _reached_at(spu: Spu) -> str | None:
+    """Where clients are sent: for a managed SPU that is where it found a free port, whatever its template says."""
+    told = [f"{each.host}:{each.port}" for each in spu.status.listeners[:1]]
+    if not spu.spec.public.ingress or spu.spec.type is SpuType.MANAGED:
+        return told[0] if told else None
+    if spu.spec.public.port == 0:
+        return (told or [public_of(spu)])[0]
+    return public_of(spu)
+
+
+def _reached_privately_at(spu: Spu) -> str | None:
+    """As for clients: who registered an address knows better than the SPU by which name others reach it."""
+    if spu.spec.type is SpuType.MANAGED:
+        return str(spu.status.private) if spu.status.private else None
+    if spu.spec.private.port == 0:
+        return str(spu.status.private or private_of(spu))
+    return private_of(spu)
+
+
+def public_of(spu: Spu) -> str:
+    """With a word for the host where the spec leaves that to the SPU."""
+    return f"{(spu.spec.public.ingress or ('HOST',))[0]}:{spu.spec.public.port}"
+
+
+def private_of(spu: Spu) -> str:
+    return f"{spu.spec.private.host}:{spu.spec.private.port}"
+
+
+def _spus(found: list[Object]) -> list[Spu]:
+    return cast(list[Spu], found)
+
+
+COMMANDS = {
+    "register": Command("spu register", _register_options, _register),
+    "list": Command("spu list", no_options, _list, is_watchable=True),
+    "describe": Command("spu describe", _describe_options, _describe, is_watchable=True),
+    "unregister": Command("spu unregister", _unregister_options, _unregister),
+}

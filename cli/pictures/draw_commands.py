@@ -1,0 +1,92 @@
+"""`tailrace draw …`: the cluster or one partition as a picture of characters, as it is this moment."""
+
+import argparse
+from typing import cast
+
+import trio
+
+from tailrace.cli.clients.group_client import GroupClient
+from tailrace.cli.clients.group_responses import CLASSIC, CONSUMER
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.sc_client import SC, ScClient
+from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
+from tailrace.cli.clients.spu_client import SpuClient
+from tailrace.cli.objects.partition_commands import named_partitions, partition_document
+from tailrace.cli.objects.segment_commands import segments_document
+from tailrace.cli.objects.spu_controllers import SECONDS_MAX, controllers_document, controllers_of
+from tailrace.cli.options.sc_options import Command, UsageError, no_options, objects_in, show_documents
+from tailrace.controller.objects.objects import Spu
+
+from .cluster_picture import cluster_picture
+from .partition_picture import partition_picture
+
+Marks = dict[str, int]
+"""What groups have committed to one partition."""
+
+
+async def _draw_cluster(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("spu")
+    spus = sorted(cast(list[Spu], objects_in("spu", documents)), key=lambda spu: spu.spec.id)
+    counts = {each["name"]: each["status"]["objects"] for each in await client.list_objects("controller")}
+    connected = {each["status"]["spuId"] for each in await client.list_objects("connection")}
+    controllers = await controllers_of(client.network, spus)
+    document = {
+        "objects": counts,
+        "connected": sorted(connected),
+        "spus": documents,
+        "controllers": {str(spu_id): controllers_document(told) for spu_id, told in sorted(controllers.items())},
+    }
+    show_documents(arguments, document, lambda: cluster_picture(counts, spus, connected, controllers))
+
+
+def _partition_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("partition", metavar="TOPIC/PARTITION")
+
+
+async def _draw_partition(client: ScClient, arguments: argparse.Namespace) -> None:
+    topic, number = named_partitions(arguments.partition)
+    if number is None:
+        raise UsageError(f"{topic}: one partition is drawn, such as {topic}/0")
+    (segments,) = await client.describe_segments(topic, number, -1)
+    described = (await client.describe_partitions([topic])).partitions
+    partition = next((each for each in described if each.partition == number), None)
+    if partition is None:
+        raise RefusedError(f"there is no partition {topic}/{number}")
+    marks, notes = await _marks(client, Partition(topic, number))
+    document = partition_document(partition) | {
+        "segments": segments_document(segments)["segments"],
+        "marks": marks,
+        "notes": notes,
+    }
+    show_documents(arguments, document, lambda: partition_picture(partition, segments, marks, notes))
+
+
+async def _marks(client: ScClient, partition: Partition) -> tuple[Marks, list[str]]:
+    """And what kept us from knowing them all: without them, the rest is worth drawing."""
+    spus = SpuClient(client.network, client.addresses, SC)
+    try:
+        with trio.fail_after(SECONDS_MAX):
+            groups = GroupClient(spus)
+            committed = await groups.committed([each.id for each in await groups.listed([], [CLASSIC, CONSUMER])])
+    except (RefusedError, UnreachableError) as error:
+        return {}, [f"which groups read it is not known: {error}"]
+    except trio.TooSlowError:
+        return {}, [f"which groups read it is not known: not all SPUs answered within {SECONDS_MAX:g} s"]
+    finally:
+        spus.close()
+    marks: Marks = {}
+    notes = []
+    for group, progress in committed.items():
+        if isinstance(progress, RefusedError):
+            notes.append(f"where group {group} is, is not known: {progress}")
+            continue
+        here = [each.committed for each in progress if each.partition == partition and each.committed is not None]
+        if here:
+            marks[group] = here[0]
+    return marks, notes
+
+
+COMMANDS = {
+    "cluster": Command("draw cluster", no_options, _draw_cluster, is_watchable=True),
+    "partition": Command("draw partition", _partition_options, _draw_partition, is_watchable=True),
+}

@@ -1,0 +1,182 @@
+"""`tailrace produce`: the lines of standard input become records of a topic.
+
+Lines are sent as they come, and with acks=all under a producer's name, so that what is sent again after a leader has
+died is there once.
+"""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from tailrace.cli.clients.error_reasons import reason_of
+from tailrace.cli.clients.log_client import ACKS_OF_ALL, LogClient
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
+from tailrace.cli.clients.spu_client import SpuClient
+from tailrace.cli.options.sc_options import Command, UsageError, say, show_documents
+from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.output.tables import table
+from tailrace.protocol.batches.compression import Compression
+from tailrace.runtime.chance import Chance, RandomChance
+from tailrace.runtime.process import read_input
+from tailrace.runtime.wall_clock import SystemClock, WallClock
+
+from .key_partitions import partition_of_key
+from .produced_batches import Headers, ProducedBatches
+from .produced_lines import Entry, LineFormat, Lines
+
+INPUT_BYTES_AT_ONCE = 512 * 1024
+_ACKS = {"all": ACKS_OF_ALL, "1": 1}
+
+ReadInput = Callable[[int], Awaitable[bytes]]
+"""At most so many bytes; nothing at the end."""
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
+    parser.add_argument("--key-separator", metavar="TEXT", type=_text, help="what ends the key in each line")
+    parser.add_argument("--null", metavar="TEXT", help="what stands for no value in a line")
+    parser.add_argument("--header", metavar="NAME=VALUE", action="append", default=[], help="may be repeated")
+    parser.add_argument("--acks", choices=_ACKS, default="all", help="who must have a record (default: all)")
+    parser.add_argument("--compression", choices=[each.name.lower() for each in Compression], default="none")
+
+
+def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
+    async def produce(spus: SpuClient, arguments: argparse.Namespace) -> None:
+        client = LogClient(spus)
+        lines = Lines(LineFormat(_bytes(arguments.key_separator), _bytes(arguments.null)))
+        headers = _headers(arguments.header)
+        places = Places(*await _partitions(client, arguments.topic), chance)
+        acks = _ACKS[arguments.acks]
+        name = await client.producer_name() if acks == ACKS_OF_ALL else None
+        batches = ProducedBatches(name, Compression[arguments.compression.upper()], headers)
+        if sys.stdin is not None and sys.stdin.isatty():
+            say("produce", "each line is a record; Ctrl-D ends")
+        try:
+            is_over = False
+            while not is_over:
+                data = await _input(read)
+                is_over = not data
+                for partition, entries in places.of(lines.feed(data) if data else lines.end()).items():
+                    batches.add(partition, entries, wall_clock.now_ms())
+                await _send(client, batches, acks)
+                if lines.fault is not None:
+                    raise UsageError(str(lines.fault))
+        except (UsageError, RefusedError, UnreachableError) as error:
+            raise type(error)(f"{error}{_written_before(batches)}") from error
+        show_documents(arguments, _documents(batches), lambda: _table(batches))
+
+    return produce
+
+
+class Places:
+    """Where records go: with a key where all clients put it, without one anywhere, each piece of the text together."""
+
+    def __init__(self, partitions: Sequence[Partition], chosen: Partition | None, chance: Chance) -> None:
+        self._partitions = partitions
+        self._chosen = chosen
+        self._chance = chance
+
+    def of(self, entries: Sequence[Entry]) -> dict[Partition, list[Entry]]:
+        anywhere = self._chosen or self._chance.choice(self._partitions)
+        found: dict[Partition, list[Entry]] = {}
+        for entry in entries:
+            place = anywhere
+            if entry.key is not None and self._chosen is None:
+                place = self._partitions[partition_of_key(entry.key, len(self._partitions))]
+            found.setdefault(place, []).append(entry)
+        return found
+
+
+async def _input(read: ReadInput) -> bytes:
+    try:
+        return await read(INPUT_BYTES_AT_ONCE)
+    except OSError as error:
+        raise UsageError(f"standard input: {error.strerror}") from error
+
+
+async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Partition | None]:
+    """Those of the topic, and the one that was chosen, if one was."""
+    topic, numbers = named_topic(text)
+    if numbers is not None and len(numbers) > 1:
+        raise UsageError(f"{text}: it takes TOPIC or TOPIC/PARTITION")
+    partitions = (await client.partitions([topic]))[topic]
+    if isinstance(partitions, RefusedError):
+        raise RefusedError(f"{partitions}; `tailrace topic create {topic}` makes one")
+    chosen = None if numbers is None else Partition(topic, numbers[0])
+    if chosen is not None and chosen not in partitions:
+        raise RefusedError(f"there is no partition {chosen}")
+    return partitions, chosen
+
+
+async def _send(client: LogClient, batches: ProducedBatches, acks: int) -> None:
+    """Until all that was added is acknowledged. Raises RefusedError."""
+    while following := batches.next():
+        refused: RefusedError | None = None
+        for partition, answer in (await client.append(following, acks)).items():
+            try:
+                batches.on_answer(partition, answer)
+            except RefusedError as error:
+                refused = RefusedError(f"{partition}: {reason_of(error)}", error.code)
+        if refused is not None:
+            raise refused
+
+
+def _written_before(batches: ProducedBatches) -> str:
+    if not batches.count:
+        return ""
+    return f"; {batches.count} {'record was' if batches.count == 1 else 'records were'} written before"
+
+
+def _documents(batches: ProducedBatches) -> list[dict[str, object]]:
+    return [
+        {
+            "topic": partition.topic,
+            "partition": partition.number,
+            "records": written.records,
+            "firstOffset": written.first,
+            "lastOffset": written.last,
+        }
+        for partition, written in sorted(batches.written.items())
+    ]
+
+
+def _table(batches: ProducedBatches) -> str:
+    if not batches.written:
+        return "There was no line: nothing was written."
+    return table(
+        ("TOPIC", "PARTITION", "RECORDS", "FIRST OFFSET", "LAST OFFSET"),
+        [tuple(document.values()) for document in _documents(batches)],
+    )
+
+
+# what stands on the command line
+
+
+def _headers(given: Sequence[str]) -> Headers:
+    headers: Headers = []
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--header {each}: it takes NAME=VALUE")
+        name.encode()  # raises what the command refuses: no client would read past a name that is no text
+        headers.append((name, _bytes(value)))
+    return headers
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """As they were on the command line."""
+    return None if text is None else text.encode(errors="surrogateescape")
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
+
+
+def commands(read: ReadInput, wall_clock: WallClock, chance: Chance) -> dict[str, Command]:
+    return {"produce": spu_command("produce", _options, producing(read, wall_clock, chance))}
+
+
+COMMANDS = commands(read_input, SystemClock(), RandomChance())

@@ -1,0 +1,1 @@
+"""Commands that run servers: `tailrace up`, `serve sc`, `serve spu`. Imports no other room."""

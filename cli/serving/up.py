@@ -1,0 +1,221 @@
+"""`tailrace up`: a whole local cluster in one command, ready for any Kafka client.
+
+It is a Streaming Controller (SC) with an SPU group `main`, whose SPUs it runs itself: a single one in this process,
+several as child processes. Prints one line on standard output when all of them serve:
+`ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`.
+"""
+
+import argparse
+
+import trio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.broker.spu_storage import StartError as SpuStartError
+from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
+from tailrace.controller.key_value.opening import SQLITE
+from tailrace.controller.objects.objects import (
+    GROUP_REPLICAS_MAX,
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuGroup,
+    SpuGroupSpec,
+    SpuSpec,
+    SpuTemplate,
+)
+from tailrace.controller.spus.local_provisioner import LocalProvisioner
+from tailrace.controller.spus.spu_group_controller import ids_of
+from tailrace.controller.state.object_codec import ObjectError, decode, encode, key_of
+from tailrace.controller.streaming_controller import ScAddresses, StreamingController
+from tailrace.controller.streaming_controller import StartError as ScStartError
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime import logs
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, ScSettings
+
+from . import serve_sc, serve_spu
+from .given_settings import GivenSettings
+from .local_launcher import LocalLauncher
+from .managed_spus import FIRST_ID, GROUP, ManagedSpus
+from .sc_store import opened_store
+from .serving import (
+    COMMON_NAMES,
+    CannotServeError,
+    LogSettings,
+    Stops,
+    add_common_flags,
+    announce,
+    log_settings,
+    run_server,
+)
+
+NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
+DEFAULT_LISTENERS = (
+    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC),
+    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
+)
+
+BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+"""Other than those of a server on its own: the first consumer on somebody's machine is to wait for nobody."""
+
+OUTDATED_FILE = "controller.json"
+"""Where the one SPU of a data directory once kept its topics."""
+
+
+class UpSettings(Struct, frozen=True):
+    sc: ScSettings
+    spus: int | None
+    """None: as many as last time, and one the first time."""
+    managed: ManagedSpus
+    log: LogSettings
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    public = ",".join(str(each.address) for each in DEFAULT_LISTENERS)
+    add_common_flags(parser, public=public, metrics=str(serve_spu.DEFAULT_METRICS))
+    parser.add_argument("--spus", metavar="N", help="how many SPUs to run (default: as many as last time, at first 1)")
+    parser.add_argument(
+        "--private",
+        metavar="HOST:PORT",
+        help=f"where other SPUs connect to the first one (default: {serve_spu.DEFAULT_PRIVATE}, or a free port)",
+    )
+    parser.add_argument(
+        "--sc",
+        metavar="HOST:PORT",
+        help=f"where admin clients and this command line reach the Streaming Controller "
+        f"(default: {serve_sc.DEFAULT_PUBLIC}, or a free port)",
+    )
+    parser.add_argument(
+        "--sc-private",
+        metavar="HOST:PORT",
+        help=f"where SPUs reach it (default: {serve_sc.DEFAULT_PRIVATE}, or a free port)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return run_server("up", arguments, NAMES, read_settings, _up, (SpuStartError, ScStartError, StoreCorrupt))
+
+
+def read_settings(given: GivenSettings) -> UpSettings:
+    data = given.data_directory()
+    broker = BROKER_DEFAULTS | given.broker_settings()
+    metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
+    sc = ScSettings(
+        f"{data}/sc",
+        (given.listener("sc", ListenerSettings("PUBLIC", serve_sc.DEFAULT_PUBLIC, may_move=True)),),
+        given.listener("sc-private", ListenerSettings("PRIVATE", serve_sc.DEFAULT_PRIVATE, may_move=True)),
+        SQLITE,
+        # Who scrapes an SPU need not scrape the SC: it is not worth a port that somebody else has.
+        None if metrics is None else ListenerSettings("METRICS", serve_sc.DEFAULT_METRICS, may_move=True),
+        broker=broker,
+    )
+    managed = ManagedSpus(
+        data,
+        given.listeners() if given.has("public") else DEFAULT_LISTENERS,
+        given.listener("private", ListenerSettings("PRIVATE", serve_spu.DEFAULT_PRIVATE, may_move=True)),
+        metrics,
+        broker,
+        are_listeners_chosen=given.has("public"),
+    )
+    return UpSettings(sc, given.whole_number("spus", 1, GROUP_REPLICAS_MAX), managed, log_settings(given))
+
+
+async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
+    if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
+        raise CannotServeError(
+            f"{settings.managed.data_directory} holds data from before there was a Streaming Controller, "
+            "which this version cannot read: name another directory"
+        )
+    async with opened_store(settings.sc.store, settings.sc.data_directory, seams, logs.get_logger()) as store:
+        try:
+            group = await with_main_group(store, settings.spus, settings.managed)
+        except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
+            raise CannotServeError(str(error)) from error
+        stops.server = cluster = _Cluster(settings, group, store, seams)
+        await cluster.run()
+
+
+class _Cluster:
+    """The SC and the SPUs that it has provisioned, from start to stop."""
+
+    def __init__(self, settings: UpSettings, group: SpuGroup, store: KeyValueStore, seams: Seams) -> None:
+        self._settings = settings
+        self._spus = ids_of(group.spec)
+        self._store = store
+        self._seams = seams
+        self._stopping = trio.Event()
+        self._beginning = trio.CancelScope()
+        self._failure: CannotServeError | None = None
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._beginning.cancel()
+
+    async def run(self) -> None:
+        logger = logs.get_logger()
+        async with trio.open_nursery() as nursery:
+            here = SpuId(self._spus[0]) if len(self._spus) == 1 else None
+            launcher = LocalLauncher(self._settings.managed, here, self._seams, self._settings.log, nursery)
+            provisioner = LocalProvisioner(launcher, logger)
+            controller = StreamingController(
+                self._settings.sc, self._seams, self._store, logger, provisioner=provisioner
+            )
+            await nursery.start(provisioner.run)
+            async with trio.open_nursery() as serving:
+                with self._beginning:
+                    served: ScAddresses = await serving.start(controller.run)
+                    launcher.on_controller(served.private)
+                    # Not of those that serve: a stop waits for these, and an SPU that is stopped first is never ready.
+                    nursery.start_soon(self._announce, launcher)
+                await self._stopping.wait()
+                await provisioner.stop()
+                controller.stop()
+            nursery.cancel_scope.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _announce(self, launcher: LocalLauncher) -> None:
+        try:
+            addresses = await launcher.first_addresses(map(SpuId, self._spus))
+        except CannotServeError as error:
+            self._failure = error
+            self.stop()
+        else:
+            announce(f"bootstrap={','.join(map(str, addresses))}")
+
+
+async def with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
+    """The group that `up` is about, as it shall be: an earlier one is kept, but for a number that is given."""
+    entry = await store.get(key_of(_new_group(1, managed)))
+    if entry is None:
+        group = before = _new_group(replicas or 1, managed)
+    else:
+        found = decode(entry.key, entry.value, entry.version)
+        assert isinstance(found, SpuGroup)
+        before = found
+        group = replace(before, spec=replace(before.spec, replicas=replicas or before.spec.replicas))
+    for spu_id in ids_of(group.spec):
+        await _check_free(store, SpuId(spu_id))
+    if entry is None or group != before:
+        await store.write([Put(key_of(group), encode(group), NO_VERSION if entry is None else entry.version)])
+    return group
+
+
+def _new_group(replicas: int, managed: ManagedSpus) -> SpuGroup:
+    public, private = managed.listeners[0].address, managed.private.address
+    template = SpuTemplate(
+        public=PublicEndpoint(public.port, (public.host,)),
+        private=PrivateEndpoint(private.port, private.host),
+        size_bytes=None,
+    )
+    return SpuGroup(GROUP, SpuGroupSpec(replicas, FIRST_ID, template))
+
+
+async def _check_free(store: KeyValueStore, spu: SpuId) -> None:
+    entry = await store.get(key_of(Spu(SpuSpec(spu))))
+    found = None if entry is None else decode(entry.key, entry.value, entry.version)
+    if isinstance(found, Spu) and found.spec.group != GROUP:
+        owner = "registered by hand" if found.spec.group is None else f"one of the group {found.spec.group}"
+        raise CannotServeError(f"SPU {spu} is {owner}: unregister it, or run fewer SPUs")

@@ -1,0 +1,1 @@
+"""Configs of brokers, topics and groups: definitions, values in force, changes. Pure."""

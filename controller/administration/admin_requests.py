@@ -1,0 +1,214 @@
+"""Carries out what admin requests ask for: plans it from the Local Store, writes it, and waits until it has happened.
+
+What happens between the write and its effect is the controllers' work, as for any other change of an object.
+"""
+
+from collections.abc import Sequence
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.config_changes import Alteration
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic
+from tailrace.controller.objects.identities import new_topic_id
+from tailrace.controller.objects.objects import Topic
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.observed import Observed
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import TopicId
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.server.administration import (
+    TIMEOUT_MS,
+    OngoingReassignment,
+    PartitionName,
+    Reassignment,
+    TopicIdentity,
+)
+
+from .change_planning import (
+    plan_configs,
+    plan_deletions,
+    plan_end_of_leaders,
+    plan_forgetting,
+    plan_more_partitions,
+    plan_producer_ids,
+    plan_topics,
+    plan_undeletion,
+)
+from .effects import Effects
+from .election_planning import Elected, plan_elections
+from .planned_changes import Changes, Ends, Planned, Plans, caught, raised, without_writes
+from .reassignment_planning import OfOneTopic, Outcomes, by_topic, ongoing, plan_reassignments
+
+SERVED_AGAIN_MS_MAX = 2_000
+"""How long who brings a topic back is kept, so as to find it served: that it is back does not depend on it."""
+
+
+class Administration:
+    def __init__(
+        self,
+        changes: Changes,
+        effects: Effects,
+        local: LocalStore,
+        observed: Observed,
+        broker_configs: BrokerConfigs,
+        wall_clock: WallClock,
+        chance: Chance,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._changes = changes
+        self._effects = effects
+        self._local = local
+        self._observed = observed
+        self._broker_configs = broker_configs
+        self._wall_clock = wall_clock
+        self._chance = chance
+        self._logger = logger
+
+    # what Kafka's admin requests ask for
+
+    def identify(self, topic: str | TopicId) -> TopicIdentity | None:
+        found = self._local.topics.get(topic) if isinstance(topic, str) else self._local.topics_by_id.get(topic)
+        return None if found is None else TopicIdentity(found.name, found.id)
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
+    ) -> list[TopicSpec | KafkaError]:
+        def plan(topics: Sequence[NewTopic]) -> Plans[TopicSpec]:
+            return plan_topics(topics, self._local, lambda: new_topic_id(self._chance.uuid))
+
+        if validate_only:
+            return without_writes(plan(topics))
+        ends = Ends(timeout_ms)
+        created = await self._changes.write(topics, plan, ends)
+        return await self._when_served(created, ends)
+
+    async def delete_topics(
+        self, topic_ids: Sequence[TopicId], *, timeout_ms: int = TIMEOUT_MS
+    ) -> list[TopicSpec | KafkaError]:
+        def plan(topic_ids: Sequence[TopicId]) -> Plans[TopicSpec]:
+            return plan_deletions(topic_ids, self._local, self._wall_clock.now_ms())
+
+        ends = Ends(timeout_ms)
+        deleted = await self._changes.write(topic_ids, plan, ends)
+        for topic in deleted:
+            if isinstance(topic, TopicSpec):
+                self._logger.info("topic_deleted", topic=topic.name, topic_id=str(topic.id))
+        gone = [None if isinstance(topic, KafkaError) else self._effects.topic_gone(topic.id) for topic in deleted]
+        return await self._changes.when(gone, deleted, ends)
+
+    async def create_partitions(
+        self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
+    ) -> list[TopicSpec | KafkaError]:
+        def plan(requests: Sequence[MorePartitions]) -> Plans[TopicSpec]:
+            return plan_more_partitions(requests, self._local)
+
+        if validate_only:
+            return without_writes(plan(requests))
+        ends = Ends(timeout_ms)
+        grown = await self._changes.write(requests, plan, ends)
+        return await self._when_served(grown, ends)
+
+    async def elect_leaders(
+        self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        def plan(partitions: Sequence[PartitionName]) -> Plans[Elected]:
+            return plan_elections(partitions, self._local, self._observed, unclean=unclean)
+
+        ends = Ends(timeout_ms)
+        elected = await self._changes.write(partitions, plan, ends)
+        led = [None if isinstance(each, KafkaError) else self._effects.partition_led(*each) for each in elected]
+        outcomes = await self._changes.when(led, elected, ends)
+        return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
+
+    async def reassign(
+        self, wanted: Sequence[Reassignment], *, other_factor_allowed: bool = True, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        def plan(topics: Sequence[OfOneTopic]) -> Plans[Outcomes]:
+            return plan_reassignments(topics, self._local, other_factor_allowed=other_factor_allowed)
+
+        topics = by_topic(wanted)
+        planned = await self._changes.write(topics, plan, Ends(timeout_ms))
+        outcomes = {each.topic: outcome for each, outcome in zip(topics, planned, strict=True)}
+        return [_of_partition(outcomes[each.topic], each.partition) for each in wanted]
+
+    async def reassignments(self) -> list[OngoingReassignment]:
+        await trio.lowlevel.checkpoint()
+        return ongoing(self._local)
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        """The Local Store and the mirror have them at the end, and so will each SPU before its next metadata."""
+
+        def plan(alterations: Sequence[Alteration]) -> Plans[Alteration]:
+            return plan_configs(alterations, self._local, self._broker_configs)
+
+        if validate_only:
+            outcomes = without_writes(plan(alterations))
+        else:
+            outcomes = await self._changes.write(alterations, plan, Ends(timeout_ms))
+        return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
+
+    # what our own requests ask for
+
+    async def undelete_topic(self, name_or_id: str) -> Topic:
+        """The topic, which is back: served again if that can be soon, else waiting for SPUs. Raises KafkaError."""
+
+        retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
+
+        def plan_first(name_or_id: str) -> Planned[None]:
+            return plan_end_of_leaders(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
+
+        def plan(name_or_id: str) -> Planned[Topic]:
+            return plan_undeletion(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
+
+        ends = Ends(TIMEOUT_MS)
+        (ended,) = await self._changes.write([name_or_id], caught(plan_first), ends)
+        raised(ended)
+        (planned,) = await self._changes.write([name_or_id], caught(plan), ends)
+        topic = raised(planned)
+        self._logger.info("topic_undeleted", topic=topic.name, topic_id=str(topic.id))
+        settled = self._effects.topic_settled(topic.id, topic.spec.partitions)
+        await self._changes.when([settled], [topic], Ends(SERVED_AGAIN_MS_MAX))
+        return self._local.topics_by_id.get(topic.id, topic)
+
+    async def allocate_producer_ids(self) -> range:
+        """A block that nobody else has or will get, also after a crash. Raises KafkaError."""
+
+        def plan(_: None) -> Planned[range]:
+            return plan_producer_ids(self._local, self._wall_clock.now_ms())
+
+        (block,) = await self._changes.write([None], caught(plan), Ends(TIMEOUT_MS))
+        return raised(block)
+
+    # what is done without being asked
+
+    async def forget_deleted_topics(self) -> None:
+        """Those whose storage is no longer kept."""
+
+        def plan(_: None) -> Planned[None]:
+            retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
+            return Planned(None, plan_forgetting(self._local, self._wall_clock.now_ms(), retention_ms))
+
+        await self._changes.write([None], caught(plan), Ends(TIMEOUT_MS))
+
+    async def _when_served(self, topics: list[TopicSpec | KafkaError], ends: Ends) -> list[TopicSpec | KafkaError]:
+        """The topics as the mirror has them by then."""
+        served = [
+            None if isinstance(topic, KafkaError) else self._effects.topic_served(topic.id, len(topic.partitions))
+            for topic in topics
+        ]
+        outcomes = await self._changes.when(served, topics, ends)
+        mirror = self._effects.cluster
+        return [
+            outcome if isinstance(outcome, KafkaError) else mirror.topic_by_id(outcome.id) or outcome
+            for outcome in outcomes
+        ]
+
+
+def _of_partition(outcome: Outcomes | KafkaError, partition: int) -> KafkaError | None:
+    return outcome if isinstance(outcome, KafkaError) else outcome[partition]

@@ -1,0 +1,82 @@
+"""Elections that a person asks for, as writes, or why there is none."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tailrace.cluster.specs import NO_LEADER
+from tailrace.controller.objects.objects import Partition
+from tailrace.controller.partitions.election import elected_cleanly, elected_uncleanly, is_sure, said_log_ends
+from tailrace.controller.state.actions import Put
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.observed import Heard, Observed
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch
+from tailrace.server.administration import PartitionName
+
+from .planned_changes import Planned, Plans
+
+Elected = tuple[Partition, Epoch]
+"""The partition as it was, and the epoch that was given."""
+
+
+def plan_elections(
+    asked: Sequence[PartitionName], local: LocalStore, observed: Observed, *, unclean: bool
+) -> Plans[Elected]:
+    plans: Plans[Elected] = []
+    for name in asked:
+        try:
+            partition = _existing(name, local)
+            heard = observed.heard((partition.topic_id, partition.number))
+            elect = _elected_uncleanly if unclean else _with_preferred_leader
+            elected = elect(partition, local, heard)
+            plans.append(Planned((partition, elected.status.epoch), (Put(elected),)))
+        except KafkaError as error:
+            plans.append(error)
+    return plans
+
+
+def _existing(name: PartitionName, local: LocalStore) -> Partition:
+    topic = local.topics.get(name.topic)
+    partition = None if topic is None else local.partitions.get((topic.id, name.partition))
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name.partition} of that topic")
+    return partition
+
+
+def _with_preferred_leader(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
+    """The one before it hands over: all that was acknowledged, the preferred one has."""
+    preferred, status = partition.spec.initial_leader, partition.status
+    if status.leads == preferred:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {preferred} leads already")
+    if not is_sure(preferred, status.live_replicas, local.spus):
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"SPU {preferred} is no live replica now")
+    if heard.has_failed(local.spus[preferred]):
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"the storage of SPU {preferred} has failed")
+    return replace(partition, status=elected_cleanly(partition, preferred, local.spus))
+
+
+def _elected_uncleanly(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
+    """The first that is there: a live one before others, which lack what was acknowledged since they left."""
+    spus, status = local.spus, partition.status
+    if status.leads != NO_LEADER:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {status.leads} leads")
+    online = [spu for spu in partition.spec.replicas if spu in spus and spus[spu].is_online]
+    able = [spu for spu in online if not heard.has_failed(spus[spu])]
+    if not able:
+        reason = "the storage of those that are online has failed" if online else "none of its replicas is online"
+        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+    end = partition.spec.shelved_end
+    if end:
+        said = said_log_ends(partition, able, spus, heard)
+        able = [spu for spu in able if is_sure(spu, status.live_replicas, spus) or (said.get(spu) or 0) >= end]
+    if not able:
+        raise KafkaError(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"its shelves go up to {end}, and of no replica that is online it is known that its log does; with "
+            "unclean.leader.election.enable they are asked",
+        )
+    leader = min(able, key=lambda spu: (not is_sure(spu, status.live_replicas, spus), spu not in status.live_replicas))
+    if is_sure(leader, status.live_replicas, spus):
+        return replace(partition, status=elected_cleanly(partition, leader, spus))
+    return replace(partition, status=elected_uncleanly(partition, leader, spus))

@@ -1,0 +1,134 @@
+"""Carries out what our own command line asks for: whole objects to be listed, created, updated and deleted."""
+
+from collections.abc import Callable
+
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.controller.objects.identities import new_topic_id
+from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.object_codec import key_of
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.chance import Chance
+
+from .admin_requests import Administration
+from .effects import Effects
+from .object_planning import (
+    check_kind,
+    listed,
+    plan_creation,
+    plan_removal,
+    plan_update,
+    read_object,
+    topic_named,
+)
+from .planned_changes import Changes, Ends, Planned, Reached, caught, raised
+
+TIMEOUT_MS = 30_000
+DECISION_MS_MAX = 2_000
+"""How long who does not wait for the effect is kept, so as to be told what the controllers decided."""
+
+
+class ObjectAdministration:
+    """Each call raises KafkaError when it cannot be done."""
+
+    def __init__(
+        self,
+        administration: Administration,
+        changes: Changes,
+        effects: Effects,
+        local: LocalStore,
+        chance: Chance,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._administration = administration
+        self._changes = changes
+        self._effects = effects
+        self._local = local
+        self._chance = chance
+        self._logger = logger
+
+    def list(self, kind: str, names: list[str] | None) -> list[tuple[str, Object]]:
+        return listed(kind, names, self._local)
+
+    async def create(self, kind: str, document: str, timeout_ms: int) -> Object:
+        """The object as it is when it does what it says, or at the latest after the timeout.
+
+        A topic that waits for SPUs has been created: only whoever waits for it is told that this took too long.
+        """
+        wanted = read_object(kind, document)
+
+        def plan(wanted: Object) -> Planned[Object]:
+            return plan_creation(wanted, self._local, new_topic_id(self._chance.uuid))
+
+        ends = Ends(timeout_ms)
+        made = await self._write(wanted, plan, ends)
+        self._logger.info("object_created", key=key_of(made))
+        await self._changes.when([self._decided(made)], [made], Ends(DECISION_MS_MAX))
+        if timeout_ms > 0:
+            (outcome,) = await self._changes.when([self._working(made)], [made], ends)
+            if isinstance(outcome, KafkaError):
+                raise KafkaError(outcome.code, self._why_late(made, outcome))
+        return self._newest(made)
+
+    async def update(self, kind: str, document: str) -> Object:
+        wanted = read_object(kind, document)
+
+        def plan(wanted: Object) -> Planned[Object]:
+            return plan_update(wanted, self._local)
+
+        updated = await self._write(wanted, plan, Ends(TIMEOUT_MS))
+        self._logger.info("object_updated", key=key_of(updated))
+        return self._newest(updated)
+
+    async def delete(self, kind: str, name: str, *, force: bool) -> None:
+        check_kind(kind)
+        if kind == "topic":
+            (deleted,) = await self._administration.delete_topics([topic_named(name, self._local).id])
+            raised(deleted)
+            return
+
+        def plan(name: str) -> Planned[None]:
+            return plan_removal(kind, name, self._local, force=force)
+
+        (outcome,) = await self._changes.write([name], caught(plan), Ends(TIMEOUT_MS))
+        raised(outcome)
+        self._logger.info("object_deleted", kind=kind, name=name, force=force)
+
+    async def undelete(self, name_or_id: str) -> Object:
+        return await self._administration.undelete_topic(name_or_id)
+
+    async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], ends: Ends) -> Object:
+        (outcome,) = await self._changes.write([wanted], caught(plan), ends)
+        if isinstance(outcome, KafkaError):
+            raise outcome
+        return outcome
+
+    def _newest(self, found: Object) -> Object:
+        return self._local.objects.get(key_of(found), found)
+
+    def _decided(self, made: Object) -> Reached | None:
+        match made:
+            case Topic():
+                return self._effects.topic_decided(made.id)
+            case SpuGroup():
+                return self._effects.group_decided(made.name)
+            case _:
+                return None
+
+    def _working(self, made: Object) -> Reached | None:
+        match made:
+            case Topic():
+                return self._effects.topic_served(made.id, made.spec.partitions)
+            case SpuGroup():
+                return self._effects.group_running(made.name)
+            case Spu():
+                return self._effects.spu_online(made.spec.id)
+            case _:
+                return None
+
+    def _why_late(self, made: Object, late: KafkaError) -> str:
+        now = self._newest(made)
+        if isinstance(now, Topic | SpuGroup | Spu) and now.status.reason:
+            return f"{late.message}: {now.status.reason}"
+        return late.message

@@ -1,0 +1,261 @@
+"""What somebody asks for with a whole object, as writes to the KV store, or why it cannot be; no change is made."""
+
+import json
+from collections.abc import Mapping
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from tailrace.cluster.topic_names import TakenNames
+from tailrace.controller.objects.document_fields import FieldError
+from tailrace.controller.objects.object_documents import document_of, parse
+from tailrace.controller.objects.objects import (
+    DeletedTopic,
+    Object,
+    Partition,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupStatus,
+    SpuStatus,
+    SpuType,
+    Topic,
+    TopicStatus,
+    shelves_on,
+)
+from tailrace.controller.spus.spu_group_controller import fault_of, held_text
+from tailrace.controller.state.actions import Delete, KvAction, Put
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId, TopicId
+
+from .change_planning import check_size, find_deleted
+from .planned_changes import Planned
+
+KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
+_WORDS = {"spu": "SPU", "spu-group": "SPU group", "deleted-topic": "deleted topic"}
+DOCUMENT_CHARACTERS_MAX = 4 * 1024 * 1024
+
+
+def read_object(kind: str, document: str) -> Object:
+    """What a person sent. Raises KafkaError with a sentence that names the field."""
+    check_kind(kind)
+    if len(document) > DOCUMENT_CHARACTERS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the document has {len(document)} characters; there may be {DOCUMENT_CHARACTERS_MAX}",
+        )
+    try:
+        return parse(kind, json.loads(document))
+    except (ValueError, RecursionError) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the document is not JSON: {error}") from error
+    except FieldError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no kind {kind!r:.100}; there are {', '.join(KINDS)}")
+
+
+def write_document(found: Object) -> str:
+    return json.dumps(document_of(found), ensure_ascii=False)
+
+
+# what there is
+
+
+def listed(kind: str, names: list[str] | None, local: LocalStore) -> list[tuple[str, Object]]:
+    """By name, in an order that a person expects. Raises KafkaError when one that is named is not there."""
+    check_kind(kind)
+    there = _all_of(kind, local)
+    if names is None:
+        return there
+    by_name: dict[str, list[tuple[str, Object]]] = {}
+    for name, found in there:
+        for alias in {name, *_aliases(found)}:
+            by_name.setdefault(alias, []).append((name, found))
+    missing = next((name for name in names if name not in by_name), None)
+    if missing is not None:
+        raise _not_found(kind, missing)
+    return [each for name in dict.fromkeys(names) for each in by_name[name]]
+
+
+def _all_of(kind: str, local: LocalStore) -> list[tuple[str, Object]]:
+    match kind:
+        case "spu":
+            return [(str(spu_id), local.spus[spu_id]) for spu_id in sorted(local.spus)]
+        case "spu-group":
+            return sorted(local.spu_groups.items(), key=_name_of)
+        case "topic":
+            return sorted(local.topics.items(), key=_name_of)
+        case "partition":
+            return [
+                (f"{name}/{number}", partition)
+                for name, topic in sorted(local.topics.items())
+                for number, partition in sorted(local.partitions_of(topic.id).items())
+            ]
+        case _:
+            deleted = sorted(local.deleted_topics.values(), key=lambda each: (each.deleted_at_ms, each.topic.name))
+            return [(str(each.topic.id), each) for each in deleted]
+
+
+def _name_of(named: tuple[str, object]) -> str:
+    return named[0]
+
+
+def _aliases(found: Object) -> tuple[str, ...]:
+    match found:
+        case Partition(topic):
+            return (topic,)
+        case DeletedTopic(topic):
+            return (topic.name,)
+        case _:
+            return ()
+
+
+# what is wanted
+
+
+def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Planned[Object]:
+    """With a status that the controllers have yet to give it; `topic_id` is for a topic. Raises KafkaError."""
+    match wanted:
+        case Spu(spec):
+            _check_unmanaged(spec.type, spec.group)
+            if spec.id in local.spus:
+                owner = local.spus[spec.id].spec.group
+                of_group = "" if owner is None else f": it belongs to the SPU group {owner}"
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU {spec.id} already{of_group}")
+            _check_unreserved(spec.id, local)
+            made: Object = Spu(spec, SpuStatus())
+        case SpuGroup(name, group):
+            if name in local.spu_groups:
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU group {name} already")
+            made = SpuGroup(name, group, SpuGroupStatus())
+        case Topic(name, _, topic):
+            TakenNames(local.topics).check_free(name)
+            check_size(name, topic.partitions, topic.replication_factor)
+            made = Topic(name, topic_id, topic, TopicStatus())
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the SC alone makes objects of this kind")
+    return Planned(made, (Put(made),))
+
+
+def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
+    """The spec of an object that there is; its status stays. Raises KafkaError."""
+    match wanted:
+        case Spu(spec):
+            spu = local.spus.get(spec.id)
+            if spu is None:
+                raise _not_found("spu", str(spec.id))
+            if spu.spec.type is not SpuType.CUSTOM:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"SPU {spec.id} belongs to the SPU group {spu.spec.group}: change the group's template",
+                )
+            _check_unmanaged(spec.type, spec.group)
+            updated: Object = replace(spu, spec=spec)
+        case SpuGroup(name, spec):
+            group = local.spu_groups.get(name)
+            if group is None:
+                raise _not_found("spu-group", name)
+            if spec.min_id != group.spec.min_id and local.spus_of(name):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"minId: the SPUs of {name} have their ids from {group.spec.min_id} on, and keep them",
+                )
+            changed = replace(group, spec=spec)
+            fault = fault_of(changed, local)
+            if fault is not None:  # what there is goes on, better than as an invalid group that is half changed
+                raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
+            updated = changed
+        case Topic():
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "a topic's configs and partitions are altered by Kafka's own requests"
+            )
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the SC alone changes objects of this kind")
+    return Planned(updated, (Put(updated),))
+
+
+def plan_removal(kind: str, name: str, local: LocalStore, *, force: bool) -> Planned[None]:
+    """All kinds but topics, which are deleted as Kafka's requests delete them. Raises KafkaError."""
+    match kind:
+        case "spu":
+            spu = _spus_by_name(local).get(name)
+            if spu is None:
+                raise _not_found(kind, name)
+            if spu.spec.type is not SpuType.CUSTOM and spu.spec.group in local.spu_groups:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"SPU {name} belongs to the SPU group {spu.spec.group}: scale the group down instead",
+                )
+            _check_empty([spu], local, force=force)
+            writes: tuple[KvAction, ...] = (Delete(spu),)
+        case "spu-group":
+            group = local.spu_groups.get(name)
+            if group is None:
+                raise _not_found(kind, name)
+            spus = sorted(local.spus_of(name).values(), key=lambda spu: spu.spec.id, reverse=True)
+            _check_empty(spus, local, force=force)
+            writes = (Delete(group), *map(Delete, spus))
+        case "deleted-topic":
+            writes = (Delete(find_deleted(name, local.deleted_topics.values())),)
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no {kind!r:.100} can be deleted")
+    return Planned(None, writes)
+
+
+def _check_unmanaged(spu_type: SpuType, group: str | None) -> None:
+    if spu_type is not SpuType.CUSTOM:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "spuType: managed SPUs are made by their SPU group")
+    if group is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "group: a custom SPU belongs to none")
+
+
+def _check_unreserved(spu_id: SpuId, local: LocalStore) -> None:
+    for group in local.spu_groups.values():
+        first, count = group.spec.min_id, group.spec.replicas
+        if group.status.resolution is not SpuGroupResolution.INVALID and first <= spu_id < first + count:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE,
+                f"spuId: {spu_id} is reserved by the SPU group {group.name}, which has the ids from {first} "
+                f"to {first + count - 1}",
+            )
+
+
+def _check_empty(spus: list[Spu], local: LocalStore, *, force: bool) -> None:
+    if force:
+        return
+    for spu in spus:
+        held = [each for each in local.held_by(spu.spec.id).values() if each.topic_id in local.topics_by_id]
+        shelved = [each for each in local.shelved_on(spu.spec.id).values() if each.topic_id in local.topics_by_id]
+        if held or shelved:
+            topics = sorted({each.topic for each in (*held, *shelved)})
+            shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"SPU {spu.spec.id} holds {held_text(len(held), shelves_on(spu.spec.id, shelved))} of {shown}, which "
+                "would be lost; delete the topics first, or use --force",
+            )
+
+
+def _spus_by_name(local: LocalStore) -> Mapping[str, Spu]:
+    return {str(spu_id): spu for spu_id, spu in local.spus.items()}
+
+
+def _not_found(kind: str, name: str) -> KafkaError:
+    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no {_WORDS.get(kind, kind)} {name:.300}")
+
+
+def topic_named(name: str, local: LocalStore) -> Topic:
+    """By its name or its id. Raises KafkaError."""
+    topic = local.topics.get(name)
+    if topic is None:
+        try:
+            topic = local.topics_by_id.get(UUID(name))
+        except ValueError:
+            topic = None
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
+    return topic

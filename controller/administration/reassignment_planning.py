@@ -1,0 +1,100 @@
+"""Other replicas for partitions, as a person asks for them: other rows of their topics, or why they cannot have them.
+
+The rows of a topic are one object, so all that is asked of one topic is planned together.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.cluster.replica_assignment import fault_of_rows
+from tailrace.cluster.replication_policy import policy_of, quorum_sizes
+from tailrace.controller.objects.objects import Partition, Topic
+from tailrace.controller.partitions.copy_sets import before_change, coming_and_going, is_changing, wanted_row
+from tailrace.controller.state.actions import Put
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.server.administration import OngoingReassignment, Reassignment
+
+from .change_planning import check_size
+from .planned_changes import Planned, Plans
+
+Outcomes = Mapping[int, KafkaError | None]
+"""By partition: why its row stays as it was."""
+
+
+class OfOneTopic(Struct, frozen=True):
+    topic: str
+    wanted: Sequence[Reassignment]
+
+
+def by_topic(wanted: Iterable[Reassignment]) -> list[OfOneTopic]:
+    gathered: dict[str, list[Reassignment]] = {}
+    for each in wanted:
+        gathered.setdefault(each.topic, []).append(each)
+    return [OfOneTopic(topic, its) for topic, its in gathered.items()]
+
+
+def plan_reassignments(
+    topics: Sequence[OfOneTopic], local: LocalStore, *, other_factor_allowed: bool
+) -> Plans[Outcomes]:
+    return [_of_one_topic(each, local, other_factor_allowed) for each in topics]
+
+
+def ongoing(local: LocalStore) -> list[OngoingReassignment]:
+    """Those that are not as their topic wants them yet: their replicas as they will be, and then those that leave."""
+    found = []
+    for topic in local.topics.values():
+        for number, wanted in topic.status.replica_map.items():
+            partition = local.partitions.get((topic.id, number))
+            if partition is not None and is_changing(partition, wanted):
+                adding, removing = coming_and_going(partition, wanted)
+                found.append(OngoingReassignment(topic.name, number, (*wanted, *removing), adding, removing))
+    return found
+
+
+def _of_one_topic(asked: OfOneTopic, local: LocalStore, other_factor_allowed: bool) -> Planned[Outcomes]:
+    topic = local.topics.get(asked.topic)
+    rows = {} if topic is None else dict(topic.status.replica_map)
+    outcomes: dict[int, KafkaError | None] = {}
+    for each in asked.wanted:
+        try:
+            rows[each.partition] = _row(each, topic, local, other_factor_allowed)
+            outcomes[each.partition] = None
+        except KafkaError as error:
+            outcomes[each.partition] = error
+    if topic is None or rows == topic.status.replica_map:
+        return Planned(outcomes, ())
+    chosen = {number: rows.get(number, row) for number, row in topic.spec.replica_map.items()}
+    changed = replace(
+        topic, spec=replace(topic.spec, replica_map=chosen), status=replace(topic.status, replica_map=rows)
+    )
+    return Planned(outcomes, (Put(changed),))
+
+
+def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_factor_allowed: bool) -> tuple[SpuId, ...]:
+    partition = None if topic is None else local.partitions.get((topic.id, asked.partition))
+    if topic is None or partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+    if asked.replicas is None:
+        return _given_up(partition, topic)
+    fault = fault_of_rows({asked.partition: asked.replicas}, local.spus)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+    factor = len(before_change(partition))
+    if not other_factor_allowed and len(asked.replicas) != factor:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"it has {factor} replicas, and is to keep as many")
+    try:
+        quorum_sizes(policy_of(topic.spec.configs), len(asked.replicas))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(error)) from error
+    check_size(topic.name, len(topic.status.replica_map), len(asked.replicas))
+    return asked.replicas
+
+
+def _given_up(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
+    if not is_changing(partition, wanted_row(partition, topic)):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are the ones that it is to have")
+    return before_change(partition)

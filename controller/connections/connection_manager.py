@@ -1,0 +1,450 @@
+"""The Connection Manager: knows which SPUs may connect and what each is to hold, and keeps the streams to those here.
+
+Setting up a stream goes in the same order each time: the SPU asks to be let in, is looked up, accepted, its stream is
+kept, the controllers hear that it is there, and then it is told everything. What changes later is told as it changes.
+Who is here at all is a matter of leases, see `leases`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import IntEnum
+from functools import partial
+from typing import Any
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.controller.objects.objects import Listener, Spu
+from tailrace.controller.sc_metrics import ScMetrics
+from tailrace.controller.state.actions import (
+    AddPartition,
+    AddSpu,
+    ConnectionAction,
+    DeletePartition,
+    DeleteSpu,
+    UpdatePartition,
+    UpdateSpu,
+)
+from tailrace.controller.state.cluster_mirror import MirrorChange
+from tailrace.controller.state.events import Event, LeasesUnknownOver, SpuConnected, SpuLost
+from tailrace.controller.state.local_store import LocalStore, PartitionKey
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
+from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
+from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
+from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
+from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
+from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
+from tailrace.runtime.network import Address, Connection, Network, may_be_host
+from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
+
+from .connection_documents import ConnectionRow
+from .leases import Leases
+from .process_exits import until_nobody_listens
+from .spec_cache import SpecCache
+from .spu_reports import SpuReports
+from .spu_stream import Registered, SpuStream
+from .waiting_events import WaitingEvents
+
+HEARTBEATS_PER_LEASE = 3
+STALL_SECONDS_MIN = 0.1
+"""Looking after the leases so much too late means that we did not look at the network either."""
+REGISTER_SECONDS_MAX = 5.0
+STRANGER_BYTES_MAX = 64 * 1024
+"""Of a frame, until the SPU has said who it is."""
+FORWARDS_MAX = 128
+FORWARDED_BYTES_MAX = 8 * 1024 * 1024
+"""Of one SPU at once; well below what makes its link stop reading."""
+PORT_MAX = 65535
+
+CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
+"""Those that take long, and the renewal of the lease: being alive must not wait for anything."""
+
+
+class _Peer:
+    """Whoever is at the other end of one connection."""
+
+    link: PrivateLink
+
+    def __init__(self, address: Address, stream: SpuStream) -> None:
+        self.address = address
+        self.stream = stream
+        self.listens_at: tuple[Address, ...] = ()
+        """Where clients and other SPUs find it."""
+        self.forwards = 0
+        """Passed on by it and not answered yet."""
+        self.forwarded_bytes = 0
+
+
+class ConnectionManager:
+    def __init__(
+        self,
+        store: LocalStore,
+        cluster: Cluster,
+        network: Network,
+        *,
+        events: Callable[[Event], Awaitable[None]],
+        allocate_producer_ids: Callable[[], Awaitable[range]],
+        forward: Callable[[ForwardRequest], Awaitable[ForwardResponse]],
+        metrics: ScMetrics,
+        logger: FilteringBoundLogger,
+        unreadable: Mapping[str, int],
+        lease_seconds: float,
+    ) -> None:
+        """`events` takes what the controllers should know, in order; it may wait. The two other callables may raise
+        KafkaError, which the SPU is told. `unreadable`: keys of the store under which something lies that cannot be
+        read now; while there are any, no SPU is told that what is not named is gone."""
+        self._store = store
+        self._cluster = cluster
+        self._network = network
+        self._events = WaitingEvents(events)
+        self._allocate_producer_ids = allocate_producer_ids
+        self._forward = forward
+        self._metrics = metrics
+        self._logger = logger
+        self._unreadable = unreadable
+        self._heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
+        self._leases = Leases(lease_seconds)
+        self._cache = SpecCache()
+        self._connected: dict[SpuId, _Peer] = {}
+        self._told_configs: dict[TopicId, Mapping[str, str]] = {}
+        """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
+        self._began_at = trio.current_time()
+        self._leases_unknown_until = self._began_at + lease_seconds
+        self._is_nobody_here = False
+        """All were lost, or none came in the first lease. Perhaps it is this SC that was cut off: then all of them
+        come, one by one."""
+        self._someone_is_back = trio.Event()
+        self._lost_at: dict[SpuId, float] = {}
+        self.reports = SpuReports(self._cache, self._events, self.is_connected, metrics, logger)
+
+    async def run(self) -> None:
+        """Until cancelled. SPUs that have not come within a lease from now on are offline."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._events.hand_over)
+            nursery.start_soon(self._watch_leases)
+            while True:
+                await trio.sleep_until(self._leases_unknown_until)
+                late_seconds = trio.current_time() - self._leases_unknown_until
+                if late_seconds > STALL_SECONDS_MIN:  # SPUs may have come whom we have not let in yet
+                    self._leases_unknown_until += late_seconds + self._heartbeat_seconds
+                elif late_seconds >= 0:
+                    self._events.add(LeasesUnknownOver())
+                    self._is_nobody_here = not self._leases.are_any_held
+                    self._someone_is_back = trio.Event()
+                    await self._someone_is_back.wait()
+
+    # what the controllers say
+
+    def apply(self, action: ConnectionAction) -> None:
+        match action:
+            case AddSpu(spu) | UpdateSpu(spu):
+                self._put_spu(spu)
+            case DeleteSpu(spu_id):
+                self._drop_spu(spu_id)
+            case AddPartition(partition) | UpdatePartition(partition):
+                self._tell_partition((partition.topic_id, partition.number), self._cache.put_partition(partition))
+            case DeletePartition(topic_id, number):
+                self._tell_partition((topic_id, number), self._cache.drop_partition((topic_id, number)))
+
+    def publish(self, change: MirrorChange) -> None:
+        """To every SPU that is connected, after what `apply` was given before."""
+        for topic in change.topics:
+            if self._told_configs.get(topic.id) != topic.configs:
+                self._told_configs[topic.id] = topic.configs
+                for partition in topic.partitions:
+                    self._tell_partition((topic.id, partition.partition), partition.replicas)
+        for topic_id in change.removed_topics:
+            self._told_configs.pop(topic_id, None)
+        for connected in self._connected.values():
+            connected.stream.tell_cluster(change)
+            if change.are_overrides_changed:
+                connected.stream.tell_configs()
+
+    def reconcile(self) -> None:
+        """Tells everyone everything again."""
+        for connected in self._connected.values():
+            connected.stream.tell_everything()
+
+    # what others ask
+
+    async def ask_spu(self, spu: SpuId, message: Any) -> Any:
+        """The SPU's response, how long to wait for which is the caller's to bound. Raises LinkClosed."""
+        connected = self._connected.get(spu)
+        if connected is None:
+            raise LinkClosed(f"SPU {spu} is not connected")
+        return await connected.link.ask(message)
+
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        """Whether that process is."""
+        connected = self._connected.get(spu)
+        registered = None if connected is None else connected.stream.registered
+        return registered is not None and registered.incarnation == incarnation
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        connected = self._connected.get(spu)
+        return connected is not None and connected.stream.is_carrying_out_specs
+
+    def owes_answer(self, spu: SpuId) -> bool:
+        connected = self._connected.get(spu)
+        return connected is not None and connected.stream.owes_answer
+
+    def away(self, seconds: float) -> frozenset[SpuId]:
+        """The registered SPUs that have had no lease for so long."""
+        since = trio.current_time() - seconds
+        return frozenset(
+            spu
+            for spu in self._cache.spus
+            if not self._leases.is_held(spu) and self._lost_at.get(spu, self._began_at) <= since
+        )
+
+    def connections(self) -> list[ConnectionRow]:
+        now = trio.current_time()
+        rows = []
+        for spu, connected in sorted(self._connected.items()):
+            registered = connected.stream.registered
+            assert registered is not None
+            rows.append(
+                ConnectionRow(
+                    spu,
+                    registered.incarnation,
+                    registered.software_version,
+                    str(connected.address),
+                    now - registered.since,
+                    self._leases.seconds_left(spu, now),
+                    self._cache.replicas_on(spu),
+                    connected.stream.sent_version,
+                    connected.stream.is_up_to_date,
+                )
+            )
+        return rows
+
+    # one connection
+
+    async def serve(self, connection: Connection) -> None:
+        """Until it has ended."""
+        stream = SpuStream(self._cache, self._store, self._cluster, self._unreadable, self._metrics, self._logger)
+        peer = _Peer(connection.remote, stream)
+        peer.link = PrivateLink(
+            connection,
+            serves=SC_PRIVATE_APIS,
+            asks=SPU_PRIVATE_APIS,
+            handle=partial(self._handle, peer),
+            concurrent=CONCURRENT,
+            logger=self._logger,
+            frame_bytes_max=STRANGER_BYTES_MAX,
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_expect_registration, peer)
+                nursery.start_soon(stream.push, peer.link)
+                await peer.link.run()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._on_end(peer)
+        await self._end_lease_of_the_dead(peer)
+
+    def _on_end(self, peer: _Peer) -> None:
+        registered = peer.stream.registered
+        if registered is None:
+            return
+        self._logger.info("spu_disconnected", spu=registered.spu, reason=peer.link.closed_because)
+        if self._connected.get(registered.spu) is peer:
+            del self._connected[registered.spu]
+            self._leases.stream_ended(registered.spu)
+
+    async def _end_lease_of_the_dead(self, peer: _Peer) -> None:
+        """A process that was killed is missed at once, if its machine says that it is gone."""
+        registered = peer.stream.registered
+        if registered is None:
+            return
+
+        def is_left() -> bool:
+            return self._leases.is_left(registered.spu, registered.incarnation)
+
+        with trio.move_on_after(self._leases.seconds):
+            if await until_nobody_listens(self._network, peer.listens_at, is_left):
+                self._lose(registered.spu, "its process has ended")
+
+    async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:
+        if isinstance(message, RegisterSpuRequest):
+            return await self._register(peer, message)
+        registered = peer.stream.registered
+        if registered is None:
+            raise RemoteProtocolError(f"{type(message).__name__} from who has not registered")
+        match message:
+            case RenewLeaseRequest():
+                self.reports.take_storage(registered, message)
+                renewed = self._leases.renew(registered.spu, registered.incarnation, trio.current_time())
+                return RenewLeaseResponse(ErrorCode.NONE if renewed else ErrorCode.STALE_BROKER_EPOCH)
+            case LeaveRequest():
+                self._leave(peer, registered)
+                return LeaveResponse()
+            case ReportLiveReplicasRequest(partitions):
+                return await self.reports.take_partitions(registered, partitions)
+            case ReportShelvesRequest(partitions):
+                return await self.reports.take_shelves(registered, partitions)
+            case AllocateProducerIdsRequest():
+                return await self._answer_with_producer_ids()
+            case ForwardRequest():
+                return await self._answer_forwarded(peer, message)
+        raise AssertionError(f"{type(message).__name__} is in the table and not answered")
+
+    # who is here
+
+    async def _register(self, peer: _Peer, message: RegisterSpuRequest) -> RegisterSpuResponse:
+        if peer.stream.registered is not None:
+            raise RemoteProtocolError("registered for the second time on one connection")
+        await self._events.room()
+        spu = SpuId(message.spu_id)
+        refusal = self._refusal(message)
+        if refusal is not None:
+            self._metrics.cm_rejected += 1
+            self._logger.warning("spu_rejected", spu=spu, address=str(peer.address), reason=refusal.message)
+            peer.link.finish(refusal.message)
+            return self._registration_answer(refusal.code, refusal.message)
+        now = trio.current_time()
+        before = self._connected.get(spu)
+        self._connected[spu] = peer
+        if self._is_nobody_here:
+            self._is_nobody_here = False
+            self._leases_unknown_until = now + self._leases.seconds
+            self._someone_is_back.set()
+        self._leases.grant(spu, message.incarnation, now)
+        private = Address(message.private_host, message.private_port)
+        peer.listens_at = (*(Address(each.host, each.port) for each in message.listeners), private)
+        peer.stream.accept(Registered(spu, message.incarnation, message.software_version, now))
+        peer.link.accept_frames_up_to(FRAME_BYTES_MAX)
+        if before is not None:
+            before.link.close("the SPU has connected anew")
+        self._metrics.cm_accepted += 1
+        self._logger.info("spu_connected", spu=spu, address=str(peer.address), version=message.software_version)
+        self._events.add(
+            SpuConnected(
+                spu,
+                message.incarnation,
+                message.store_incarnation,
+                tuple(Listener(each.name, each.host, each.port) for each in message.listeners),
+                private,
+            )
+        )
+        return self._registration_answer(ErrorCode.NONE, None)
+
+    def _refusal(self, message: RegisterSpuRequest) -> KafkaError | None:
+        spu = SpuId(message.spu_id)
+        if spu not in self._cache.spus:
+            return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
+        if not message.incarnation or not message.store_incarnation:
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations")
+        private = Address(message.private_host, message.private_port)
+        for each in (private, *(Address(listener.host, listener.port) for listener in message.listeners)):
+            # They are stored, with all else of the SPU: what could not be read again would take that along.
+            if not may_be_host(each.host) or not 0 < each.port <= PORT_MAX:
+                return KafkaError(ErrorCode.INVALID_REGISTRATION, f"nobody can connect to an SPU at {each}")
+        taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
+        return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
+
+    def _registration_answer(self, code: ErrorCode, reason: str | None) -> RegisterSpuResponse:
+        return RegisterSpuResponse(
+            error_code=code,
+            error_message=reason,
+            cluster_id=self._cluster.cluster_id,
+            lease_ms=round(self._leases.seconds * 1000),
+            heartbeat_ms=round(self._heartbeat_seconds * 1000),
+        )
+
+    def _leave(self, peer: _Peer, registered: Registered) -> None:
+        if self._connected.get(registered.spu) is peer:
+            self._lose(registered.spu, "it stopped")
+        peer.link.finish("it stopped")
+
+    def _lose(self, spu: SpuId, reason: str) -> None:
+        """Its lease is over, and with it its stream."""
+        lease = self._leases.end(spu)
+        self._connected.pop(spu, None)
+        if lease is not None:
+            self._lost_at[spu] = trio.current_time()
+            self._is_nobody_here = not self._leases.are_any_held
+            self._metrics.cm_lost += 1
+            self._logger.warning("spu_lost", spu=spu, reason=reason)
+            self._events.add(SpuLost(spu, lease.incarnation, reason))
+
+    async def _watch_leases(self) -> None:
+        while True:
+            # A lease that begins while this sleeps ends later than this wakes.
+            now = trio.current_time()
+            wake_at = min(self._leases.next_end, now + self._leases.seconds)
+            await trio.sleep_until(wake_at)
+            late_seconds = trio.current_time() - wake_at
+            if late_seconds > STALL_SECONDS_MIN:
+                self._logger.warning("sc_stalled", seconds=round(late_seconds, 3))
+                self._leases.extend(late_seconds + self._heartbeat_seconds)
+            for spu in self._leases.ended(trio.current_time()):
+                connected = self._connected.get(spu)
+                self._lose(spu, "its lease has run out")
+                if connected is not None:
+                    connected.link.close("its lease has run out")
+
+    # what SPUs ask
+
+    async def _answer_with_producer_ids(self) -> AllocateProducerIdsResponse:
+        try:
+            block = await self._allocate_producer_ids()
+        except KafkaError as error:
+            return AllocateProducerIdsResponse(error.code, error.message)
+        return AllocateProducerIdsResponse(first_id=block.start, count=len(block))
+
+    async def _answer_forwarded(self, peer: _Peer, message: ForwardRequest) -> ForwardResponse:
+        """Too many at once are refused rather than left unread: the renewals of the lease are behind them."""
+        size_bytes = len(message.body)
+        if peer.forwards >= FORWARDS_MAX or peer.forwarded_bytes + size_bytes > FORWARDED_BYTES_MAX:
+            return ForwardResponse(ErrorCode.REQUEST_TIMED_OUT, "too many changes are being made already")
+        self._metrics.forwarded_requests += 1
+        peer.forwards += 1
+        peer.forwarded_bytes += size_bytes
+        try:
+            return await self._forward(message)
+        except KafkaError as error:
+            return ForwardResponse(error.code, error.message)
+        except AssertionError:
+            raise  # what must not be is: nothing here can be trusted any more
+        except Exception as mistake:
+            # Ours, but in one client's request: it must not cost the SPU its connection, and all that it leads.
+            self._logger.error("forwarded_request_failed", api_key=message.api_key, exc_info=mistake)
+            return ForwardResponse(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the Streaming Controller could not answer; see its log"
+            )
+        finally:
+            peer.forwards -= 1
+            peer.forwarded_bytes -= size_bytes
+
+    # what is cached
+
+    def _put_spu(self, spu: Spu) -> None:
+        before = self._cache.spus.get(spu.spec.id)
+        self._cache.spus[spu.spec.id] = spu
+        connected = self._connected.get(spu.spec.id)
+        if connected is not None and before is not None and before.spec != spu.spec:
+            connected.stream.tell_configs()
+
+    def _drop_spu(self, spu: SpuId) -> None:
+        self._cache.spus.pop(spu, None)
+        connected = self._connected.get(spu)
+        self._lose(spu, "it is not registered any more")
+        if connected is not None:
+            connected.link.close("the SPU is not registered any more")
+
+    def _tell_partition(self, key: PartitionKey, spus: tuple[SpuId, ...]) -> None:
+        for spu in spus:
+            connected = self._connected.get(spu)
+            if connected is not None:
+                connected.stream.tell_partition(key)
+
+
+async def _expect_registration(peer: _Peer) -> None:
+    await trio.sleep(REGISTER_SECONDS_MAX)
+    if peer.stream.registered is None:
+        peer.link.close(f"no registration within {REGISTER_SECONDS_MAX} seconds")

@@ -1,0 +1,1 @@
+"""Describes partitions, segments and controllers for people and tools. Changes nothing."""

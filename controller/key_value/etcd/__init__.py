@@ -1,0 +1,1 @@
+"""The key-value store on etcd: gateway calls, messages, watches."""

@@ -1,0 +1,1 @@
+"""The objects of the SC, with spec and status, and their form as documents for people. Pure; imports no other room."""

@@ -1,0 +1,170 @@
+"""Every object as a document, for people and for the store: `{kind, name, spec, status}` in the seed's words.
+
+What a person writes may be the spec alone, and leave out whatever has a default; what we write says everything, and is
+accepted again. The fields of each kind stand in `spu_documents` and `topic_documents`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.topic_configs import check_for_replicas, check_topic_configs
+from tailrace.cluster.replica_assignment import fault_of_rows
+from tailrace.cluster.topic_names import check_topic_name
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.settings import SettingsError
+
+from .document_fields import LONG_MAX, FieldError, Fields
+from .objects import (
+    ClusterIdentity,
+    ConfigOverrides,
+    DeletedTopic,
+    GroupConfigs,
+    Object,
+    Partition,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    Topic,
+)
+from .spu_documents import Document, read_spu, read_spu_group, spu_document, spu_group_document
+from .topic_documents import (
+    deleted_topic_document,
+    partition_document,
+    read_deleted_topic,
+    read_partition,
+    read_topic,
+    topic_document,
+)
+
+DEFAULTS_NAME = "default"
+"""Of the broker configs for all SPUs."""
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_SPU_ID = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def document_of(found: Object) -> Document:
+    """Everything about the object but the store's version of it."""
+    match found:
+        case Partition():
+            return {"kind": "partition", **partition_document(found)}
+        case Topic():
+            return {"kind": "topic", **topic_document(found)}
+        case DeletedTopic():
+            return {"kind": "deleted-topic", **deleted_topic_document(found)}
+        case Spu():
+            return {"kind": "spu", **spu_document(found)}
+        case SpuGroup():
+            return {"kind": "spu-group", **spu_group_document(found)}
+        case ConfigOverrides():
+            return {"kind": "configs", "name": found.spu or DEFAULTS_NAME, "spec": {"configs": dict(found.configs)}}
+        case GroupConfigs():
+            return {"kind": "group-configs", "name": found.group, "spec": {"configs": dict(found.configs)}}
+        case ClusterIdentity():
+            return {"kind": "cluster", "spec": {"clusterId": found.cluster_id}}
+        case ProducerIdBlock():
+            return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
+
+
+def parse(kind: str, document: object, name: str | None = None) -> Object:
+    """The object that someone asks for, after every check that needs nobody else. Raises FieldError.
+
+    `name` is what the object is called where the document does not say it.
+    """
+    found = read_document(kind, document, name)
+    match found:
+        case Topic():
+            return _checked_topic(found)
+        case Spu():
+            _checked("configs", BrokerConfigs, found.spec.configs)
+        case SpuGroup():
+            _checked("template.configs", BrokerConfigs, found.spec.template.configs)
+    return found
+
+
+def read_document(kind: str, document: object, name: str | None = None) -> Object:
+    """The object that a document describes, field by field; what is wrong with one raises FieldError.
+
+    Whether the fields fit together is not asked here: of what lies in the store, the controllers judge.
+    """
+    whole = Fields(document)
+    stated = whole.text("kind", kind)
+    if folded(stated) != folded(kind):
+        raise whole.fault("kind", f"{stated!r} stands where there should be {kind!r}")
+    if name is not None:
+        whole.default("name", name)
+    spec = whole.fields("spec") if whole.has("spec") else whole
+    found = _read(kind, whole, spec)
+    spec.end()
+    whole.end()
+    return found
+
+
+def _read(kind: str, whole: Fields, spec: Fields) -> Object:
+    match kind:
+        case "partition":
+            return read_partition(whole, spec)
+        case "topic":
+            return read_topic(whole, spec)
+        case "deleted-topic":
+            return read_deleted_topic(whole)
+        case "spu":
+            return read_spu(whole, spec)
+        case "spu-group":
+            return read_spu_group(whole, spec)
+        case "configs":
+            return ConfigOverrides(_config_owner(whole), spec.texts("configs"))
+        case "group-configs":
+            return GroupConfigs(whole.text("name"), spec.texts("configs"))
+        case "cluster":
+            return ClusterIdentity(spec.text("clusterId"))
+        case "producer-ids":
+            return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
+    raise FieldError(f"kind: there is none that is called {kind!r}")
+
+
+def _checked_topic(topic: Topic) -> Topic:
+    spec = topic.spec
+    _checked("name", check_topic_name, topic.name)
+    fault = fault_of_rows(spec.replica_map)
+    if fault is not None:
+        raise FieldError(f"replicaMap: {fault}")
+    for number, row in spec.replica_map.items():
+        if number >= spec.partitions:
+            raise FieldError(f"replicaMap: it has partition {number}, but partitions says {spec.partitions}")
+        if len(row) != spec.replication_factor:
+            raise FieldError(
+                f"replicaMap: partition {number} has not the {spec.replication_factor} of replicationFactor"
+            )
+    configs = _checked("configs", check_topic_configs, spec.configs)
+    _checked("configs", lambda checked: check_for_replicas(checked, spec.replication_factor), configs)
+    return replace(topic, spec=replace(spec, configs=configs))
+
+
+def _checked(path: str, check: Callable[[A], R], value: A) -> R:
+    try:
+        return check(value)
+    except KafkaError as error:
+        raise FieldError(f"{path}: {error.message}") from error
+    except SettingsError as error:
+        raise FieldError(f"{path}: {error}") from error
+
+
+def _config_owner(whole: Fields) -> str:
+    name = whole.text("name")
+    if name == DEFAULTS_NAME:
+        return ""
+    if _SPU_ID.fullmatch(name) is None:
+        raise whole.fault("name", f"{name!r} is neither the id of an SPU nor {DEFAULTS_NAME!r}")
+    return name
+
+
+def folded(kind: str) -> str:
+    """`SpuGroup` is another way to write `spu-group`."""
+    return kind.replace("-", "").replace("_", "").lower()

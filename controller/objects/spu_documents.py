@@ -1,0 +1,234 @@
+"""SPUs and SPU groups as people write and read them: the seed's fields, in its words and with its defaults."""
+
+import re
+
+from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address, may_be_host
+
+from .document_fields import INT_MAX, Fields, size_text
+from .objects import (
+    GIBIBYTE,
+    GROUP_REPLICAS_MAX,
+    Encryption,
+    Listener,
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupSpec,
+    SpuGroupStatus,
+    SpuResolution,
+    SpuSpec,
+    SpuStatus,
+    SpuTemplate,
+    SpuType,
+)
+
+PORT_MAX = 65535
+NAME_CHARACTERS_MAX = 249
+
+_GROUP_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_DEFAULT_PUBLIC = PublicEndpoint()
+_DEFAULT_PRIVATE = PrivateEndpoint()
+
+Document = dict[str, object]
+
+
+def spu_document(spu: Spu) -> Document:
+    spec: Document = {"spuId": int(spu.spec.id), "spuType": spu.spec.type.value}
+    spec |= _common_document(spu.spec, default_size_bytes=None)
+    if spu.spec.group is not None:
+        spec["group"] = spu.spec.group
+    status: Document = {"resolution": spu.status.resolution.value}
+    if spu.status.incarnation:
+        status["incarnation"] = spu.status.incarnation
+    if spu.status.store_incarnation:
+        status["storeIncarnation"] = spu.status.store_incarnation
+    if spu.status.listeners:
+        status["listeners"] = [
+            {"name": each.name, "host": each.host, "port": each.port} for each in spu.status.listeners
+        ]
+    if spu.status.private is not None:
+        status["private"] = {"host": spu.status.private.host, "port": spu.status.private.port}
+    if spu.status.reason:
+        status["reason"] = spu.status.reason
+    return {"name": str(spu.spec.id), "spec": spec, "status": status}
+
+
+def read_spu(whole: Fields, spec: Fields) -> Spu:
+    spu_id = SpuId(spec.number("spuId", noun="an id"))
+    name = whole.text("name", str(spu_id))
+    if name != str(spu_id):
+        raise whole.fault("name", f"{name!r} is not the SPU's id, {spu_id}")
+    size_bytes, log_directory = _storage(spec, None)
+    spu_spec = SpuSpec(
+        spu_id,
+        spec.choice("spuType", SpuType, SpuType.CUSTOM),
+        _rack(spec),
+        _public(spec),
+        _private(spec),
+        size_bytes,
+        log_directory,
+        read_group_name(spec, "group") if spec.has("group") else None,
+        spec.texts("configs"),
+    )
+    whole.raw("controllers")  # `tailrace spu describe` adds what the SPU itself says, and what it prints can be applied
+    return Spu(spu_spec, _spu_status(whole))
+
+
+def spu_group_document(group: SpuGroup) -> Document:
+    spec: Document = {
+        "replicas": group.spec.replicas,
+        "minId": int(group.spec.min_id),
+        "template": _common_document(group.spec.template, default_size_bytes=GIBIBYTE),
+    }
+    status: Document = {"resolution": group.status.resolution.value}
+    if group.status.reason:
+        status["reason"] = group.status.reason
+    return {"name": group.name, "spec": spec, "status": status}
+
+
+def read_spu_group(whole: Fields, spec: Fields) -> SpuGroup:
+    name = read_group_name(whole, "name")
+    group_spec = SpuGroupSpec(
+        spec.number("replicas", 1, GROUP_REPLICAS_MAX, default=1),
+        SpuId(spec.number("minId", default=0, noun="an id")),
+        # Beside the other fields, where the seed's flattened example has what belongs to the template.
+        _template(spec.fields("template") if spec.has("template") else spec),
+    )
+    if group_spec.min_id + group_spec.replicas - 1 > INT_MAX:
+        raise spec.fault("minId", f"{group_spec.replicas} ids from {group_spec.min_id} on would pass {INT_MAX}")
+    status = whole.fields("status")
+    group_status = SpuGroupStatus(
+        status.choice("resolution", SpuGroupResolution, SpuGroupResolution.INIT), status.text("reason", "")
+    )
+    status.end()
+    return SpuGroup(name, group_spec, group_status)
+
+
+def read_group_name(fields: Fields, field: str) -> str:
+    name = fields.text(field)
+    if _GROUP_NAME.fullmatch(name) is None:
+        raise fields.fault(
+            field, f"{name!r} cannot name an SPU group: 1 to {NAME_CHARACTERS_MAX} ASCII letters, digits, '.', '_', '-'"
+        )
+    return name
+
+
+def _spu_status(whole: Fields) -> SpuStatus:
+    status = whole.fields("status")
+    listeners = []
+    for listener in status.each("listeners") or ():
+        listeners.append(Listener(listener.text("name"), _host(listener, "host"), _port(listener)))
+        listener.end()
+    private = None
+    if status.has("private"):
+        address = status.fields("private")
+        private = Address(_host(address, "host"), _port(address))
+        address.end()
+    spu_status = SpuStatus(
+        status.choice("resolution", SpuResolution, SpuResolution.INIT),
+        status.text("incarnation", ""),
+        status.text("storeIncarnation", ""),
+        tuple(listeners),
+        private,
+        status.text("reason", ""),
+    )
+    status.end()
+    return spu_status
+
+
+def _template(template: Fields) -> SpuTemplate:
+    size_bytes, log_directory = _storage(template, GIBIBYTE)
+    read = SpuTemplate(
+        _rack(template), _public(template), _private(template), size_bytes, log_directory, template.texts("configs")
+    )
+    template.end()
+    return read
+
+
+def _common_document(spec: SpuSpec | SpuTemplate, default_size_bytes: int | None) -> Document:
+    """What an SPU and the template of a group both have."""
+    document: Document = {}
+    if spec.rack is not None:
+        document["rack"] = spec.rack
+    storage: Document = {}
+    if spec.size_bytes is not None or default_size_bytes is not None:
+        storage["size"] = size_text(spec.size_bytes)
+    if spec.log_directory is not None:
+        storage["logDir"] = spec.log_directory
+    if storage:
+        document["storage"] = storage
+    document["publicEndpoint"] = {
+        "port": spec.public.port,
+        "ingress": [{"hostname": hostname} for hostname in spec.public.ingress],
+        "encryption": spec.public.encryption.value,
+    }
+    document["privateEndpoint"] = {
+        "port": spec.private.port,
+        "host": spec.private.host,
+        "encryption": spec.private.encryption.value,
+    }
+    if spec.configs:
+        document["configs"] = dict(spec.configs)
+    return document
+
+
+def _storage(spec: Fields, default_size_bytes: int | None) -> tuple[int | None, str | None]:
+    """Under `storage`, or beside it, where the seed's flattened examples have them."""
+    storage = spec.fields("storage")
+    for name in ("size", "logDir"):
+        if storage.has(name) and spec.has(name):
+            raise spec.fault(name, f"it stands in {storage.path_of(name)} too")
+    size_bytes = storage.size("size", spec.size("size", default_size_bytes))
+    beside = spec.optional_text("logDir")
+    log_directory = storage.optional_text("logDir")
+    storage.end()
+    return size_bytes, beside if log_directory is None else log_directory
+
+
+def _rack(spec: Fields) -> str | None:
+    rack = spec.optional_text("rack")
+    if rack == "":
+        raise spec.fault("rack", "it is empty; leave it out for an SPU in no rack")
+    if rack is not None and (size := len(rack.encode())) > STRING_BYTES_MAX:
+        raise spec.fault("rack", f"it has {size} bytes; no rack that clients are told has more than {STRING_BYTES_MAX}")
+    return rack
+
+
+def _public(spec: Fields) -> PublicEndpoint:
+    endpoint = spec.fields("publicEndpoint")
+    port = _port(endpoint, _DEFAULT_PUBLIC.port)
+    listed = endpoint.each("ingress")
+    ingress = _DEFAULT_PUBLIC.ingress
+    if listed is not None:
+        ingress = tuple(_host(each, "hostname") for each in listed)
+        for each in listed:
+            each.end()
+    encryption = endpoint.choice("encryption", Encryption, _DEFAULT_PUBLIC.encryption)
+    endpoint.end()
+    return PublicEndpoint(port, ingress, encryption)
+
+
+def _private(spec: Fields) -> PrivateEndpoint:
+    endpoint = spec.fields("privateEndpoint")
+    read = PrivateEndpoint(
+        _port(endpoint, _DEFAULT_PRIVATE.port),
+        _host(endpoint, "host", _DEFAULT_PRIVATE.host),
+        endpoint.choice("encryption", Encryption, _DEFAULT_PRIVATE.encryption),
+    )
+    endpoint.end()
+    return read
+
+
+def _port(fields: Fields, default: int | None = None) -> int:
+    return fields.number("port", 0, PORT_MAX, default=default, noun="a port")
+
+
+def _host(fields: Fields, field: str, default: str | None = None) -> str:
+    host = fields.text(field, default)
+    if not may_be_host(host):
+        raise fields.fault(field, f"{host!r} is not the name or the address of a host")
+    return host

@@ -1,0 +1,1 @@
+"""Decisions about partitions: leaders, replicas, shelves. Pure but for `election_updater`. May import state, spus."""

@@ -1,0 +1,316 @@
+"""Carries out what elections need of the outside: asks candidates for their log ends, and waits for who was elected.
+
+All is asked of an SPU in one message, however many partitions are without a leader. An SPU that is still carrying out
+its specs, as one does that has just started, is given more time: it would be a bad reason for another leader. One that
+says nothing in time, and stays connected, is listened to: what waits for it need not wait until all is reconciled.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.controller.objects.objects import PartitionResolution
+from tailrace.controller.state.actions import AskLogEnd, AwaitLeader, ElectionAction
+from tailrace.controller.state.events import Event, LeaderSilent, LogEndsReported, SpuResponded
+from tailrace.controller.state.local_store import LocalStore, PartitionKey
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+from tailrace.server.private_link import LinkClosed
+
+ANSWER_SECONDS_MAX = 1.0
+LATE_ANSWER_SECONDS_MAX = 8.0
+"""The same for an SPU that answered later than that the last time."""
+ASK_AGAIN_SECONDS = 0.05
+"""A replica that an SPU does not know yet is about to be opened."""
+BUSY_TIMES_MAX = 20
+"""So many times the usual time is given to an SPU that is carrying out specs all the while."""
+MANY_PARTITIONS = 50
+MANY_TIMES_MAX = 5
+"""So many, to one that has so many partitions left that it was elected for, and reports one after the other: it is
+short of time, and elections elsewhere would take more of that."""
+LATE_DOUBLINGS_MAX = 3
+"""So often the time is doubled for many partitions that were reported too late before, whoever was elected: where all
+SPUs are so short of time, elections that are given up would be all that they come to."""
+
+
+class Candidates(Protocol):
+    async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        """Raises LinkClosed."""
+
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        """Whether that process is."""
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
+
+    def owes_answer(self, spu: SpuId) -> bool:
+        """Whether it was told something, and has not said that it knows."""
+
+
+class _Question(Struct):
+    action: AskLogEnd
+    asked_at: float
+    is_known_to_wait: bool = False
+    """It was reported that the answer may take some time."""
+
+
+class _Deadline(Struct, order=True):
+    at: float
+    place: int
+    """Keeps equal ones in order."""
+    action: AwaitLeader
+    times: int = 1
+
+
+class ElectionUpdater:
+    def __init__(
+        self,
+        candidates: Candidates,
+        local: LocalStore,
+        events: Callable[[Event], Awaitable[None]],
+        wait_seconds: Callable[[], float],
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """`wait_seconds`: how long who was elected has to report; it may change."""
+        self._candidates = candidates
+        self._local = local
+        self._events = events
+        self._wait_seconds = wait_seconds
+        self._logger = logger
+        self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
+        self._asking: set[SpuId] = set()
+        self._listening: set[SpuId] = set()
+        self._answer_seconds: dict[SpuId, float] = {}
+        """How long those have that are slow to answer: else a partition that has no faster replica would have none."""
+        self._awaited: dict[PartitionKey, AwaitLeader] = {}
+        self._reported_at: dict[SpuId, float] = {}
+        """When it was seen last that an SPU had said in time that it leads."""
+        self._late: dict[PartitionKey, int] = {}
+        """How often in a row nobody has said in time that it leads that partition."""
+        self._deadlines: list[_Deadline] = []
+        self._deadlines_made = 0
+        self._wake = trio.Event()
+
+    # what happened
+
+    def take(self, action: ElectionAction) -> None:
+        """What is under way already is decided about again and again; it is done once."""
+        key = (action.topic_id, action.number)
+        if isinstance(action, AskLogEnd):
+            questions = self._questions.setdefault(action.spu, {})
+            if key in questions and questions[key].action == action:
+                return
+            questions[key] = _Question(action, trio.current_time())
+        elif self._awaited.get(key) != action:
+            self._awaited[key] = action
+            self._await(action, times=1)
+        else:
+            return
+        self._wake.set()
+
+    # life
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                for spu in [spu for spu in self._questions if spu not in self._asking]:
+                    self._asking.add(spu)
+                    nursery.start_soon(self._ask, spu, nursery)
+                await self._report_silent(nursery)
+                with trio.move_on_at(self._deadlines[0].at if self._deadlines else math.inf):
+                    await self._wake.wait()
+                self._wake = trio.Event()
+
+    async def _ask(self, spu: SpuId, nursery: trio.Nursery) -> None:
+        """All that there is to ask one SPU, until it has been answered, or not in time."""
+        questions = self._questions[spu]
+        while questions:
+            asked = dict(questions)
+            in_time = await self._answer(spu, asked)
+            answered = in_time or {}
+            now = trio.current_time()
+            done, waiting = {}, {}
+            for key, question in asked.items():
+                if key in answered or self._is_over(question, now):
+                    done[key] = question
+                    if questions[key] is question:
+                        del questions[key]
+                elif not question.is_known_to_wait:
+                    question.is_known_to_wait = True
+                    waiting[key] = question
+            await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
+            if done and in_time is None:
+                self._listen_to(spu, next(iter(done)), nursery)
+            await self._report(spu, waiting, {}, is_busy=True)
+            if len(done) < len(asked):
+                await trio.sleep(ASK_AGAIN_SECONDS)
+        del self._questions[spu]
+        self._asking.remove(spu)
+
+    def _listen_to(self, spu: SpuId, key: PartitionKey, nursery: trio.Nursery) -> None:
+        if spu not in self._listening:
+            self._listening.add(spu)
+            nursery.start_soon(self._listen, spu, key)
+
+    async def _listen(self, spu: SpuId, key: PartitionKey) -> None:
+        """However long it takes: until it responds, which it can be asked to about any partition, or is lost."""
+        topic_id, number = key
+        began = trio.current_time()
+        try:
+            await self._candidates.ask_spu(spu, DescribeReplicasRequest([DescribedTopic(topic_id, [number])]))
+        except (LinkClosed, KafkaError):
+            return  # if it comes back, that is news of its own
+        finally:
+            self._listening.remove(spu)
+        seconds = 2 * max(trio.current_time() - began, self._has_to_answer(spu))
+        self._answer_seconds[spu] = min(seconds, LATE_ANSWER_SECONDS_MAX)
+        await self._events(SpuResponded(spu))
+
+    async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None] | None:
+        """By partition; None where the SPU cannot read what it has. None instead of all if it says nothing in time."""
+        numbers: dict[TopicId, list[int]] = {}
+        for topic_id, number in asked:
+            numbers.setdefault(topic_id, []).append(number)
+        topics = [DescribedTopic(topic_id, each) for topic_id, each in numbers.items()]
+        asked_at = trio.current_time()
+        try:
+            with trio.fail_after(self._has_to_answer(spu)):
+                answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
+        except trio.TooSlowError:
+            return None
+        except (LinkClosed, KafkaError):
+            return {}
+        if trio.current_time() < asked_at + ANSWER_SECONDS_MAX:
+            self._answer_seconds.pop(spu, None)
+        ends = {
+            (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
+        }
+        return {
+            key: ends[key]
+            for key, question in asked.items()
+            if key in ends and self._candidates.is_connected(spu, question.action.incarnation)
+        }
+
+    def _has_to_answer(self, spu: SpuId) -> float:
+        """Within so many seconds."""
+        return self._answer_seconds.get(spu, ANSWER_SECONDS_MAX)
+
+    def _is_over(self, question: _Question, now: float) -> bool:
+        seconds = self._has_to_answer(question.action.spu)
+        if self._candidates.is_carrying_out_specs(question.action.spu):
+            seconds *= BUSY_TIMES_MAX
+        return now >= question.asked_at + seconds
+
+    async def _report(
+        self,
+        spu: SpuId,
+        questions: dict[PartitionKey, _Question],
+        log_ends: dict[PartitionKey, int],
+        *,
+        is_busy: bool = False,
+    ) -> None:
+        for incarnation in dict.fromkeys(question.action.incarnation for question in questions.values()):
+            asked = {
+                key: question.action.epoch
+                for key, question in questions.items()
+                if question.action.incarnation == incarnation
+            }
+            ends = {key: log_ends[key] for key in asked if key in log_ends}
+            is_there = self._candidates.is_connected(spu, incarnation)  # or it is known to be lost
+            if len(ends) < len(asked) and not is_busy and is_there:
+                self._logger.warning("candidate_without_log_end", spu=spu, partitions=len(asked) - len(ends))
+            await self._events(LogEndsReported(spu, incarnation, asked, ends, is_busy))
+
+    # waiting for who was elected
+
+    def _await(self, action: AwaitLeader, times: int) -> None:
+        self._deadlines_made += 1
+        at = trio.current_time() + self._wait_seconds()
+        heappush(self._deadlines, _Deadline(at, self._deadlines_made, action, times))
+
+    async def _report_silent(self, nursery: trio.Nursery) -> None:
+        """Those whose time is over. One that does not even say that it knows is stopped rather than unable to lead."""
+        now = trio.current_time()
+        due = self._take_due(now)
+        if not due:
+            return
+        left = Counter(action.spu for action in self._awaited.values() if self._is_awaited(action))
+        silent: list[AwaitLeader] = []
+        for deadline in due:
+            action = deadline.action
+            key = (action.topic_id, action.number)
+            late = self._late.get(key, 0)
+            if deadline.times < self._times_max(action.spu, left[action.spu], late, now):
+                self._await(action, deadline.times + 1)
+            else:
+                del self._awaited[key]
+                self._late[key] = late + 1
+                silent.append(action)
+        for spu, partitions in Counter(action.spu for action in silent).items():
+            self._logger.warning("leader_silent", spu=spu, partitions=partitions)
+        speechless = {
+            action.spu: (action.topic_id, action.number)
+            for action in silent
+            if self._candidates.owes_answer(action.spu)
+        }
+        for action in silent:
+            await self._events(
+                LeaderSilent(action.spu, action.incarnation, action.topic_id, action.number, action.epoch)
+            )
+        for spu, key in speechless.items():
+            self._listen_to(spu, key, nursery)
+
+    def _take_due(self, now: float) -> list[_Deadline]:
+        """Those whose time is over, and who have not reported."""
+        due = []
+        while self._deadlines and self._deadlines[0].at <= now:
+            deadline = heappop(self._deadlines)
+            action = deadline.action
+            key = (action.topic_id, action.number)
+            if self._awaited.get(key) != action:
+                continue
+            if self._is_awaited(action):
+                due.append(deadline)
+            else:
+                del self._awaited[key]
+                leads = self._leads(action)
+                if leads:
+                    self._reported_at[action.spu] = now
+                if leads or action.topic_id not in self._local.topics_by_id:
+                    self._late.pop(key, None)
+        return due
+
+    def _times_max(self, spu: SpuId, left: int, late: int, now: float) -> int:
+        if self._candidates.is_carrying_out_specs(spu):
+            return BUSY_TIMES_MAX
+        if left < MANY_PARTITIONS:
+            return 1
+        reports = now - self._reported_at.get(spu, -math.inf) < self._wait_seconds()
+        return (MANY_TIMES_MAX if reports else 1) << min(late, LATE_DOUBLINGS_MAX)
+
+    def _leads(self, action: AwaitLeader) -> bool:
+        partition = self._local.partitions.get((action.topic_id, action.number))
+        if partition is None:
+            return False
+        return partition.status.resolution is PartitionResolution.ONLINE and partition.status.epoch == action.epoch
+
+    def _is_awaited(self, action: AwaitLeader) -> bool:
+        """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""
+        partition = self._local.partitions.get((action.topic_id, action.number))
+        return (
+            partition is not None
+            and action.topic_id in self._local.topics_by_id
+            and partition.status.resolution is PartitionResolution.CANDIDATE_FOUND
+            and partition.status.epoch == action.epoch
+        )

@@ -1,0 +1,1 @@
+"""Decisions about SPUs and SPU groups, and the provisioner that runs managed SPUs. May import state."""

@@ -1,0 +1,264 @@
+"""The SPU Group Controller: makes the managed SPUs of each group what the group's spec wants, and has them run.
+
+A group first reserves its ids, and has its SPUs made when the store has the reservation. SPUs that are no longer wanted
+go one after the other, the highest id first, and only when no topic names them any more. What is seen for the
+first time lets none of them go: it may come from a store of which topics have not been read yet.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.cluster.replica_assignment import SpuOnRack
+from tailrace.controller.objects.objects import (
+    GROUP_REPLICAS_MAX,
+    Partition,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupSpec,
+    SpuGroupStatus,
+    SpuResolution,
+    SpuSpec,
+    SpuType,
+    Topic,
+    keepers_of,
+    shelves_on,
+)
+from tailrace.controller.state.actions import Action, Delete, Provision, Put, Terminate
+from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.local_store import Change, LocalStore
+from tailrace.controller.state.observed import Observed
+from tailrace.protocol.ids import SpuId
+
+ID_MAX = 2**31 - 1
+
+
+class SpuGroupController(Struct, frozen=True):
+    store: LocalStore
+    assignments: Assignments
+
+    def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
+        """What one group does may be, or have been, an obstacle to the others."""
+        yield from self._decide_all(retires=change.previous is not None)
+        if change.current is None and change.previous is not None:
+            yield from self._retire(change.previous.name)
+
+    def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
+        previous, current = change.previous, change.current
+        before = None if previous is None else previous.spec
+        now = None if current is None else current.spec
+        if before == now:
+            if current is not None and current.spec.group is not None:
+                yield from self._decide_again(current, current.spec.group)
+            return
+        if current is not None and current.spec.type is SpuType.MANAGED:
+            yield Provision(current)
+        elif previous is not None and previous.spec.type is SpuType.MANAGED:
+            yield Terminate(previous.spec.id)
+        yield from self._decide_all(retires=previous is not None)
+        if current is None:
+            yield from self._retire_orphans()
+
+    def _decide_again(self, spu: Spu, name: str) -> Iterator[Action]:
+        """What its group wants of it may have lost to the write of its status."""
+        group = self.store.spu_groups.get(name)
+        if group is None:
+            yield from self._retire(name)
+        elif is_leaving(spu, self.store) or spu.spec != _managed(group, spu.spec.id):
+            yield from self._decide(group, retires=True)
+
+    def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
+        """An SPU may hold nothing any more."""
+        previous, current = change.previous, change.current
+        if previous is None or not previous.status.replica_map:
+            return
+        if current is None or previous.status.replica_map != current.status.replica_map:
+            yield from self.reconcile()
+
+    def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
+        """The last replica on an SPU that is to go may have been replaced by others, or the last shelf."""
+        previous, current = change.previous, change.current
+        if previous is None or current is None:
+            return
+        before, now = previous.spec, current.spec
+        if before.replicas == now.replicas and before.shelves == now.shelves:
+            return
+        there = keepers_of(current)
+        left = [self.store.spus.get(spu) for spu in keepers_of(previous) if spu not in there]
+        if any(spu is not None and spu.spec.group is not None and not self._holds_any(spu) for spu in left):
+            yield from self.reconcile()
+
+    def reconcile(self) -> Iterator[Action]:
+        yield from self._decide_all(retires=True)
+        yield from self._retire_orphans()
+
+    def _decide_all(self, *, retires: bool) -> Iterator[Action]:
+        for group in self.store.spu_groups.values():
+            yield from self._decide(group, retires=retires)
+
+    def _decide(self, group: SpuGroup, *, retires: bool) -> Iterator[Action]:
+        fault = fault_of(group, self.store)
+        if fault is not None:
+            status = SpuGroupStatus(SpuGroupResolution.INVALID, fault)
+        else:
+            status = SpuGroupStatus(SpuGroupResolution.RESERVED, self._why_waiting(group.name))
+        if status != group.status:
+            yield Put(replace(group, status=status))
+        if fault is None and group.status.resolution is SpuGroupResolution.RESERVED:
+            yield from self._provide(group)
+            if retires:
+                yield from self._retire(group.name)
+
+    def _provide(self, group: SpuGroup) -> Iterator[Action]:
+        for spu_id in ids_of(group.spec):
+            spec = _managed(group, SpuId(spu_id))
+            spu = self.store.spus.get(spec.id)
+            if spu is None:
+                yield Put(Spu(spec))
+            elif spu.spec != spec:
+                yield Put(replace(spu, spec=spec))
+
+    def _retire_orphans(self) -> Iterator[Action]:
+        for name in self.store.groups_with_spus:
+            if name not in self.store.spu_groups:
+                yield from self._retire(name)
+
+    def _retire(self, name: str) -> Iterator[Action]:
+        spu = self._next_to_go(name)
+        if spu is not None and not self._holds_any(spu):
+            yield Delete(spu)
+
+    def _why_waiting(self, name: str) -> str:
+        spu = self._next_to_go(name)
+        if spu is None or not self._holds_any(spu):
+            return ""
+        held = held_text(self._held_on(spu), shelves_on(spu.spec.id, self._shelved_on(spu)))
+        return f"SPU {spu.spec.id} is to go, but holds {held}: it goes when these are moved or deleted"
+
+    def _holds_any(self, spu: Spu) -> bool:
+        """Replicas that are to be there, or that others have not replaced yet, or shelves."""
+        if self.assignments.replicas_on(spu.spec.id) > 0:
+            return True
+        return any(True for _ in self._left_on(spu)) or any(True for _ in self._shelved_on(spu))
+
+    def _held_on(self, spu: Spu) -> int:
+        return max(self.assignments.replicas_on(spu.spec.id), sum(1 for _ in self._left_on(spu)))
+
+    def _left_on(self, spu: Spu) -> Iterator[Partition]:
+        there = self.store.held_by(spu.spec.id).values()
+        return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
+
+    def _shelved_on(self, spu: Spu) -> Iterator[Partition]:
+        there = self.store.shelved_on(spu.spec.id).values()
+        return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
+
+    def _next_to_go(self, name: str) -> Spu | None:
+        leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))
+        return max(leaving, key=lambda spu: spu.spec.id, default=None)
+
+
+def held_text(replicas: int, shelves: int) -> str:
+    """For people, where it is not nothing."""
+    counts = ((replicas, "replica", "replicas"), (shelves, "shelf", "shelves"))
+    return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
+
+
+def ids_of(spec: SpuGroupSpec) -> range:
+    return range(spec.min_id, spec.min_id + max(spec.replicas, 0))
+
+
+def is_leaving(spu: Spu, store: LocalStore) -> bool:
+    """Whether its group does not want it any more: it gets no new replicas."""
+    if spu.spec.group is None:
+        return False
+    group = store.spu_groups.get(spu.spec.group)
+    if group is None:
+        return True
+    return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
+
+
+def is_unwanted(spu_id: SpuId, store: LocalStore, observed: Observed) -> bool:
+    """Whether others are to have what it holds: it has gone, or is to go, or stays away."""
+    spu = store.spus.get(spu_id)
+    if spu is None:
+        return True  # it went while the topic was deleted, and the topic has been brought back
+    return is_leaving(spu, store) or (spu_id in observed.away and not spu.is_online)
+
+
+def taking(store: LocalStore, observed: Observed) -> list[Spu]:
+    """Those that may get more: online, wanted, and with room on disks that work."""
+    useless = observed.with_failed_disks | observed.full.keys()
+    return [spu for spu in staying(store) if spu.spec.id not in useless]
+
+
+def staying(store: LocalStore) -> list[Spu]:
+    """Those that are online, and wanted."""
+    return [spu for spu in store.spus.values() if spu.is_online and not is_leaving(spu, store)]
+
+
+def returning(store: LocalStore) -> list[Spu]:
+    """Those that have been here, are away, and are wanted back."""
+    away = SpuResolution.OFFLINE
+    return [spu for spu in store.spus.values() if spu.status.resolution is away and not is_leaving(spu, store)]
+
+
+def on_racks(spus: Iterable[Spu], topic: Topic) -> list[SpuOnRack]:
+    """As that topic is to be spread over them."""
+    racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in spus}
+    return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
+
+
+def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
+    template = group.spec.template
+    return SpuSpec(
+        spu,
+        SpuType.MANAGED,
+        template.rack,
+        template.public,
+        template.private,
+        template.size_bytes,
+        template.log_directory,
+        group.name,
+        template.configs,
+    )
+
+
+def fault_of(group: SpuGroup, store: LocalStore) -> str | None:
+    """Why the group cannot have its ids."""
+    ids = ids_of(group.spec)
+    if not 1 <= len(ids) <= GROUP_REPLICAS_MAX:
+        return f"replicas: {group.spec.replicas} is not between 1 and {GROUP_REPLICAS_MAX}"
+    if ids[0] < 0 or ids[-1] > ID_MAX:
+        return f"minId: the ids {_shown(ids)} are not all between 0 and {ID_MAX}"
+    for spu_id in ids:
+        spu = store.spus.get(SpuId(spu_id))
+        if spu is not None and spu.spec.group != group.name:
+            owner = "is a custom SPU" if spu.spec.group is None else f"belongs to the group {spu.spec.group}"
+            return f"of the ids {_shown(ids)} one is taken: SPU {spu_id} {owner}"
+    for other in _groups_before(group, store):
+        theirs = ids_of(other.spec)
+        if ids.start < theirs.stop and theirs.start < ids.stop:
+            return f"the ids {_shown(ids)} overlap with {_shown(theirs)} of the group {other.name}"
+    return None
+
+
+def _groups_before(group: SpuGroup, store: LocalStore) -> Iterator[SpuGroup]:
+    """Those that have the ids if both want them: who has reserved them already, else who came first."""
+    rank = _RANKS[group.status.resolution]
+    is_earlier = True
+    for other in store.spu_groups.values():
+        if other.name == group.name:
+            is_earlier = False
+        elif other.status.resolution is not SpuGroupResolution.INVALID:  # such a one has no ids
+            its_rank = _RANKS[other.status.resolution]
+            if its_rank < rank or (its_rank == rank and is_earlier):
+                yield other
+
+
+_RANKS = {SpuGroupResolution.RESERVED: 0, SpuGroupResolution.INIT: 1, SpuGroupResolution.INVALID: 2}
+
+
+def _shown(ids: range) -> str:
+    return str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}"

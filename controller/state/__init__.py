@@ -1,0 +1,1 @@
+"""What the SC knows: events, actions, the local copy of the store, observations from connections. Pure."""

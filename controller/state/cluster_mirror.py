@@ -1,0 +1,261 @@
+"""Keeps the mirror of the cluster that clients are told of, from what the KV store says.
+
+A topic appears whole: when all its partitions are there and have had their first election, so that whoever was told
+that it is created can use it. Changes are gathered and published together, for the partitions of a topic tend to change
+together.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tailrace.cluster.cluster import NO_CONTROLLER, Cluster
+from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
+from tailrace.cluster.specs import PartitionSpec as MirroredPartition
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
+from tailrace.controller.objects.objects import (
+    ClusterIdentity,
+    ConfigOverrides,
+    GroupConfigs,
+    Object,
+    Partition,
+    Spu,
+    SpuType,
+    Topic,
+    TopicResolution,
+)
+from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
+
+from .local_store import Change, LocalStore
+
+PUBLIC = "PUBLIC"
+"""The listener whose address is part of an SPU's spec."""
+PRIVATE = "PRIVATE"
+"""The one for other SPUs."""
+
+
+class MirrorChange(Struct, frozen=True):
+    """What is different in the mirror since it was published last."""
+
+    spus: tuple[SpuSpec, ...] = ()
+    removed_spus: tuple[SpuId, ...] = ()
+    topics: tuple[TopicSpec, ...] = ()
+    removed_topics: tuple[TopicId, ...] = ()
+    partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
+    """Of those topics in which nothing else has changed, the partitions that have."""
+    groups: tuple[str, ...] = ()
+    """The consumer groups whose own configs are others than before."""
+    is_identity_changed: bool = False
+    """The cluster's id, or the SPU that clients send admin requests to."""
+    are_overrides_changed: bool = False
+    """Broker configs set at run time. They are no part of the mirror, but its version rises with them, too: whoever
+    waits for a version has them."""
+
+    def __bool__(self) -> bool:
+        return self != NO_CHANGE
+
+
+NO_CHANGE = MirrorChange()
+
+
+class ClusterMirror:
+    def __init__(self, store: LocalStore, cluster: Cluster) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._rows: dict[TopicId, dict[int, MirroredPartition]] = {}
+        self._without_election: dict[TopicId, dict[int, Partition]] = {}
+        self._changed_spus: dict[SpuId, None] = {}
+        self._changed_topics: dict[TopicId, bool] = {}
+        """Whether the topic itself has changed, and not its partitions alone."""
+        self._changed_groups: dict[str, None] = {}
+        self._is_identity_changed = False
+        self._are_overrides_changed = False
+
+    def on_change(self, change: Change[Object]) -> None:
+        """Takes note of what the store has just been told; the mirror changes when it is published."""
+        match change.current or change.previous:
+            case Partition() as partition:
+                self._note_partition(partition, is_there=change.current is not None)
+            case Topic():
+                for topic in (change.previous, change.current):
+                    if isinstance(topic, Topic):
+                        self._changed_topics[topic.id] = True
+            case Spu(spec):
+                self._changed_spus[spec.id] = None
+                self._is_identity_changed = True
+                for topic_id in self._without_election:
+                    self._changed_topics.setdefault(topic_id, False)
+            case ClusterIdentity():
+                self._is_identity_changed = True
+            case ConfigOverrides():
+                self._are_overrides_changed = True
+            case GroupConfigs(group):
+                self._changed_groups[group] = None
+
+    def publish(self) -> MirrorChange:
+        spus, removed_spus = self._publish_spus()
+        topics, removed_topics, partitions = self._publish_topics()
+        groups = self._publish_groups()
+        is_identity_changed = self._is_identity_changed and self._publish_identity()
+        are_overrides_changed = self._are_overrides_changed
+        if are_overrides_changed:
+            self._cluster.identify(self._cluster.cluster_id, self._cluster.controller_id)
+        self._changed_spus.clear()
+        self._changed_topics.clear()
+        self._changed_groups.clear()
+        self._is_identity_changed = False
+        self._are_overrides_changed = False
+        return MirrorChange(
+            tuple(spus),
+            tuple(removed_spus),
+            tuple(topics),
+            tuple(removed_topics),
+            partitions,
+            tuple(groups),
+            is_identity_changed,
+            are_overrides_changed,
+        )
+
+    def _note_partition(self, partition: Partition, *, is_there: bool) -> None:
+        topic_id, number = partition.topic_id, partition.number
+        rows = self._rows.setdefault(topic_id, {})
+        waiting = self._without_election.setdefault(topic_id, {})
+        waiting.pop(number, None)
+        before = rows.pop(number, None)
+        if is_there:
+            rows[number] = _mirrored(partition)
+            if partition.status.epoch == NO_EPOCH:
+                waiting[number] = partition
+        if rows.get(number) != before:
+            self._changed_topics.setdefault(topic_id, False)
+        if not rows:
+            del self._rows[topic_id]
+        if not waiting:
+            del self._without_election[topic_id]
+
+    def _publish_spus(self) -> tuple[list[SpuSpec], list[SpuId]]:
+        put, removed = [], []
+        for spu_id in self._changed_spus:
+            spu, before = self._store.spus.get(spu_id), self._cluster.spus.get(spu_id)
+            if spu is None:
+                if before is not None:
+                    self._cluster.remove_spu(spu_id)
+                    removed.append(spu_id)
+            elif (now := mirrored_spu(spu)) != before:
+                self._cluster.put_spu(now)
+                put.append(now)
+        return put, removed
+
+    def _publish_topics(self) -> tuple[list[TopicSpec], list[TopicId], dict[TopicId, frozenset[int]]]:
+        put, removed, partitions = [], [], {}
+        for topic_id, is_itself in self._changed_topics.items():
+            is_known = self._cluster.topic_by_id(topic_id) is not None
+            if topic_id not in self._store.topics_by_id and (is_known or is_itself):
+                self._cluster.remove_topic(topic_id)
+                removed.append(topic_id)  # also one that is hidden here: SPUs may know it from another SC
+        for topic_id in self._changed_topics:
+            topic = self._store.topics_by_id.get(topic_id)
+            now = None if topic is None else self._mirrored_topic(topic)
+            before = self._cluster.topic_by_id(topic_id)
+            if now is not None and now != before:
+                self._cluster.put_topic(now)
+                put.append(now)
+                if before is not None and replace(before, partitions=now.partitions) == now:
+                    changed = _changed_partitions(before, now)
+                    if changed is not None:
+                        partitions[topic_id] = changed
+        return put, removed, partitions
+
+    def _publish_groups(self) -> list[str]:
+        changed = []
+        for group in self._changed_groups:
+            found = self._store.group_configs.get(group)
+            now = {} if found is None else found.configs
+            if now != self._cluster.group_configs.get(group, {}):
+                self._cluster.put_group_configs(group, now)
+                changed.append(group)
+        return changed
+
+    def _publish_identity(self) -> bool:
+        identity = self._store.identity
+        cluster_id = "" if identity is None else identity.cluster_id
+        controller_id = min((spu.id for spu in self._cluster.spus.values() if spu.online), default=NO_CONTROLLER)
+        if (cluster_id, controller_id) == (self._cluster.cluster_id, self._cluster.controller_id):
+            return False
+        self._cluster.identify(cluster_id, controller_id)
+        return True
+
+    def _mirrored_topic(self, topic: Topic) -> TopicSpec | None:
+        """None: it is not to be seen yet. A topic that grows keeps its partitions until the new ones are ready."""
+        if topic.status.resolution is not TopicResolution.PROVISIONED:
+            return None
+        rows = self._rows.get(topic.id, {})
+        before = self._cluster.topic_by_id(topic.id)
+        count = len(topic.status.replica_map)
+        if len(rows) < count or self._awaits_election(topic.id):
+            if before is None:
+                return None
+            count = len(before.partitions)
+        wanted = topic.status.replica_map
+        partitions = tuple(_in_order(rows[number], wanted.get(number, ())) for number in range(count) if number in rows)
+        if len(partitions) < count:
+            return None
+        return TopicSpec(topic.id, topic.name, topic.spec.configs, partitions, internal=topic.name in INTERNAL_TOPICS)
+
+    def _awaits_election(self, topic_id: TopicId) -> bool:
+        """Whether there is to be an election yet; where no replica is online there is none."""
+        spus = self._store.spus
+        waiting: Iterable[Partition] = self._without_election.get(topic_id, {}).values()
+        return any(spu in spus and spus[spu].is_online for partition in waiting for spu in partition.spec.replicas)
+
+
+def mirrored_spu(spu: Spu) -> SpuSpec:
+    private = spu.status.private
+    return SpuSpec(
+        spu.spec.id,
+        spu.spec.rack,
+        _endpoints(spu),
+        spu.is_online,
+        None if private is None else Endpoint(PRIVATE, private.host, private.port),
+    )
+
+
+def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:
+    """As the SPU reports them, but where a person said how clients reach it, that counts."""
+    reported = {each.name: Endpoint(each.name, each.host, each.port) for each in spu.status.listeners}
+    public = spu.spec.public
+    if spu.spec.type is SpuType.CUSTOM and public.port and public.ingress:
+        reported[PUBLIC] = Endpoint(PUBLIC, public.ingress[0], public.port)
+    return tuple(reported.values())
+
+
+def _mirrored(partition: Partition) -> MirroredPartition:
+    status = partition.status
+    return MirroredPartition(
+        partition.topic_id,
+        partition.topic,
+        partition.number,
+        status.leads,
+        status.epoch,
+        partition.spec.replicas,
+        tuple(status.live_replicas),
+    )
+
+
+def _in_order(partition: MirroredPartition, wanted: tuple[SpuId, ...]) -> MirroredPartition:
+    """While a partition gets other replicas, Kafka names those first that it is to have, and then those that leave."""
+    replicas = partition.replicas
+    if replicas == wanted:
+        return partition
+    stay = (spu for spu in wanted if spu in replicas)
+    leave = (spu for spu in replicas if spu not in wanted)
+    return replace(partition, replicas=(*stay, *leave))
+
+
+def _changed_partitions(before: TopicSpec, now: TopicSpec) -> frozenset[int] | None:
+    """None: there are more of them, or fewer."""
+    if len(before.partitions) != len(now.partitions):
+        return None
+    both = zip(before.partitions, now.partitions, strict=True)
+    return frozenset(after.partition for earlier, after in both if earlier is not after and earlier != after)

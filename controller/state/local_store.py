@@ -1,0 +1,246 @@
+"""The Local Store: what is in the KV store, as far as the SC has been told, with the indexes that decisions need.
+
+Only the Metadata Dispatcher changes it, and only by what the KV store reports: no decision rests on a write that may
+yet be lost. Everything else that it has is a read-only view.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from tailrace.controller.objects.objects import (
+    ClusterIdentity,
+    ConfigOverrides,
+    DeletedTopic,
+    GroupConfigs,
+    Object,
+    Partition,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    Topic,
+    TopicResolution,
+    shelf_keepers_of,
+)
+from tailrace.protocol.ids import SpuId, TopicId
+
+from .events import Removed, Stored
+from .object_codec import key_of
+
+PartitionKey = tuple[TopicId, int]
+Partitions = Mapping[PartitionKey, Partition]
+
+O_co = TypeVar("O_co", bound=Object, covariant=True)
+K = TypeVar("K")
+N = TypeVar("N")
+V = TypeVar("V")
+
+_NOTHING: Mapping[PartitionKey, Partition] = MappingProxyType({})
+_NO_ROWS: Mapping[int, Partition] = MappingProxyType({})
+_NO_SPUS: Mapping[SpuId, Spu] = MappingProxyType({})
+
+
+class Change(Struct, Generic[O_co], frozen=True):
+    """One object before and after; at least one of the two is there."""
+
+    previous: O_co | None
+    current: O_co | None
+
+
+class LocalStore:
+    def __init__(self) -> None:
+        self._objects: dict[str, Object] = {}
+        self._spus: dict[SpuId, Spu] = {}
+        self._spus_by_group: dict[str, dict[SpuId, Spu]] = {}
+        self._spu_groups: dict[str, SpuGroup] = {}
+        self._topics: dict[str, Topic] = {}
+        self._topics_by_id: dict[TopicId, Topic] = {}
+        self._unfinished_topics: dict[str, Topic] = {}
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._partitions_by_topic: dict[TopicId, dict[int, Partition]] = {}
+        self._partitions_by_replica: dict[SpuId, dict[PartitionKey, Partition]] = {}
+        self._partitions_by_shelf: dict[SpuId, dict[PartitionKey, Partition]] = {}
+        self._deleted_topics: dict[TopicId, DeletedTopic] = {}
+        self._config_overrides: dict[str, ConfigOverrides] = {}
+        self._group_configs: dict[str, GroupConfigs] = {}
+        self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
+        """Everything, by the store's keys."""
+        self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
+        self.spu_groups: Mapping[str, SpuGroup] = MappingProxyType(self._spu_groups)
+        """In the order in which they came."""
+        self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
+        self.topics_by_id: Mapping[TopicId, Topic] = MappingProxyType(self._topics_by_id)
+        self.unfinished_topics: Mapping[str, Topic] = MappingProxyType(self._unfinished_topics)
+        """By name, those that do not have all their rows: SPUs that arrive may help them."""
+        self.partitions: Partitions = MappingProxyType(self._partitions)
+        """Those of deleted topics too, for as long as the topic may be brought back."""
+        self.deleted_topics: Mapping[TopicId, DeletedTopic] = MappingProxyType(self._deleted_topics)
+        self.config_overrides: Mapping[str, ConfigOverrides] = MappingProxyType(self._config_overrides)
+        """By the SPU's id as text; under the empty name, those for all."""
+        self.group_configs: Mapping[str, GroupConfigs] = MappingProxyType(self._group_configs)
+        """By the consumer group's id."""
+        self._identity: ClusterIdentity | None = None
+        self._producer_ids: ProducerIdBlock | None = None
+
+    # what is
+
+    @property
+    def identity(self) -> ClusterIdentity | None:
+        return self._identity
+
+    @property
+    def producer_ids(self) -> ProducerIdBlock | None:
+        return self._producer_ids
+
+    def spus_of(self, group: str) -> Mapping[SpuId, Spu]:
+        return _view(self._spus_by_group.get(group), _NO_SPUS)
+
+    @property
+    def groups_with_spus(self) -> tuple[str, ...]:
+        """The names that managed SPUs bear, whether there is such a group or not any more."""
+        return tuple(self._spus_by_group)
+
+    def partitions_of(self, topic_id: TopicId) -> Mapping[int, Partition]:
+        return _view(self._partitions_by_topic.get(topic_id), _NO_ROWS)
+
+    @property
+    def topics_with_partitions(self) -> tuple[TopicId, ...]:
+        return tuple(self._partitions_by_topic)
+
+    def held_by(self, spu: SpuId) -> Partitions:
+        """Those that have a replica on the SPU."""
+        return _view(self._partitions_by_replica.get(spu), _NOTHING)
+
+    def shelved_on(self, spu: SpuId) -> Partitions:
+        """Those of which the SPU keeps a shelf, or is to get one."""
+        return _view(self._partitions_by_shelf.get(spu), _NOTHING)
+
+    # what the KV store says
+
+    def apply(self, event: Stored | Removed) -> Change[Object] | None:
+        """None: it was known already, or is older than what is known, as when a reader begins anew."""
+        if isinstance(event, Stored):
+            current, key = event.object, key_of(event.object)
+            previous = self._objects.get(key)
+            if previous is not None and previous.version >= current.version:
+                return None
+            self._objects[key] = current
+            self._index(previous, current)
+            return Change(previous, current)
+        previous = self._objects.get(event.key)
+        if previous is None or previous.version > event.version:
+            return None
+        del self._objects[event.key]
+        self._index(previous, None)
+        return Change(previous, None)
+
+    def _index(self, previous: Object | None, current: Object | None) -> None:
+        match previous or current:
+            case Partition():
+                assert isinstance(previous, Partition | None) and isinstance(current, Partition | None)
+                self._index_partition(previous, current)
+            case _:
+                if previous is not None and not isinstance(current, SpuGroup):  # groups keep their order
+                    self._drop(previous)
+                if current is not None:
+                    self._add(current)
+
+    def _index_partition(self, previous: Partition | None, current: Partition | None) -> None:
+        """The common case, a new status, costs a few assignments."""
+        found = current or previous
+        assert found is not None
+        key = (found.topic_id, found.number)
+        if current is None:
+            del self._partitions[key]
+            _drop_from(self._partitions_by_topic, found.topic_id, found.number)
+        else:
+            self._partitions[key] = current
+            self._partitions_by_topic.setdefault(found.topic_id, {})[found.number] = current
+        before = () if previous is None else previous.spec.replicas
+        now = () if current is None else current.spec.replicas
+        _index_by_spu(self._partitions_by_replica, key, current, before, now)
+        if (previous is not None and previous.spec.shelves) or (current is not None and current.spec.shelves):
+            before = () if previous is None else shelf_keepers_of(previous)
+            now = () if current is None else shelf_keepers_of(current)
+            _index_by_spu(self._partitions_by_shelf, key, current, before, now)
+
+    def _drop(self, previous: Object) -> None:
+        match previous:
+            case Spu():
+                del self._spus[previous.spec.id]
+                if previous.spec.group is not None:
+                    _drop_from(self._spus_by_group, previous.spec.group, previous.spec.id)
+            case SpuGroup():
+                del self._spu_groups[previous.name]
+            case Topic():
+                del self._topics[previous.name]
+                del self._topics_by_id[previous.id]
+                self._unfinished_topics.pop(previous.name, None)
+            case DeletedTopic():
+                del self._deleted_topics[previous.topic.id]
+            case ConfigOverrides():
+                del self._config_overrides[previous.spu]
+            case GroupConfigs():
+                del self._group_configs[previous.group]
+            case ClusterIdentity():
+                self._identity = None
+            case ProducerIdBlock():
+                self._producer_ids = None
+
+    def _add(self, current: Object) -> None:
+        match current:
+            case Spu():
+                self._spus[current.spec.id] = current
+                if current.spec.group is not None:
+                    self._spus_by_group.setdefault(current.spec.group, {})[current.spec.id] = current
+            case SpuGroup():
+                self._spu_groups[current.name] = current
+            case Topic():
+                self._topics[current.name] = current
+                self._topics_by_id[current.id] = current
+                if not is_finished(current):
+                    self._unfinished_topics[current.name] = current
+            case DeletedTopic():
+                self._deleted_topics[current.topic.id] = current
+            case ConfigOverrides():
+                self._config_overrides[current.spu] = current
+            case GroupConfigs():
+                self._group_configs[current.group] = current
+            case ClusterIdentity():
+                self._identity = current
+            case ProducerIdBlock():
+                self._producer_ids = current
+
+
+def is_finished(topic: Topic) -> bool:
+    status = topic.status
+    return status.resolution is TopicResolution.PROVISIONED and len(status.replica_map) >= topic.spec.partitions
+
+
+def _view(found: dict[K, V] | None, empty: Mapping[K, V]) -> Mapping[K, V]:
+    return empty if found is None else MappingProxyType(found)
+
+
+def _index_by_spu(
+    index: dict[SpuId, dict[PartitionKey, Partition]],
+    key: PartitionKey,
+    current: Partition | None,
+    before: tuple[SpuId, ...],
+    now: tuple[SpuId, ...],
+) -> None:
+    for spu in before:
+        if spu not in now:
+            _drop_from(index, spu, key)
+    if current is not None:
+        for spu in now:
+            index.setdefault(spu, {})[key] = current
+
+
+def _drop_from(index: dict[N, dict[K, V]], name: N, key: K) -> None:
+    """Keeps no empty rows: names come and go."""
+    rows = index[name]
+    del rows[key]
+    if not rows:
+        del index[name]

@@ -1,0 +1,121 @@
+"""Objects as the KV store holds them: a key, and a document in JSON that is sealed by a checksum.
+
+A store may be shared, copied, or written to by hand. What we did not write ourselves, to the last byte, is refused with
+a sentence that names the key: an object that was read by halves would become a decision, and then the truth.
+"""
+
+import json
+
+import crc32c
+from msgspec.structs import replace
+
+from tailrace.controller.key_value import interface as key_value
+from tailrace.controller.key_value.interface import VALUE_BYTES_MAX
+from tailrace.controller.objects.document_fields import FieldError
+from tailrace.controller.objects.object_documents import DEFAULTS_NAME, document_of, read_document
+from tailrace.controller.objects.objects import (
+    ClusterIdentity,
+    ConfigOverrides,
+    DeletedTopic,
+    GroupConfigs,
+    Object,
+    Partition,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    Topic,
+)
+
+from .actions import Delete, KvAction
+
+FORMAT = 1
+
+_SEAL = b',"crc32c":"%08x"}'
+_SEAL_BYTES = len(_SEAL % 0)
+_compact = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class ObjectError(Exception):
+    """What lies under a key is no object that we could have written: one sentence."""
+
+
+class OversizedError(Exception):
+    """The store would not take that object."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"it takes {size_bytes} bytes")
+        self.size_bytes = size_bytes
+
+
+def key_of(found: Object) -> str:
+    match found:
+        case Partition():
+            return f"partition/{found.topic_id}/{found.number}"
+        case Topic():
+            return f"topic/{found.name}"
+        case DeletedTopic():
+            return f"deleted-topic/{found.topic.id}"
+        case Spu():
+            return f"spu/{found.spec.id}"
+        case SpuGroup():
+            return f"spu-group/{found.name}"
+        case ConfigOverrides():
+            return f"configs/{found.spu or DEFAULTS_NAME}"
+        case GroupConfigs():
+            return f"group-configs/{found.group}"
+        case ClusterIdentity():
+            return "cluster"
+        case ProducerIdBlock():
+            return "producer-ids"
+
+
+def encode(found: Object) -> bytes:
+    """The object without its version, which the store knows; a topic inside a deleted one has none."""
+    return _sealed({"format": FORMAT, **document_of(found)})
+
+
+def change_of(action: KvAction) -> key_value.Change:
+    """What the store is asked for. Raises OversizedError."""
+    key, version = key_of(action.object), action.object.version
+    if isinstance(action, Delete):
+        return key_value.Delete(key, version)
+    value = encode(action.object)
+    if len(value) > VALUE_BYTES_MAX:
+        raise OversizedError(len(value))
+    return key_value.Put(key, value, version)
+
+
+def decode(key: str, value: bytes, version: int) -> Object:
+    """Raises ObjectError."""
+    try:
+        found = read_document(key.partition("/")[0], _unsealed(value))
+    except FieldError as error:
+        raise ObjectError(f"{key}: it is no object of ours: {error}") from error
+    if key_of(found) != key:
+        raise ObjectError(f"{key}: what lies there belongs under {key_of(found)}")
+    return replace(found, version=version)
+
+
+def _sealed(document: dict[str, object]) -> bytes:
+    body = _compact(document).encode()[:-1]
+    return body + _SEAL % crc32c.crc32c(body)
+
+
+def _unsealed(value: bytes) -> dict[str, object]:
+    """The fields of an object, once it is known that they are as we wrote them."""
+    if len(value) > VALUE_BYTES_MAX:
+        raise FieldError(f"its {len(value)} bytes are more than any object has")
+    body, seal = value[:-_SEAL_BYTES], value[-_SEAL_BYTES:]
+    if not body.startswith(b'{"format":') or not seal.startswith(_SEAL[:11]):
+        raise FieldError("it is not in our format")
+    if seal != _SEAL % crc32c.crc32c(body):
+        raise FieldError("its checksum is wrong")
+    try:
+        document = json.loads(body + b"}")
+    except (ValueError, RecursionError) as error:
+        raise FieldError("it is not JSON") from error
+    written = document.pop("format")
+    if type(written) is not int or written != FORMAT:
+        raise FieldError(f"its format is {written!r:.40}; this version knows {FORMAT}")
+    assert isinstance(document, dict)
+    return document

@@ -1,0 +1,1 @@
+"""Decisions about topics: which SPUs hold their replicas. Pure; may import state and spus."""

@@ -1,0 +1,186 @@
+"""The Topic Controller: turns what a topic asks for into rows of SPUs, and the rows into partitions.
+
+The rows are stored first, and the partitions are made from the rows that the store has: had both been proposed at once,
+and the rows lost to another write, there would be partitions that contradict the rows decided next. SPUs that are
+online and stay get new replicas, full ones only where the others are too few, and those that are away only where all of
+these are: with one of three SPUs away, a topic of three replicas is made all the same, and led by the other two. Rows
+chosen by hand may name any registered SPU. What lies on SPUs that are to go, or that have been away for long, gets
+other rows, and then moves.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from tailrace.cluster.replica_assignment import InsufficientResources, SpuOnRack, assign, fault_of_rows
+from tailrace.cluster.topic_planning import PARTITIONS_ADDED_MAX
+from tailrace.controller.objects.objects import (
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    ReplicaMap,
+    Spu,
+    SpuGroup,
+    Topic,
+    TopicResolution,
+    TopicStatus,
+)
+from tailrace.controller.spus.spu_group_controller import is_leaving, is_unwanted, on_racks, returning, staying, taking
+from tailrace.controller.state.actions import Action, Delete, Put
+from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.local_store import Change, LocalStore, is_finished
+from tailrace.controller.state.observed import Observed
+from tailrace.protocol.ids import SpuId, TopicId
+
+from .replacements import replaced
+
+
+class TopicController:
+    def __init__(self, store: LocalStore, assignments: Assignments, observed: Observed) -> None:
+        self._store = store
+        self._assignments = assignments
+        self._observed = observed
+        self._unknown: frozenset[TopicId] = frozenset()
+        """Topics that partitions name but the store did not have at the last reconciliation."""
+
+    def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
+        previous, current = change.previous, change.current
+        if previous is not None and (current is None or current.id != previous.id):
+            self._assignments.remove(previous.id)
+        if current is not None:
+            self._assignments.put(current.id, current.status.replica_map)
+            yield from self._decide(current)
+
+    def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
+        """An SPU that is registered or comes online may be what topics wait for."""
+        previous, current = change.previous, change.current
+        if current is not None and (previous is None or (current.is_online and not previous.is_online)):
+            for topic in tuple(self._store.unfinished_topics.values()):
+                yield from self._decide(topic)
+
+    def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
+        """Some of its SPUs may be to go, and topics that have replicas there need others."""
+        leaving = [spu for spu in self._store.spus.values() if is_leaving(spu, self._store)]
+        held = {topic_id for spu in leaving for topic_id, _ in self._store.held_by(spu.spec.id)}
+        for topic_id in sorted(held):
+            if topic_id in self._store.topics_by_id:
+                yield from self._decide(self._store.topics_by_id[topic_id])
+
+    def reconcile(self) -> Iterator[Action]:
+        for topic in self._store.topics.values():
+            yield from self._decide(topic)
+        yield from self._delete_orphans()
+
+    def _delete_orphans(self) -> Iterator[Action]:
+        """A topic that nobody can bring back any more takes its partitions along.
+
+        It must have been unknown at two reconciliations: at one, a reader may just be between two keys.
+        """
+        known = self._store.topics_by_id.keys() | self._store.deleted_topics.keys()
+        unknown = [topic_id for topic_id in self._store.topics_with_partitions if topic_id not in known]
+        for topic_id in unknown:
+            if topic_id in self._unknown:
+                yield from map(Delete, self._store.partitions_of(topic_id).values())
+        self._unknown = frozenset(unknown)
+
+    def _decide(self, topic: Topic) -> Iterator[Action]:
+        status = self._next_status(topic)
+        if status != topic.status:
+            self._assignments.put(topic.id, status.replica_map)
+            yield Put(replace(topic, status=status))
+        if topic.status.resolution is TopicResolution.PROVISIONED:
+            there = self._store.partitions_of(topic.id)
+            for number, replicas in topic.status.replica_map.items():
+                if number not in there:
+                    yield Put(Partition(topic.name, topic.id, number, PartitionSpec(replicas[0], replicas)))
+
+    def _next_status(self, topic: Topic) -> TopicStatus:
+        status = topic.status
+        if status.resolution is TopicResolution.NONE:
+            return replace(status, resolution=TopicResolution.INIT)
+        if is_finished(topic):
+            return replace(status, replica_map=self._rows_that_stay(topic), reason="")
+        is_provisioned = status.resolution is TopicResolution.PROVISIONED  # and is to have more partitions
+        fault = self._fault(topic)
+        if fault is not None:
+            resolution = status.resolution if is_provisioned else TopicResolution.INVALID_CONFIG
+            return replace(status, resolution=resolution, reason=fault)
+        if status.resolution in (TopicResolution.INIT, TopicResolution.INVALID_CONFIG):
+            return replace(status, resolution=TopicResolution.PENDING, reason="")
+        rows = self._more_rows(topic)
+        if isinstance(rows, InsufficientResources):
+            waiting = status.resolution if is_provisioned else TopicResolution.INSUFFICIENT_RESOURCES
+            return replace(status, resolution=waiting, reason=rows.reason)
+        return TopicStatus(TopicResolution.PROVISIONED, {**status.replica_map, **rows})
+
+    def _rows_that_stay(self, topic: Topic) -> ReplicaMap:
+        """Without the SPUs that are to go or stay away, and without failed disks: while a partition is led, others can
+        get what it holds."""
+        rows = topic.status.replica_map
+        named = {spu for row in rows.values() for spu in row}
+        unwanted = {spu for spu in named if is_unwanted(spu, self._store, self._observed)}
+        failed = self._observed.failed
+
+        def is_to_go(number: int, spu: SpuId) -> bool:
+            return spu in unwanted or (topic.id, number, spu) in failed
+
+        if not unwanted and not (failed and any(is_to_go(number, spu) for number in rows for spu in rows[number])):
+            return rows
+        there = self._store.partitions_of(topic.id)
+        led = [number for number in rows if number in there and _is_led(there[number])]
+        return replaced(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
+
+    def _fault(self, topic: Topic) -> str | None:
+        """What is wrong with the parameters, whatever SPUs are online."""
+        spec, rows = topic.spec, topic.status.replica_map
+        added = spec.partitions - len(rows)
+        for name, value in (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor)):
+            if value < 1:
+                return f"{name}: {value} is less than 1"
+        if added > PARTITIONS_ADDED_MAX:
+            return f"partitions: {added} would be added at a time, more than {PARTITIONS_ADDED_MAX}"
+        chosen = {number: row for number, row in spec.replica_map.items() if number not in rows}
+        for number, row in chosen.items():
+            if number >= spec.partitions:
+                return f"replicaMap: there is a row for partition {number}, but partitions are {spec.partitions}"
+            if len(row) != spec.replication_factor:
+                return f"replicaMap: partition {number} has {len(row)} replicas, not {spec.replication_factor}"
+        fault = fault_of_rows(chosen, self._store.spus)
+        return None if fault is None else f"replicaMap: {fault}"
+
+    def _more_rows(self, topic: Topic) -> ReplicaMap | InsufficientResources:
+        """Those that the topic lacks, in the order of their numbers."""
+        spec, rows = topic.spec, topic.status.replica_map
+        lacking = [number for number in range(spec.partitions) if number not in rows]
+        chosen = {number: spec.replica_map[number] for number in lacking if number in spec.replica_map}
+        to_compute = [number for number in lacking if number not in chosen]
+        if not to_compute:
+            return chosen
+        computed = assign(
+            to_compute,
+            spec.replication_factor,
+            self._spus_for_new(topic),
+            own=(*rows.values(), *chosen.values()),
+            others=self._assignments.beside(topic.id),
+        )
+        if isinstance(computed, InsufficientResources):
+            return computed
+        return {number: chosen.get(number) or computed[number] for number in lacking}
+
+    def _spus(self, topic: Topic) -> list[SpuOnRack]:
+        online = staying(self._store)
+        with_room = taking(self._store, self._observed)
+        return on_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
+
+    def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
+        """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
+        online = self._spus(topic)
+        lacking = topic.spec.replication_factor - len(online)
+        if lacking <= 0 or not online:
+            return online
+        away = sorted(returning(self._store), key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id))
+        return [*online, *on_racks(away[:lacking], topic)]
+
+
+def _is_led(partition: Partition) -> bool:
+    return partition.status.resolution is PartitionResolution.ONLINE

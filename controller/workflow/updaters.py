@@ -1,0 +1,229 @@
+"""Updaters: each carries the actions for one destination outside, at the pace of that destination.
+
+What waits here is kept by object, the newest decision about each: so no queue holds more than there are objects, and
+whoever decides never waits for whoever carries out. To lose the older decision is safe, since a decision is made from
+the whole state and made again when the object's newer version arrives.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol
+
+import trio
+from msgspec import Struct, field
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.controller.key_value import interface as key_value
+from tailrace.controller.key_value.interface import Entry, KeyValueStore, StoreUnavailable
+from tailrace.controller.objects.objects import Spu
+from tailrace.controller.state.actions import ConnectionAction, Delete, KvAction, Provision, ProvisionerAction, Put
+from tailrace.controller.state.object_codec import OversizedError, change_of, key_of
+from tailrace.protocol.ids import SpuId
+
+from .readers import Backoff, WrittenObject
+
+CHANGES_PER_WRITE_MAX = 200
+PROVISIONING_SECONDS_MAX = 60
+
+
+class UpdaterCounts(Struct):
+    written_objects: int = 0
+    lost_writes: int = 0
+    """Compare-and-set found another version: the newer one is on its way here, and will be decided about."""
+    oversized_objects: int = 0
+    """Too large to be stored."""
+    failed_writes: int = 0
+    failed_provisions: int = 0
+
+
+class KvUpdater:
+    """Writes objects by compare-and-set, in the order of the decisions, many at a time."""
+
+    def __init__(
+        self,
+        store: KeyValueStore,
+        counts: UpdaterCounts,
+        logger: FilteringBoundLogger,
+        guard: Entry | None = None,
+    ) -> None:
+        """`guard` is the entry by which this SC leads, where there may be others."""
+        self._store = store
+        self._counts = counts
+        self._logger = logger
+        self._guard = guard
+        self.written: dict[str, WrittenObject] = {}
+        """By key, what is being written, for who reads it next."""
+        self._waiting: dict[str, KvAction] = {}
+        self._being_written: dict[str, KvAction] = {}
+        self._wake = trio.Event()
+
+    # what is
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    # what happened
+
+    def take(self, action: KvAction) -> None:
+        self._waiting[key_of(action.object)] = action
+        self._wake.set()
+
+    def withdraw_status(self, spu: Spu) -> None:
+        """What is being written now may be written; then it comes back as an event, and is decided about anew."""
+        key = key_of(spu)
+        for actions in (self._waiting, self._being_written):
+            action = actions.get(key)
+            if isinstance(action, Put) and isinstance(action.object, Spu) and action.object.spec == spu.spec:
+                del actions[key]
+
+    # life
+
+    async def run(self) -> None:
+        """Until cancelled. Raises LeadershipLost."""
+        backoff = Backoff()
+        while True:
+            await self._wake.wait()
+            batch = self._being_written = dict(islice(self._waiting.items(), CHANGES_PER_WRITE_MAX))
+            for key in batch:
+                del self._waiting[key]
+            if not self._waiting:
+                self._wake = trio.Event()
+            try:
+                await self._write(batch)
+                backoff.reset()
+            except StoreUnavailable as reason:
+                # Some of it may have been written. To write that again changes nothing: its version is another by now.
+                self._waiting = batch | self._waiting
+                self._wake.set()
+                self._counts.failed_writes += 1
+                self._logger.warning("store_unavailable", doing="writing", reason=str(reason))
+                await backoff.wait()
+
+    async def _write(self, batch: dict[str, KvAction]) -> None:
+        changes = [change for key, action in batch.items() if (change := self._change(key, action)) is not None]
+        if not changes:
+            return
+        versions = await self._store.write(changes, self._guard)
+        lost = [change.key for change, version in zip(changes, versions, strict=True) if version is None]
+        for key in lost:
+            self.written.pop(key, None)
+        self._counts.written_objects += len(changes) - len(lost)
+        self._counts.lost_writes += len(lost)
+        self._logger.debug("update_written", updater="store", changes=len(changes), lost=lost)
+
+    def _change(self, key: str, action: KvAction) -> key_value.Change | None:
+        try:
+            change = change_of(action)
+        except OversizedError as error:
+            self._counts.oversized_objects += 1
+            self._logger.error("object_too_large", key=key, size_bytes=error.size_bytes)
+            return None
+        if isinstance(change, key_value.Put):
+            self.written[key] = WrittenObject(change.value, action.object)
+        return change
+
+
+class Connections(Protocol):
+    """What the Connection Manager does with actions: at once, for what it cannot send yet it keeps by object."""
+
+    def apply(self, action: ConnectionAction) -> None: ...
+
+
+class ConnectionUpdater:
+    def __init__(self, connections: Connections, logger: FilteringBoundLogger) -> None:
+        self._connections = connections
+        self._logger = logger
+
+    def take(self, action: ConnectionAction) -> None:
+        self._connections.apply(action)
+        self._logger.debug("update_written", updater="connections", action=type(action).__name__)
+
+
+class Provisioner(Protocol):
+    """Starts and stops managed SPUs wherever they live. Either call may raise OSError: it is made again later."""
+
+    async def provision(self, spu: Spu) -> None:
+        """The SPU runs as its spec says, from now on, also after it dies; no change when it does already."""
+
+    async def terminate(self, spu: SpuId) -> None:
+        """The SPU runs no more; no error when it did not."""
+
+
+class NoProvisioner:
+    """Where nobody starts SPUs: managed ones stay registered and wait for somebody who does."""
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        self._logger = logger
+
+    async def provision(self, spu: Spu) -> None:
+        self._logger.warning(
+            "spu_not_provisioned", spu=spu.spec.id, group=spu.spec.group, reason="nothing here starts managed SPUs"
+        )
+        await trio.lowlevel.checkpoint()
+
+    async def terminate(self, spu: SpuId) -> None:
+        self._logger.warning("spu_not_terminated", spu=spu, reason="nothing here stops managed SPUs")
+        await trio.lowlevel.checkpoint()
+
+
+class ProvisionerUpdater(Struct):
+    provisioner: Provisioner
+    counts: UpdaterCounts
+    logger: FilteringBoundLogger
+    _waiting: dict[SpuId, ProvisionerAction] = field(default_factory=dict)
+    _wake: trio.Event = field(default_factory=trio.Event)
+
+    def take(self, action: ProvisionerAction) -> None:
+        self._waiting[_spu_of(action)] = action
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. What failed is tried again after the others."""
+        backoff = Backoff()
+        while True:
+            await self._wake.wait()
+            spu_id, action = next(iter(self._waiting.items()))
+            del self._waiting[spu_id]
+            if not self._waiting:
+                self._wake = trio.Event()
+            if await self._carry_out(action):
+                backoff.reset()
+                continue
+            if self._waiting.setdefault(spu_id, action) is action:
+                self._wake.set()
+            await backoff.wait()
+
+    async def _carry_out(self, action: ProvisionerAction) -> bool:
+        """Whether it worked."""
+        what = type(action).__name__
+        try:
+            with trio.fail_after(PROVISIONING_SECONDS_MAX):
+                if isinstance(action, Provision):
+                    await self.provisioner.provision(action.spu)
+                else:
+                    await self.provisioner.terminate(action.spu)
+        except (OSError, trio.TooSlowError) as error:
+            self.counts.failed_provisions += 1
+            reason = str(error) or f"it took more than {PROVISIONING_SECONDS_MAX} seconds"
+            self.logger.error("provisioning_failed", spu=_spu_of(action), action=what, reason=reason)
+            return False
+        self.logger.debug("update_written", updater="provisioner", action=what, spu=_spu_of(action))
+        return True
+
+
+def _spu_of(action: ProvisionerAction) -> SpuId:
+    return action.spu.spec.id if isinstance(action, Provision) else action.spu
+
+
+def names_of(actions: Iterable[object]) -> dict[str, int]:
+    """How many of each kind, for a log line."""
+    counted: dict[str, int] = {}
+    for action in actions:
+        name = (
+            f"{type(action).__name__}{type(action.object).__name__}"
+            if isinstance(action, Put | Delete)
+            else type(action).__name__
+        )
+        counted[name] = counted.get(name, 0) + 1
+    return counted

@@ -1,0 +1,193 @@
+"""The SC's workflow, Readers, Metadata Dispatcher, Controllers, Action Dispatcher, Updaters: the loop around them.
+
+Everything that the SC knows is made anew when it begins to lead, from the store alone: an SC that was killed and one
+that takes over from another begin alike.
+"""
+
+from contextlib import suppress
+from typing import Protocol
+
+import trio
+from msgspec import Struct, field
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.controller.key_value.interface import Entry, KeyValueStore
+from tailrace.controller.objects.objects import ConfigOverrides, Partition
+from tailrace.controller.partitions.election import is_unclean
+from tailrace.controller.partitions.election_updater import Candidates, ElectionUpdater
+from tailrace.controller.state.actions import Action
+from tailrace.controller.state.cluster_mirror import ClusterMirror, MirrorChange
+from tailrace.controller.state.events import Event, Removed, Stored
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.observed import Observed
+from tailrace.controller.state.status_changes import StatusChanges
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.runtime.wall_clock import WallClock
+
+from .action_dispatcher import ActionDispatcher
+from .leadership import LEADER_KEY
+from .metadata_dispatcher import MetadataDispatcher, controllers_over
+from .own_writes import OwnWrites
+from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
+from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
+
+EVENTS_AT_ONCE = 100
+"""Decided about in one turn: their actions go out together, and then clients get theirs."""
+
+
+class PublishingConnections(Connections, Candidates, Protocol):
+    def publish(self, change: MirrorChange) -> None:
+        """To every SPU that is connected, after what `apply` was given before."""
+
+
+class WorkflowCounts(Struct):
+    reader: ReaderCounts = field(default_factory=ReaderCounts)
+    updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
+    decided_events: int = 0
+    decided_actions: int = 0
+    elections: int = 0
+    unclean_elections: int = 0
+    turns: int = 0
+
+
+class Workflow:
+    def __init__(
+        self,
+        store: KeyValueStore,
+        provisioner: Provisioner,
+        broker_configs: BrokerConfigs,
+        wall_clock: WallClock,
+        logger: FilteringBoundLogger,
+        guard: Entry | None = None,
+        counts: WorkflowCounts | None = None,
+    ) -> None:
+        """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
+        leading to the next."""
+        self.local = LocalStore()
+        self.observed = Observed()
+        self.cluster = Cluster()
+        self.mirror = ClusterMirror(self.local, self.cluster)
+        self.counts = counts = counts or WorkflowCounts()
+        self.status_changes = StatusChanges(wall_clock)
+        self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
+        """Where readers, and whoever else has something to report, send it."""
+        self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
+        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
+        self.connection_reader = ConnectionReader(self.events, logger)
+        self.writes = OwnWrites(store, self.local, logger, guard, self.reader.refused)
+        self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
+        self._dispatcher = MetadataDispatcher(
+            self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror
+        )
+        self.decisions = self._dispatcher.decisions
+        self._broker_configs = broker_configs
+        self._logger = logger
+        self._stored_events = counts.reader.read_events
+        """Of those that the reader reported, the ones that have been decided about."""
+
+    async def run(
+        self, connections: PublishingConnections, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Until cancelled; started when all that is in the store has been decided about. Raises LeadershipLost."""
+        elections = ElectionUpdater(
+            connections,
+            self.local,
+            self.connection_reader.read,
+            lambda: self._broker_configs.settings.election_wait_seconds,
+            self._logger,
+        )
+        actions = ActionDispatcher(
+            self.key_value_updater,
+            ConnectionUpdater(connections, self._logger),
+            self.provisioner_updater,
+            elections,
+            self.reader.refused,
+            self._logger,
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._decide, actions, connections)
+                nursery.start_soon(self.key_value_updater.run)
+                nursery.start_soon(self.provisioner_updater.run)
+                nursery.start_soon(elections.run)
+                await nursery.start(self.reader.run)
+                to_read = self.reader.counts.read_events
+                await self.writes.until(lambda: self._stored_events >= to_read)
+                task_status.started()
+        finally:
+            self.writes.close()  # nothing is applied any more that could wake those who wait
+
+    async def _decide(self, actions: ActionDispatcher, connections: PublishingConnections) -> None:
+        async for first in self._received:
+            events = [first]
+            gathered = 0
+            while gathered < len(events) < EVENTS_AT_ONCE:
+                gathered = len(events)
+                await trio.lowlevel.checkpoint()  # readers add to it: what happens together is decided about together
+                with suppress(trio.WouldBlock):
+                    while len(events) < EVENTS_AT_ONCE:
+                        events.append(self._received.receive_nowait())
+            self._take_turn(events, actions, connections)
+
+    def _take_turn(self, events: list[Event], actions: ActionDispatcher, connections: PublishingConnections) -> None:
+        """From events to actions, without waiting for anything. Specs leave before the mirror that tells of them."""
+        decided: list[Action] = []
+        revision = 0
+        for event in events:
+            self._note_status(event)
+            decided += self._dispatcher.on_event(event)
+            if isinstance(event, Stored | Removed):
+                revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
+                self._stored_events += 1
+                if self._use_broker_configs(event):
+                    decided += self._dispatcher.on_broker_configs()
+        self._logger.debug("controllers_decided", events=len(events), actions=len(decided))
+        actions.dispatch(decided)
+        change = self.mirror.publish()
+        if change:
+            connections.publish(change)
+        self.counts.turns += 1
+        self.counts.decided_events += len(events)
+        self.counts.decided_actions += len(decided)
+        self.writes.on_applied(revision)
+
+    def _note_status(self, event: Event) -> None:
+        """Before the Local Store has it."""
+        if isinstance(event, Stored) and isinstance(event.object, Partition):
+            partition, before = event.object, self.local.partitions.get((event.object.topic_id, event.object.number))
+            if before is not None and before.version < partition.version:
+                self.status_changes.note(before.status, partition)
+                self._count_election(before, partition)
+
+    def _count_election(self, before: Partition, partition: Partition) -> None:
+        if partition.status.epoch > before.status.epoch:
+            self.counts.elections += 1
+            if is_unclean(before, partition):
+                self.counts.unclean_elections += 1
+                self._log(partition).warning("leader_elected_uncleanly", before=before.status.leader)
+            elif before.status.epoch != NO_EPOCH:
+                self._log(partition).info("leader_elected", before=before.status.leader)
+
+    def _log(self, partition: Partition) -> FilteringBoundLogger:
+        status = partition.status
+        return self._logger.bind(
+            topic=partition.topic, partition=partition.number, leader=status.leader, epoch=status.epoch
+        )
+
+    def _use_broker_configs(self, event: Stored | Removed) -> bool:
+        """Those set for all SPUs count for what the SC decides, too. Whether they are others now."""
+        if not (isinstance(event, Removed) or isinstance(event.object, ConfigOverrides)):
+            return False
+        overrides = self.local.config_overrides.get("")
+        configs = {} if overrides is None else overrides.configs
+        if configs == self._broker_configs.dynamic_default:
+            return False
+        try:
+            self._broker_configs.use_dynamic({}, configs)
+        except KafkaError as error:  # written by a version that allows more
+            self._logger.error("stored_configs_refused", reason=error.message)
+            return False
+        return True

@@ -1,0 +1,137 @@
+"""gzip, snappy, lz4 and zstd behind two functions. What comes out is bounded: a few bytes can unpack to gigabytes."""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+
+import cramjam
+
+from tailrace.protocol.codec.primitives import Buffer
+
+DECOMPRESSED_BYTES_MAX = 128 * 2**20
+"""More than any producer packs into a batch by default: Java buffers 32 MiB, librdkafka sends 1 MB before packing."""
+
+_FIRST_GUESS_RATIO = 4
+_FIRST_GUESS_BYTES_MIN = 16 * 1024
+_OUTPUT_WAS_TOO_SMALL = "whole buffer"
+"""What cramjam says, in the words of Rust's standard library, when the output does not fit."""
+
+_GZIP_DEFAULT_LEVEL = -1
+"""As zlib calls it, and so `compression.gzip.level`; the library knows no negative numbers."""
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_VERSIONS = struct.Struct(">ii").pack(1, 1)
+_XERIAL_HEADER_BYTES = 16
+_BLOCK_SIZE = struct.Struct(">I")
+
+_LZ4_FRAME_START = bytes.fromhex("04224d18604082")
+"""The magic number, then: version 1, independent blocks of up to 64 KiB, no checksums. Java reads no linked blocks,
+which is what the library's own frames have."""
+_LZ4_FRAME_END = bytes(4)
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_BLOCK_SIZE = struct.Struct("<I")
+_LZ4_STORED = 0x8000_0000
+
+
+class Compression(IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_DECOMPRESS_INTO: dict[Compression, Callable[[Buffer, bytearray], int]] = {
+    Compression.GZIP: cramjam.gzip.decompress_into,
+    Compression.LZ4: cramjam.lz4.decompress_into,
+    Compression.ZSTD: cramjam.zstd.decompress_into,
+}
+
+
+def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """`level` None is the codec's own default. Snappy has no levels, and lz4 here only the fast one."""
+    match kind:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            return bytes(cramjam.gzip.compress(data, None if level == _GZIP_DEFAULT_LEVEL else level))
+        case Compression.SNAPPY:
+            block = bytes(cramjam.snappy.compress_raw(data))
+            return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _BLOCK_SIZE.pack(len(block)), block))
+        case Compression.LZ4:
+            return _compress_lz4(data)
+        case Compression.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level))
+
+
+def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """Raises ValueError when the data is damaged, TooLargeError when it is larger than the limit once unpacked."""
+    if kind is Compression.NONE:
+        return bytes(data)
+    if kind is Compression.SNAPPY:
+        return _decompress_snappy(bytes(data), limit)
+    decompress_into = _DECOMPRESS_INTO[kind]
+    capacity = min(limit, max(_FIRST_GUESS_RATIO * len(data), _FIRST_GUESS_BYTES_MIN))
+    while True:
+        output = bytearray(capacity)
+        try:
+            count = decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_WAS_TOO_SMALL not in str(error):
+                raise ValueError(f"{kind.name.lower()}: {error}") from None
+        else:
+            return bytes(memoryview(output)[:count])
+        if capacity >= limit:
+            raise TooLargeError(f"{kind.name.lower()}: more than {limit} bytes once unpacked")
+        capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
+
+
+class TooLargeError(ValueError):
+    """Honest data perhaps, but not in one batch."""
+
+
+def _compress_lz4(data: Buffer) -> bytes:
+    parts = [_LZ4_FRAME_START]
+    view = memoryview(data)
+    for position in range(0, len(view), _LZ4_BLOCK_BYTES):
+        plain = view[position : position + _LZ4_BLOCK_BYTES]
+        packed = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(packed) < len(plain):
+            parts += _LZ4_BLOCK_SIZE.pack(len(packed)), packed
+        else:
+            parts += _LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), bytes(plain)
+    parts.append(_LZ4_FRAME_END)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: bytes, limit: int) -> bytes:
+    """Java's clients cut the data into blocks, with a frame of their own around them; others send one bare block."""
+    try:
+        if not data.startswith(_XERIAL_MAGIC):
+            return _decompress_snappy_block(data, limit)
+        blocks = []
+        position = _XERIAL_HEADER_BYTES
+        while position < len(data):
+            if data.startswith(_XERIAL_MAGIC, position):  # several streams, one after the other
+                position += _XERIAL_HEADER_BYTES
+                continue
+            if len(data) - position < _BLOCK_SIZE.size:
+                raise ValueError("snappy: a block is cut short")
+            (size,) = _BLOCK_SIZE.unpack_from(data, position)
+            position += _BLOCK_SIZE.size
+            if size > len(data) - position:
+                raise ValueError("snappy: a block is cut short")
+            block = _decompress_snappy_block(data[position : position + size], limit)
+            limit -= len(block)
+            blocks.append(block)
+            position += size
+    except cramjam.DecompressionError as error:
+        raise ValueError(f"snappy: {error}") from None
+    return b"".join(blocks)
+
+
+def _decompress_snappy_block(block: bytes, limit: int) -> bytes:
+    """The length that the block claims is believed only as far as the limit."""
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise TooLargeError("snappy: larger than allowed once unpacked")
+    return bytes(cramjam.snappy.decompress_raw(block))

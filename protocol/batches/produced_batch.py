@@ -1,0 +1,262 @@
+"""What a producer sent for one partition: checked before anything is stored, and made as the topic's config wants it.
+
+docs/produce_validation.md tells which fault gets which error, how Apache Kafka answers, and why we differ where we do.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from crc32c import crc32c
+from msgspec import Struct
+
+from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .compression import DECOMPRESSED_BYTES_MAX, Compression, TooLargeError, compress, decompress
+from .record_batch import (
+    APPEND_TIME,
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    assemble,
+    read_header,
+    stamp_max_timestamp,
+)
+from .record_walk import check_records, times_and_keys
+from .records import NO_TIMESTAMP
+
+ZSTD_FROM_VERSION = 7
+NEVER = 2**63 - 1
+
+_NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
+_LENGTH_POSITION = 8
+_LENGTH_MIN = 14
+"""Of any batch of any magic."""
+_REFUSED_NAMED_MAX = 1000
+_UNPACKED_RATIO_MAX = 32
+_UNPACKED_BYTES_MIN = 16 * 2**20
+
+
+class RecordsRefusedError(KafkaError):
+    """Some records are at fault: the client can send the others again, which are refused with them."""
+
+    def __init__(self, code: ErrorCode, message: str, refused: Iterable[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.refused = list(islice(refused, _REFUSED_NAMED_MAX))
+        """Of the first of them their numbers in the batch, and why."""
+
+
+class ProduceRules(Struct, frozen=True):
+    """What a topic's config says about batches; made once, when the config changes."""
+
+    batch_bytes_max: int
+    needs_keys: bool = False
+    """The topic is compacted."""
+    append_time: bool = False
+    timestamp_before_ms_max: int = NEVER
+    timestamp_after_ms_max: int = NEVER
+    compression: Compression | None = None
+    """None: as the producer compressed it."""
+    compression_level: int | None = None
+    opens_compressed: bool = True
+    """Unpack what is compressed and look at its records. Without it a damaged batch is found by its consumers."""
+
+    @property
+    def must_open(self) -> bool:
+        """Compressed batches too: their records are looked at."""
+        return (
+            self.opens_compressed
+            or self.needs_keys
+            or self.compression is not None
+            or (self.timestamp_before_ms_max != NEVER and not self.append_time)
+        )
+
+    @property
+    def unpacked_bytes_max(self) -> int:
+        """A producer packs about as much as it may send; a thousand times more is no honest batch."""
+        return min(max(_UNPACKED_RATIO_MAX * self.batch_bytes_max, _UNPACKED_BYTES_MIN), DECOMPRESSED_BYTES_MAX)
+
+
+def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    """The one batch that was sent, ready to be stamped with its offset (and its append time), and its header.
+
+    It is a part of `records`, unless the topic wants another compression. Raises KafkaError; whoever refuses the batch
+    for another reason may have it looked at once more.
+    """
+    # Each call that nearly no batch needs is left out here: a small one is admitted in the time of a dozen calls.
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
+        raise _no_batch(records)
+    header = read_header(records)
+    size = header.batch_length + LOG_OVERHEAD
+    if size != len(records):
+        _check_alone(size, records)
+    attributes = header.attributes
+    kind = attributes & COMPRESSION_MASK
+    if kind:
+        _check_compression(kind, api_version)
+    if header.base_offset != 0:
+        raise _invalid(f"the batch starts at offset {header.base_offset}, not 0")
+    if size > rules.batch_bytes_max:
+        raise _too_large(size, rules)
+    batch = records if type(records) is memoryview else memoryview(records)
+    if size != len(batch):
+        batch = batch[:size]
+    if crc32c(batch[CRC_START:]) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum does not match")
+    count = header.record_count
+    if count < 1 or header.last_offset_delta != count - 1:
+        raise _invalid(f"{count} records with a last offset of {header.last_offset_delta}")
+    if attributes & _NOT_FOR_PRODUCERS:
+        raise _not_for_producers(attributes)
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"a producer's sequence of {header.base_sequence}")
+
+    body: Buffer = batch[HEADER_SIZE:]
+    if kind and rules.must_open:
+        body = _unpack(kind, body, rules)
+    if not kind or rules.must_open:
+        if not check_records(body, count) and rules.needs_keys:
+            raise _without_keys(body)
+        if not rules.append_time and (
+            header.max_timestamp < header.base_timestamp
+            or header.max_timestamp > now_ms + rules.timestamp_after_ms_max
+            or rules.timestamp_before_ms_max != NEVER
+        ):
+            _check_timestamps(batch, header, body, rules, now_ms)
+    if rules.compression is not None and rules.compression != kind:
+        return _compressed_anew(header, body, rules)
+    return batch, header
+
+
+def _no_batch(records: Buffer | None) -> KafkaError:
+    """What is wrong with what does not begin as a batch of ours does."""
+    if records is not None:
+        _starts_batch(records)  # raises what it can tell of something that is there
+    return _invalid("no whole batch was sent")
+
+
+def _check_alone(size: int, records: Buffer) -> None:
+    """Whether the first batch is there, and no second one. An unfinished second one is passed over, as Kafka does."""
+    if size > len(records):
+        raise _invalid(f"a batch of {size} bytes, of which {len(records)} were sent")
+    rest = memoryview(records)[size:]
+    if _starts_batch(rest) and LOG_OVERHEAD + _length(rest) <= len(rest):
+        raise _invalid("more than one batch was sent for a partition")
+
+
+def _starts_batch(records: Buffer) -> bool:
+    """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
+    if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
+        return True
+    if len(records) > LOG_OVERHEAD and _length(records) < _LENGTH_MIN:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {_length(records)}")
+    if len(records) <= MAGIC_AT:
+        return False
+    magic = records[MAGIC_AT]
+    if magic != MAGIC:
+        if magic > MAGIC:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"a batch of the old magic {magic}")
+    return False
+
+
+def _length(records: Buffer) -> int:
+    return int.from_bytes(records[_LENGTH_POSITION : _LENGTH_POSITION + 4], "big", signed=True)
+
+
+def _check_compression(kind: int, api_version: int) -> None:
+    if kind > Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {kind} is not known")
+    if kind == Compression.ZSTD and api_version < ZSTD_FROM_VERSION:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
+
+
+def _unpack(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
+    try:
+        return decompress(Compression(kind), body, rules.unpacked_bytes_max)
+    except TooLargeError as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except ValueError as error:
+        raise _invalid(f"the records cannot be unpacked: {error}") from None
+
+
+def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int) -> None:
+    """The header's word is taken for the newest one; only a bound on old ones makes us look at every record."""
+    oldest = now_ms - rules.timestamp_before_ms_max
+    newest = now_ms + rules.timestamp_after_ms_max
+    if header.max_timestamp < header.base_timestamp or oldest > 0:
+        largest, is_too_old = -NEVER - 1, False
+        for timestamp in _timestamps(header, body):
+            if timestamp > largest:
+                largest = timestamp
+            if timestamp < oldest and timestamp != NO_TIMESTAMP:
+                is_too_old = True
+        if largest != header.max_timestamp:
+            # Look-ups by time and retention rely on this field, and Kafka puts it right too.
+            header.max_timestamp = largest
+            header.crc = stamp_max_timestamp(batch, 0, header.size, largest)
+        if is_too_old:
+            raise _untimely(header, body, oldest, newest)
+    if header.max_timestamp > newest:
+        raise _untimely(header, body, oldest, newest)
+
+
+def _untimely(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
+    untimely = (
+        (number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}")
+        for number, timestamp in enumerate(_timestamps(header, body))
+        if timestamp > newest or (timestamp < oldest and timestamp != NO_TIMESTAMP)
+    )
+    refused = list(islice(untimely, _REFUSED_NAMED_MAX))
+    message = (
+        refused[0][1] if refused else f"the header's newest timestamp {header.max_timestamp} is more than {newest}"
+    )
+    return RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, message, refused)
+
+
+def _without_keys(body: Buffer) -> KafkaError:
+    why = "a record without a key, in a compacted topic"
+    has_key = (has_key for _, has_key in times_and_keys(bytes(body)))
+    return RecordsRefusedError(
+        ErrorCode.INVALID_RECORD, why, ((number, why) for number, each in enumerate(has_key) if not each)
+    )
+
+
+def _timestamps(header: BatchHeader, body: Buffer) -> Iterator[int]:
+    """Of all records of a body that was checked."""
+    return (header.timestamp_at(delta) for delta, _ in times_and_keys(bytes(body)))
+
+
+def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:
+    compression = rules.compression
+    assert compression is not None
+    header.attributes = header.attributes & ~COMPRESSION_MASK | compression
+    batch = assemble(header, compress(compression, body, rules.compression_level))
+    if len(batch) > rules.batch_bytes_max:
+        raise _too_large(len(batch), rules)
+    return batch, header
+
+
+def _not_for_producers(attributes: int) -> KafkaError:
+    if attributes & CONTROL:
+        return _invalid("only brokers write control batches")
+    if attributes & DELETE_HORIZON:
+        return _invalid("only compaction sets a delete horizon")
+    return KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers give append times")
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, why)
+
+
+def _too_large(size: int, rules: ProduceRules) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a batch of {size} bytes; at most {rules.batch_bytes_max} are taken: see max.message.bytes",
+    )

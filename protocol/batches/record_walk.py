@@ -1,0 +1,257 @@
+"""Checks that the body of a batch is nothing but well-formed records, numbered in order, without opening one.
+
+Every produced record passes here, so this is written for speed. Most batches hold runs of records of the same length:
+a run is checked by columns. With the length as stride, the bytes that say how a record is laid out are slices, and
+those of many records are compared at once. A record that is in no run is walked on its own, in less than a
+microsecond: nearly all its numbers have one or two bytes, and these are read without a call. One that is alone in its
+batch, and has neither key nor headers, is told by how the body begins.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+
+from tailrace.protocol.codec.primitives import Buffer, uvarint
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+_COPIED_RECORD_BYTES_MAX = 1024
+"""Bytes are sliced faster than a memoryview; with larger records the copy costs more than that gains."""
+
+_RUN_FIRST = 16
+_RUN_MIN = 8
+_RUN_GROWTH = 4
+
+_VARINT_BYTES_MAX = 5
+_TIMESTAMP_BYTES_MAX = 10
+
+_ONE_BYTE_END = 64
+_TWO_BYTES_END = 8192
+"""Where the number of a record in its batch, its offset delta, needs another byte."""
+_ONE_BYTE = bytes(2 * number for number in range(_ONE_BYTE_END))
+_FIRST_BYTE = bytes((2 * number & 0x7F) | 0x80 for number in range(_TWO_BYTES_END))
+_SECOND_BYTE = bytes(number >> 6 for number in range(_TWO_BYTES_END))
+_SECOND_BYTE_OF_THREE = bytes(byte | 0x80 for byte in _SECOND_BYTE)
+"""The columns that the numbers make when they are encoded; those of three bytes repeat."""
+
+_LAST_BYTES = bytes(range(0x80))
+"""Bytes that end a varint."""
+
+_PLAIN = bytes((0, 0, 0, 1))
+"""Attributes, the time and the number of the first record of a batch, and no key."""
+_NO_HEADERS = 0
+
+
+def check_records(body: Buffer, count: int) -> bool:
+    """Whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` good records."""
+    end = len(body)
+    if count * _COPIED_RECORD_BYTES_MAX > end:
+        body = body.tobytes() if type(body) is memoryview else bytes(body)
+        if count == 1 and (plain := _start_of_plain(end)) and body.startswith(plain) and body[-1] == _NO_HEADERS:
+            return False
+    keyed = True
+    number = position = last_stride = 0
+    try:
+        while number < count:
+            start = position
+            size = body[position]
+            position += 1
+            if size >= 0x80:
+                if (second := body[position]) < 0x80:
+                    size = size & 0x7F | second << 7
+                    position += 1
+                else:
+                    size, position = _rest_of_varint(body, position, size)
+            attributes_at = position
+            stop = position + (size >> 1)
+            if size & 1:
+                raise _invalid(number, "has a negative length")
+            position += 1
+            while body[position] >= 0x80:
+                position += 1
+            number_at = position = position + 1
+            if number < _ONE_BYTE_END:
+                if body[position] != _ONE_BYTE[number]:
+                    raise _invalid(number, "has another offset")
+                position += 1
+            elif number < _TWO_BYTES_END:
+                if body[position] != _FIRST_BYTE[number] or body[position + 1] != _SECOND_BYTE[number]:
+                    raise _invalid(number, "has another offset")
+                position += 2
+            else:
+                encoded, position = _rest_of_varint(body, position + 1, body[position])
+                if encoded != number << 1:
+                    raise _invalid(number, "has another offset")
+            key_at = position
+            size = body[position]
+            position += 1
+            if size >= 0x80:
+                size, position = _rest_of_varint(body, position, size)
+            key = position
+            if size & 1:
+                keyed = False
+            else:
+                position += size >> 1
+            value_at = position
+            size = body[position]
+            position += 1
+            if size >= 0x80:
+                if (second := body[position]) < 0x80:
+                    size = size & 0x7F | second << 7
+                    position += 1
+                else:
+                    size, position = _rest_of_varint(body, position, size)
+            value = position
+            if not size & 1:
+                position += size >> 1
+            has_headers = body[position]
+            position += 1
+            if has_headers:
+                position = _past_headers(body, position, has_headers)
+            if position != stop or number_at - attributes_at - 1 > _TIMESTAMP_BYTES_MAX:
+                raise _invalid(number, "is not as long as its fields")
+            number += 1
+            stride = position - start
+            if stride != last_stride or has_headers:
+                last_stride = stride
+                continue
+            lengths = (*range(start, attributes_at), *range(key_at, key), *range(value_at, value), position - 1)
+            run = _run_length(body, start, stride, number, count, lengths, (attributes_at + 1, number_at, key_at))
+            number += run
+            position += run * stride
+            last_stride = 0
+    except IndexError:
+        raise _invalid(number, "is cut short") from None
+    if position != end:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of {count} records")
+    return keyed
+
+
+@cache
+def _start_of_plain(size: int) -> bytes:
+    """How a body of this size begins that is one record without key and headers; empty if there is none."""
+    length = _size_before(size)
+    value_size = _size_before(size - len(length) - len(_PLAIN) - 1)
+    return length + _PLAIN + value_size if length and value_size else b""
+
+
+def _size_before(size: int) -> bytes:
+    """The varint that takes this many bytes together with all that it counts; empty if there is none."""
+    for width in range(1, min(size, _VARINT_BYTES_MAX) + 1):
+        encoded = uvarint(2 * (size - width))
+        if len(encoded) == width:
+            return encoded
+    return b""
+
+
+def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:
+    """Of each record in a body that was checked: its time, as the difference to the batch's, and whether it has a key.
+
+    For what must be known of every record of a batch, and there may be a million in one that is small on its way.
+    """
+    position, end = 0, len(body)
+    while position < end:
+        size = body[position]
+        position += 1
+        if size >= 0x80:
+            size, position = _rest_of_varint(body, position, size)
+        stop = position + (size >> 1)
+        byte = body[position + 1]  # behind the attributes
+        position += 2
+        time, shift = byte & 0x7F, 7
+        while byte >= 0x80:
+            byte = body[position]
+            position += 1
+            time |= (byte & 0x7F) << shift
+            shift += 7
+        while body[position] >= 0x80:  # its number
+            position += 1
+        yield time >> 1 ^ -(time & 1), not body[position + 1] & 1
+        position = stop
+
+
+def _run_length(
+    body: Buffer,
+    start: int,
+    stride: int,
+    number: int,
+    count: int,
+    lengths: tuple[int, ...],
+    fields: tuple[int, int, int],
+) -> int:
+    """How many records after the one at `start` are surely laid out like it; there may be more.
+
+    `number` is that of the next record. `lengths` are the positions of all bytes that must be the same in each record;
+    `fields` those of the timestamp, of the record's number and of what follows it.
+    """
+    timestamp_at, number_at, key_at = fields
+    width = key_at - number_at
+    if width > 3:
+        return 0
+    first = number
+    room = min(count, _ONE_BYTE_END if width == 1 else (number - 1 | _TWO_BYTES_END - 1) + 1) - number
+    room = min(room, (len(body) - start) // stride - 1)
+    wanted = _RUN_FIRST
+    while (records := min(wanted, room)) >= _RUN_MIN:
+        ahead = (number - first + 1) * stride
+        stop = start + ahead + records * stride
+        if (
+            all(bytes(body[at + ahead : stop : stride]).count(body[at]) == records for at in lengths)
+            and all(
+                bytes(body[number_at + place + ahead : stop : stride]) == column
+                for place, column in enumerate(_number_columns(number, records, width))
+            )
+            and bytes(body[number_at - 1 + ahead : stop : stride]).isascii()
+            and all(
+                len(bytes(body[at + ahead : stop : stride]).translate(None, _LAST_BYTES)) == records
+                for at in range(timestamp_at, number_at - 1)
+            )
+        ):
+            number += records
+            room -= records
+            wanted *= _RUN_GROWTH
+        else:
+            wanted = records // _RUN_GROWTH
+    return number - first
+
+
+def _number_columns(number: int, records: int, width: int) -> tuple[bytes, ...]:
+    if width == 1:
+        return (_ONE_BYTE[number : number + records],)
+    begin = number % _TWO_BYTES_END
+    end = begin + records
+    if width == 2:
+        return _FIRST_BYTE[begin:end], _SECOND_BYTE[begin:end]
+    return _FIRST_BYTE[begin:end], _SECOND_BYTE_OF_THREE[begin:end], bytes((number // _TWO_BYTES_END,)) * records
+
+
+def _past_headers(body: Buffer, position: int, count: int) -> int:
+    if count >= 0x80:
+        count, position = _rest_of_varint(body, position, count)
+    if count & 1:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a record has less than no headers")
+    for _ in range(count >> 1):
+        size, position = _rest_of_varint(body, position + 1, body[position])
+        if size & 1:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a header of a record has no name")
+        position += size >> 1
+        size, position = _rest_of_varint(body, position + 1, body[position])
+        if not size & 1:
+            position += size >> 1
+    return position
+
+
+def _rest_of_varint(body: Buffer, position: int, byte: int) -> tuple[int, int]:
+    """Reads on after a first byte: the number, still zigzag (odd when it is negative), and the position after it."""
+    value = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        byte = body[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 7 * _VARINT_BYTES_MAX:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a length in a record has too many bytes")
+    return value, position
+
+
+def _invalid(number: int, what: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"record {number} of the batch {what}")

@@ -1,0 +1,1 @@
+"""Encodes and decodes messages: schemas, compiled codecs, headers, frames. Pure."""

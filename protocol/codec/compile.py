@@ -1,0 +1,69 @@
+"""Encoders and decoders: one function per message class and version, compiled when first asked for.
+
+A broker answers perhaps a dozen of the hundreds of combinations in its life, so each is made on first use, from the
+facts that its class carries. Reading the message as the function's source does it (see `encoder_source` and
+`decoder_source`) is several times faster than walking over the facts every time.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from .decoder_source import ELEMENTS_MAX, decoder_source
+from .encoder_source import encoder_source
+from .message_layout import message_layout
+from .primitives import Buffer, Part
+
+Message = TypeVar("Message")
+Encoder: TypeAlias = Callable[[Any, list[Part]], None]
+
+
+class Decoder(Protocol):
+    def __call__(self, view: memoryview, position: int, elements_max: int = ..., /) -> tuple[Any, int]:
+        """Reads a message at a position: (message, position after it), or RemoteProtocolError.
+
+        `elements_max` bounds the elements of all its arrays together; unless given it is the bound for requests.
+        """
+
+
+def _compile_encoder(cls: type[Any], version: int) -> Encoder:
+    encode: Encoder = encoder_source(message_layout(cls, version)).run(f"encode {cls.__name__} {version}")["encode"]
+    return encode
+
+
+def _compile_decoder(cls: type[Any], version: int) -> Decoder:
+    decode: Decoder = decoder_source(message_layout(cls, version)).run(f"decode {cls.__name__} {version}")["decode"]
+    return decode
+
+
+_encoder = cast(Callable[[type[Any], int], Encoder], cache(_compile_encoder))
+_decoder = cast(Callable[[type[Any], int], Decoder], cache(_compile_decoder))
+
+
+def encoder(cls: type[Any], version: int) -> Encoder:
+    """The function that appends the parts of a message to a list; `records` become parts of their own, uncopied."""
+    return _encoder(cls, version)
+
+
+def decoder(cls: type[Any], version: int) -> Decoder:
+    """The function that reads a message of the class."""
+    return _decoder(cls, version)
+
+
+def encode(message: object, version: int) -> list[Part]:
+    parts: list[Part] = []
+    _encoder(type(message), version)(message, parts)
+    return parts
+
+
+def encode_whole(message: object, version: int) -> bytes:
+    """For messages that carry no stretch of a file."""
+    return b"".join(bytes(part) for part in encode(message, version) if isinstance(part, Buffer))
+
+
+def decode(
+    cls: type[Message], version: int, data: Buffer, position: int = 0, elements_max: int = ELEMENTS_MAX
+) -> Message:
+    """Reads the message at `position`; bytes after it are ignored, as Apache Kafka does."""
+    message: Message = _decoder(cls, version)(memoryview(data), position, elements_max)[0]
+    return message

@@ -1,0 +1,241 @@
+"""Writes the function that decodes one version of a message.
+
+Neighbours of fixed size, and the length that ends them, are read with one `struct.unpack_from`. Everything read is
+checked against the end of the input before it is built, and the elements of arrays also against a bound of their own,
+so what a message allocates is bounded by its size. Strings and bytes are copied; `records` stay a view of the input.
+"""
+
+import struct
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
+
+from .message_layout import FieldLayout, StructLayout
+from .primitives import FIXED, TOO_SHORT, rest_of_uvarint, run_unpacker, skip_tagged, uuid_of
+from .source import Source
+
+ELEMENTS_MAX = 500_000
+"""How many elements all arrays of a request may have together.
+
+An element can be as short as a byte or two on the wire and still become an object of a hundred. Without a bound of its
+own a frame of the largest size would turn into gigabytes, and hold up every other client while it does.
+"""
+
+STRING_BYTES_MAX = 32_767
+"""What the versions with classic lengths can say is all that Kafka takes in any version. What came in a newer one goes
+out again in older ones, to other clients."""
+
+MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
+"""What reading past the end, or text that is not UTF-8, raises inside a decoder."""
+
+
+def decoder_source(layout: StructLayout) -> Source:
+    """Source of `decode(view, p, elements_max) -> (message, p)`."""
+    source = Source(
+        RemoteProtocolError=RemoteProtocolError,
+        MALFORMED=MALFORMED,
+        TOO_SHORT=TOO_SHORT,
+        rest_of_uvarint=rest_of_uvarint,
+        skip_tagged=skip_tagged,
+        uuid_of=uuid_of,
+    )
+    reader = _Reader(source, layout.flexible, bounds_strings=_is_from_client(layout.cls))
+    with source.function(f"def decode(view, p, elements_max={ELEMENTS_MAX}):"):
+        source.line("end = len(view)")
+        source.line("left = end - p if end - p < elements_max else elements_max")
+        with source.block("try:"):
+            message = reader.struct(layout)
+            source.line(f"return {message}, p")
+        with source.block("except MALFORMED as reason:"):
+            source.line("raise RemoteProtocolError(f'malformed " + layout.cls.__name__ + ": {reason}') from None")
+    return source
+
+
+class _Reader:
+    def __init__(self, source: Source, flexible: bool, *, bounds_strings: bool) -> None:
+        self._source = source
+        self._flexible = flexible
+        self._bounds_strings = bounds_strings
+        self._codes: list[str] = []
+        self._targets: list[str] = []
+
+    # Neighbours of fixed size wait here until something of another kind has to be read.
+
+    def _fixed(self, code: str, target: str) -> None:
+        self._codes.append(code)
+        self._targets.append(target)
+
+    def _flush(self) -> None:
+        if self._codes:
+            codes = "".join(self._codes)
+            if codes == "B":
+                self._source.line(f"{self._targets[0]} = view[p]")
+            else:
+                unpack = self._source.name("unpack", f"unpack {codes}", struct.Struct(">" + codes).unpack_from)
+                self._source.line(f"{', '.join(self._targets)}, = {unpack}(view, p)")
+            self._source.line(f"p += {struct.calcsize('>' + codes)}")
+            self._codes, self._targets = [], []
+
+    def _length(self, code: str) -> str:
+        """Reads a length, in the classic encoding or one more in the compact one; the variable that holds it."""
+        length = self._source.fresh("n")
+        self._fixed("B" if self._flexible else code, length)
+        self._flush()
+        if self._flexible:
+            with self._source.block(f"if {length} > 127:"):
+                self._source.line(f"{length}, p = rest_of_uvarint(view, p, {length})")
+                if code == "h" and self._bounds_strings:
+                    with self._source.block(f"if {length} > {STRING_BYTES_MAX + 1}:"):
+                        self._fail(f"a string of more than {STRING_BYTES_MAX} bytes")
+        return length
+
+    # Structs
+
+    def struct(self, layout: StructLayout) -> str:
+        """Reads all fields; the expression that builds the struct."""
+        values = {field.name: self._field(field) for field in layout.fields}
+        if layout.flexible:
+            values |= self._tagged_section(layout.tagged_fields)
+        self._flush()
+        for field in layout.fields:
+            if field.is_fixed and field.kind == "uuid":
+                values[field.name] = f"uuid_of({values[field.name]})"
+        cls = self._source.name(layout.cls.__name__, f"class {layout.cls.__qualname__}", layout.cls)
+        arguments = (values.get(name) or self._default(name, default) for name, default in layout.attributes)
+        return f"{cls}({', '.join(arguments)})"
+
+    def _default(self, name: str, default: Any) -> str:
+        if default is list:
+            return "[]"
+        if isinstance(default, type):
+            return f"{self._source.name(default.__name__, f'class {default.__qualname__}', default)}()"
+        if default is None or isinstance(default, (bool, int, float, str, bytes)):
+            return repr(default)
+        return self._source.name("default", f"default {name}", default)
+
+    def _tagged_section(self, fields: tuple[FieldLayout, ...]) -> dict[str, str]:
+        targets = {field.name: self._source.fresh("v") for field in fields}
+        if not fields:
+            count = self._source.fresh("n")
+            self._fixed("B", count)
+            self._flush()
+            with self._source.block(f"if {count}:"):
+                self._source.line(f"p = skip_tagged(view, p, {count})")
+            return targets
+        count = self._length("")
+        for field in fields:
+            self._source.line(f"{targets[field.name]} = {self._default(field.name, field.default)}")
+        with self._source.block(f"for _ in range({count}):"):
+            tag, size, stop = self._length(""), self._length(""), self._source.fresh("stop")
+            self._source.line(f"{stop} = p + {size}")
+            self._check_end(stop)
+            for field in fields:
+                with self._source.block(f"if {tag} == {field.tag}:"):
+                    value = self._field(field)
+                    self._flush()
+                    self._source.line(f"{targets[field.name]} = {_finished(field, value)}")
+                    with self._source.block(f"if p != {stop}:"):
+                        self._fail("a tagged field has another size than it says")
+            self._source.line(f"p = {stop}")
+        return targets
+
+    # Fields: each method gives the expression for the value, once the neighbours are read
+
+    def _field(self, field: FieldLayout) -> str:
+        if field.is_array:
+            return self._array(field)
+        if isinstance(field.kind, StructLayout):
+            return self._nested(field)
+        if field.kind in FIXED:
+            target = self._source.fresh("v")
+            self._fixed(FIXED[field.kind], target)
+            return target
+        return self._sized(field)
+
+    def _nested(self, field: FieldLayout) -> str:
+        assert isinstance(field.kind, StructLayout)
+        self._flush()
+        target = self._source.fresh("v")
+        if not field.nullable:
+            self._source.line(f"{target} = {self.struct(field.kind)}")
+            return target
+        self._fixed("b", target)
+        self._flush()
+        with self._source.block(f"if {target} < {1 if field.tag >= 0 else 0}:"):
+            self._source.line(f"{target} = None")
+        with self._source.block("else:"):
+            self._source.line(f"{target} = {self.struct(field.kind)}")
+        return target
+
+    def _sized(self, field: FieldLayout) -> str:
+        """A string, bytes or records."""
+        length = self._length("h" if field.kind == "string" else "i")
+        target, stop = self._source.fresh("v"), self._source.fresh("stop")
+        content = {
+            "string": f"view[p:{stop}].tobytes().decode('utf-8', 'replace')",
+            "bytes": f"view[p:{stop}].tobytes()",
+            "records": f"view[p:{stop}]",
+        }[str(field.kind)]
+        with self._null(field, length, target):
+            self._source.line(f"{stop} = p + {length}{' - 1' if self._flexible else ''}")
+            self._check_end(stop)
+            self._source.line(f"{target} = {content}")
+            self._source.line(f"p = {stop}")
+        return target
+
+    def _array(self, field: FieldLayout) -> str:
+        length = self._length("i")
+        target = self._source.fresh("v")
+        with self._null(field, length, target):
+            if self._flexible:
+                self._source.line(f"{length} -= 1")
+            self._elements(field, length, target)
+        return target
+
+    def _elements(self, field: FieldLayout, length: str, target: str) -> None:
+        self._source.line(f"left -= {length}")
+        with self._source.block("if left < 0:"):
+            self._fail("arrays claim more elements than the message has bytes, or than any request needs")
+        if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
+            run = self._source.name("run", f"run {field.kind}", run_unpacker(FIXED[field.kind]))
+            self._source.line(f"{target} = {run}(view, p, {length})")
+            self._source.line(f"p += {length} * {struct.calcsize('>' + FIXED[field.kind])}")
+            return
+        self._source.line(f"{target} = []")
+        with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two that most arrays have
+            self._source.line(f"{length} -= 1")
+            if isinstance(field.kind, StructLayout):
+                element = self.struct(field.kind)
+            else:
+                element_field = FieldLayout("", field.kind, is_array=False, nullable=False, tag=-1, default=None)
+                element = self._field(element_field)
+                self._flush()
+                element = _finished(element_field, element)
+            self._source.line(f"{target}.append({element})")
+
+    def _null(self, field: FieldLayout, length: str, target: str) -> AbstractContextManager[None]:
+        """Deals with a length that means null; what is read in the `with` is the value when there is one."""
+        with self._source.block(f"if {length} == 0:" if self._flexible else f"if {length} < 0:"):
+            if not field.nullable:
+                self._fail(f"{field.name or 'an element'} cannot be null")
+                return nullcontext()
+            self._source.line(f"{target} = None")
+        return self._source.block("else:")
+
+    def _check_end(self, stop: str) -> None:
+        with self._source.block(f"if {stop} > end:"):
+            self._source.line("raise RemoteProtocolError(TOO_SHORT)")
+
+    def _fail(self, reason: str) -> None:
+        self._source.line(f"raise RemoteProtocolError({reason!r})")
+
+
+def _is_from_client(cls: type[Any]) -> bool:
+    """Our own programs may say more to each other."""
+    return cls.__name__.endswith("Request") and getattr(cls, "API_KEY", INTERNAL_KEY_MIN) < INTERNAL_KEY_MIN
+
+
+def _finished(field: FieldLayout, value: str) -> str:
+    return f"uuid_of({value})" if field.is_fixed and field.kind == "uuid" else value

@@ -1,0 +1,129 @@
+"""What the compiled codecs are made of: the types of parts, variable-length integers, and runs of equal elements."""
+
+import struct
+from collections.abc import Callable, Sequence, Sized
+from functools import lru_cache
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from tailrace.protocol.error_codes import RemoteProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+Part: TypeAlias = Sized
+"""One piece of an encoded message: a buffer, or whatever was given as `records`, to be sent in that place.
+
+`len(part)` is its size in bytes; storage's file ranges are such parts, and their bytes never pass through here.
+"""
+
+Records: TypeAlias = Buffer | Part
+"""Record batches: a memoryview of the received frame when decoded, any part when encoded."""
+
+NO_UUID = UUID(int=0)
+
+FIXED = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""The primitives of fixed size, and how `struct` calls them."""
+
+TOO_SHORT = "the message ends in the middle of a field"
+
+_RUN_LENGTH_KEPT = 32
+"""Runs of elements up to this length (replicas of a partition, say) have their `struct.Struct` made once."""
+
+
+def uvarint(value: int) -> bytes:
+    """Seven bits a byte, low bits first, the high bit set on all bytes but the last."""
+    if value < 0x80:
+        return bytes((value,))
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def rest_of_uvarint(view: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Reads on after a first byte that has the high bit set: (value, position after it)."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                break
+            return value, position
+    raise RemoteProtocolError("a variable-length integer has more than 32 bits")
+
+
+def read_uvarint(view: Buffer, position: int) -> tuple[int, int]:
+    first = view[position]
+    if first < 0x80:
+        return first, position + 1
+    second = view[position + 1]
+    if second < 0x80:  # the size of most records that come one by one
+        return first & 0x7F | second << 7, position + 2
+    return rest_of_uvarint(view, position + 1, first)
+
+
+def tagged(tag: int, body: bytes) -> bytes:
+    """One field of a tagged section."""
+    return uvarint(tag) + uvarint(len(body)) + body
+
+
+def skip_tagged(view: Buffer, position: int, count: int) -> int:
+    """Passes over tagged fields that nothing here knows; newer peers may send them.
+
+    `count` is the first byte of their number, which was read already: it is nearly always 0, and nothing is called.
+    """
+    if count > 127:
+        count, position = rest_of_uvarint(view, position, count)
+    end = len(view)
+    for _ in range(count):
+        _, position = read_uvarint(view, position)
+        size, position = read_uvarint(view, position)
+        position += size
+        if position > end:
+            raise RemoteProtocolError(TOO_SHORT)
+    return position
+
+
+@lru_cache(maxsize=4096)
+def uuid_of(raw: bytes) -> UUID:
+    """The same few topics come again and again, and building a UUID costs as much as decoding the rest of a request."""
+    return UUID(bytes=raw)
+
+
+def run_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
+    """A function that encodes a list of fixed-size elements, without its length."""
+    kept = [struct.Struct(f">{count}{code}").pack for count in range(_RUN_LENGTH_KEPT)]
+
+    def pack_run(values: Sequence[Any]) -> bytes:
+        count = len(values)
+        if count < _RUN_LENGTH_KEPT:
+            return kept[count](*values)
+        return struct.Struct(f">{count}{code}").pack(*values)
+
+    return pack_run
+
+
+def run_unpacker(code: str) -> Callable[[Buffer, int, int], list[Any]]:
+    """A function (view, position, count) that decodes as many fixed-size elements; they are known to be there."""
+    kept = [struct.Struct(f">{count}{code}").unpack_from for count in range(_RUN_LENGTH_KEPT)]
+
+    def unpack_run(view: Buffer, position: int, count: int) -> list[Any]:
+        if count < _RUN_LENGTH_KEPT:
+            return list(kept[count](view, position))
+        return list(struct.Struct(f">{count}{code}").unpack_from(view, position))
+
+    return unpack_run

@@ -1,0 +1,71 @@
+"""When a log is compacted, up to where, and which of its segments are written into one."""
+
+from collections.abc import Sequence
+
+from tailrace.storage.indexes.offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
+from tailrace.storage.indexes.time_index import NO_TIMESTAMP
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.manifest.manifest import SegmentFacts
+
+
+def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, high_watermark: int) -> int:
+    """The end of the last segment that may be compacted: all are committed, and none too young. 0 if there is none."""
+    end = 0
+    for segment in sealed:
+        if segment.end > high_watermark:
+            break
+        if config.min_compaction_lag_ms > 0 and segment.max_timestamp > now_ms - config.min_compaction_lag_ms:
+            break
+        end = segment.end
+    return end
+
+
+def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, start: int, end: int) -> bool:
+    """Whether what lies between was not compacted yet and is worth it: by its share of the log, or by its age."""
+    dirty = [segment for segment in sealed if segment.end > start and segment.end <= end]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    bytes_up_to_end = sum(segment.size for segment in sealed if segment.end <= end)
+    if dirty_bytes == 0:
+        return False
+    if dirty_bytes > config.min_cleanable_dirty_ratio * bytes_up_to_end:
+        return True
+    oldest = min((s.first_timestamp for s in dirty if s.first_timestamp != NO_TIMESTAMP), default=now_ms)
+    return now_ms - oldest > config.max_compaction_lag_ms
+
+
+Filled = tuple[int, int]
+"""The base of an open segment, and since when it has had records."""
+
+
+def filled_since(before: Filled | None, base: int, first_timestamp_ms: int, now_ms: int) -> Filled:
+    """Timestamps may be of long ago, and so may those of all that come after them: they are believed of the segment
+    alone that was there when the log was opened, which is the first that is looked at."""
+    if before is None:
+        return base, now_ms if first_timestamp_ms == NO_TIMESTAMP else min(first_timestamp_ms, now_ms)
+    return before if before[0] == base else (base, now_ms)
+
+
+def must_roll(config: LogConfig, *, now_ms: int, since_ms: int) -> bool:
+    """Whether the open segment has had records for so long that they must not wait for more of them to come.
+
+    Kafka looks at this only when something is appended, and so leaves an idle log as it is.
+    """
+    return now_ms - since_ms > min(config.segment_age_ms_max, config.max_compaction_lag_ms)
+
+
+def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
+    """Which become one: neighbours that fit into a segment together, as large as they were. Of whichever leader epochs:
+    each election leaves a segment, and they would be more and more."""
+    result: list[range] = []
+    first = size = entries = 0
+    for index, segment in enumerate(sealed):
+        size += segment.size
+        entries += segment.index_entries + 1
+        if index > first and not (
+            size <= config.segment_bytes_max
+            and entries * ENTRY_BYTES <= config.index_bytes_max
+            and segment.end - sealed[first].base <= RELATIVE_OFFSET_MAX
+        ):
+            result.append(range(first, index))
+            first, size, entries = index, segment.size, segment.index_entries + 1
+    return [*result, range(first, len(sealed))] if sealed else []

@@ -1,0 +1,1 @@
+"""The data directory: where files lie, and facts about the whole store. Imports no other room."""

@@ -1,0 +1,1 @@
+"""Index files of segments: offsets and times to positions. May import the directory."""

@@ -1,0 +1,1 @@
+"""Facts about one replica's log: segments, epochs, compactions. May import indexes and directory."""

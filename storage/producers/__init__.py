@@ -1,0 +1,1 @@
+"""The state of idempotent producers, and its snapshots. May import segments and directory."""

@@ -1,0 +1,1 @@
+"""Segments of a log: write, read, seal, truncate, recover, scrub. May import manifest, indexes and directory."""

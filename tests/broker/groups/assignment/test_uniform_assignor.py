@@ -1,0 +1,125 @@
+from collections import deque
+from itertools import combinations
+
+from assigning import Case, cases, counts, partitions, subscriber
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.broker.groups.assignment.assignments import Partitions
+from tailrace.broker.groups.assignment.uniform_assignor import assign_uniformly
+
+
+def test_the_first_member_gets_everything() -> None:
+    assert assign_uniformly([subscriber("m", "ab")], counts(a=2, b=1)) == {"m": partitions("a0", "a1", "b0")}
+
+
+def test_the_partitions_of_a_topic_are_spread() -> None:
+    shares = assign_uniformly([subscriber("m", "ab"), subscriber("n", "ab")], counts(a=2, b=2))
+    assert shares == {"m": partitions("a0", "b0"), "n": partitions("a1", "b1")}
+
+
+def test_a_new_member_gets_its_share_and_nothing_else_moves() -> None:
+    had = partitions("a0", "a1", "a2", "a3", "a4")
+    shares = assign_uniformly([subscriber("m", "a", had), subscriber("n", "a")], counts(a=5))
+    assert shares == {"m": partitions("a0", "a1", "a2"), "n": partitions("a3", "a4")}
+
+
+def test_what_a_member_left_behind_goes_to_those_who_have_least() -> None:
+    members = [subscriber("m", "a", partitions("a0", "a1")), subscriber("n", "a", partitions("a2"))]
+    assert assign_uniformly(members, counts(a=4))["n"] == partitions("a2", "a3")
+
+
+def test_what_was_to_move_to_a_member_that_has_gone_stays() -> None:
+    held = partitions("a0", "a1", "a5"), partitions("a2", "a3", "a4")
+    members = [
+        subscriber("m", "a", partitions("a0", "a1"))._replace(held=held[0]),
+        subscriber("n", "a", partitions("a3", "a4"))._replace(held=held[1]),
+    ]
+    assert assign_uniformly(members, counts(a=6)) == {"m": held[0], "n": held[1]}
+
+
+def test_what_was_to_move_to_a_member_and_has_not_comes_back_first() -> None:
+    held = partitions("a0", "a1", "a2"), partitions("b0", "b1", "b2")
+    members = [
+        subscriber("m", "ab")._replace(held=held[0]),
+        subscriber("n", "ab", held[0] | held[1])._replace(held=held[1]),
+    ]
+    assert assign_uniformly(members, counts(a=3, b=3)) == {"m": held[0], "n": held[1]}
+
+
+def test_what_a_member_has_counts_less_than_equal_shares() -> None:
+    members = [subscriber("m", "a", partitions("a0", "a1"))._replace(held=partitions("a0", "a1", "a2", "a3"))]
+    members.append(subscriber("n", "a"))
+    assert assign_uniformly(members, counts(a=4)) == {"m": partitions("a0", "a1"), "n": partitions("a2", "a3")}
+
+
+def test_who_subscribes_to_more_leaves_the_others_what_only_they_may_have() -> None:
+    members = [subscriber("m", "ab"), subscriber("n", "a")]
+    shares = assign_uniformly(members, counts(a=2, b=2))
+    assert shares == {"m": partitions("b0", "b1"), "n": partitions("a0", "a1")}
+
+
+def test_partitions_are_handed_on_where_no_single_one_could_go() -> None:
+    # m and o share no topic, but both share one with n.
+    members = [
+        subscriber("m", "a", partitions("a0", "a1", "a2")),
+        subscriber("n", "ab", partitions("b0", "b1")),
+        subscriber("o", "b", partitions("b2")),
+    ]
+    shares = assign_uniformly(members, counts(a=3, b=3))
+    assert {member_id: len(share) for member_id, share in shares.items()} == {"m": 2, "n": 2, "o": 2}
+
+
+def test_nobody_subscribes_to_anything() -> None:
+    assert assign_uniformly([], counts(a=3)) == {}
+    assert assign_uniformly([subscriber("m", "")], {}) == {"m": frozenset()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases(uneven=False))
+def test_equal_members_get_equal_shares_and_no_partition_moves_without_need(case: Case) -> None:
+    shares = assign_uniformly(case.subscribers, case.partition_counts)
+    case.check_complete(shares)
+    sizes = sorted(map(len, shares.values()))
+    assert sizes[-1] - sizes[0] <= 1
+    assert sum(_kept(case, shares).values()) == _most_that_can_be_kept(case)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases(uneven=True))
+def test_shares_of_unequal_members_cannot_be_more_alike(case: Case) -> None:
+    shares = assign_uniformly(case.subscribers, case.partition_counts)
+    case.check_complete(shares)
+    for larger, smaller in combinations(sorted(shares, key=lambda member_id: -len(shares[member_id])), 2):
+        if len(shares[larger]) - len(shares[smaller]) >= 2:
+            assert smaller not in _reachable_by_handing_on(case, shares, larger)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=st.one_of(cases(uneven=False), cases(uneven=True)))
+def test_what_is_fair_already_stays(case: Case) -> None:
+    shares = assign_uniformly(case.subscribers, case.partition_counts)
+    again = [member._replace(assigned=shares[member.member_id]) for member in case.subscribers]
+    assert assign_uniformly(again, case.partition_counts) == shares
+
+
+def _kept(case: Case, shares: dict[str, Partitions]) -> dict[str, int]:
+    return {member.member_id: len(member.assigned & shares[member.member_id]) for member in case.subscribers}
+
+
+def _most_that_can_be_kept(case: Case) -> int:
+    """Of all ways to say who gets one more than the others, the best is to take those who have most."""
+    had = sorted((len(member.assigned & case.of_subscribed_topics()) for member in case.subscribers), reverse=True)
+    quota, larger = divmod(len(case.of_subscribed_topics()), len(had))
+    return sum(min(size, quota + (index < larger)) for index, size in enumerate(had))
+
+
+def _reachable_by_handing_on(case: Case, shares: dict[str, Partitions], start: str) -> set[str]:
+    reached, queue = {start}, deque([start])
+    while queue:
+        topics = {partition.topic_id for partition in shares[queue.popleft()]}
+        for member in case.subscribers:
+            if member.topics & topics and member.member_id not in reached:
+                reached.add(member.member_id)
+                queue.append(member.member_id)
+    return reached

@@ -1,0 +1,294 @@
+"""Groups that change their protocol while their members work: to that of KIP-848, and back."""
+
+import pytest
+from consumer_stories import GROUP, ClassicConsumer, Consumer, describe, group_in
+from grouping import GroupWorld
+
+from tailrace.broker.groups.classic.classic_group import ClassicGroup
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
+from tailrace.protocol.messages.sync_group import SyncGroupRequestAssignment
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    world = GroupWorld()
+    world.use(initial_rebalance_delay_ms=0)
+    world.put_topic("a", 6)
+    world.put_topic("b", 4)
+    return world
+
+
+def classic_group(world: GroupWorld, members: int = 1) -> list[ClassicConsumer]:
+    consumers = [ClassicConsumer(world) for _ in range(members)]
+    settle_all(consumers)
+    return consumers
+
+
+def settle_all(consumers: list[ClassicConsumer] | list[Consumer] | list[ClassicConsumer | Consumer]) -> None:
+    for _ in range(8):
+        for consumer in consumers:
+            if isinstance(consumer, ClassicConsumer):
+                consumer.go_on()
+            else:
+                consumer.beat()
+        consumers[0].world.pass_time(1.0)
+    owned = [partition for consumer in consumers for partition in consumer.owned]
+    assert len(owned) == len(set(owned)) == 6, [consumer.numbers for consumer in consumers]
+
+
+def kind_of(world: GroupWorld) -> str:
+    return world.coordinator.groups[GROUP].kind
+
+
+def test_the_first_member_of_the_new_protocol_takes_the_group_along(world: GroupWorld) -> None:
+    old = classic_group(world, 2)
+    had = [consumer.owned for consumer in old]
+    generation = old[0].generation
+    new = Consumer(world, "new")
+    new.join()
+    assert kind_of(world) == "consumer"
+    assert [consumer.owned for consumer in old] == had, "they work on"
+    assert old[0].ask_beat().reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    settle_all([*old, new])
+    assert sorted(len(consumer.owned) for consumer in (*old, new)) == [2, 2, 2]
+    assert group_in(world).epoch == generation + 1
+    types = {member.member_id: member.member_type for member in describe(world).members}
+    assert types == {old[0].member_id: 0, old[1].member_id: 0, "new": 1}
+    assert describe(world).group_state == "Stable"
+
+
+def test_when_its_last_member_goes_the_others_are_a_classic_group_again(world: GroupWorld) -> None:
+    old = classic_group(world, 2)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([*old, new])
+    new.leave()
+    assert kind_of(world) == "classic"
+    assert world.coordinator.groups[GROUP].state == "PreparingRebalance"
+    settle_all(old)
+    assert sorted(len(consumer.owned) for consumer in old) == [3, 3]
+    assert world.coordinator.groups[GROUP].state == "Stable"
+
+
+def test_a_group_of_either_kind_survives_its_coordinator(world: GroupWorld) -> None:
+    old = classic_group(world, 2)
+    new = Consumer(world, "new")
+    new.join()
+    for compacted in (False, True):
+        before = describe(world)
+        if compacted:
+            world.compact()
+        world.restart()
+        assert describe(world) == before
+    settle_all([*old, new])
+    new.leave()
+    world.compact()
+    world.restart()
+    assert kind_of(world) == "classic"
+    settle_all(old)
+
+
+def test_members_that_wait_in_a_rebalance_join_the_new_group(world: GroupWorld) -> None:
+    first, second = classic_group(world, 2)
+    third = ClassicConsumer(world)
+    third.go_on()
+    assert third.waiting is not None
+    assert third.waiting.is_waiting
+    new = Consumer(world, "new")
+    new.join()
+    assert third.waiting.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    settle_all([first, second, third, new])
+
+
+def test_a_member_that_knew_no_id_yet_is_told_the_one_that_it_has_in_the_new_group(world: GroupWorld) -> None:
+    """Otherwise it would join as somebody else, and what it was to have would wait for the end of a session."""
+    first, old = classic_group(world)[0], ClassicConsumer(world, join_version=3)
+    old.go_on()
+    new = Consumer(world, "new")
+    new.join()
+    assert old.waiting is not None
+    assert old.waiting.reply.member_id in group_in(world).members
+    settle_all([first, old, new])
+    assert len(group_in(world).members) == 3
+
+
+def test_rolling_from_the_old_protocol_to_the_new_one_and_back(world: GroupWorld) -> None:
+    consumers: list[ClassicConsumer | Consumer] = [*classic_group(world, 3)]
+    for place in range(3):
+        before = consumers[place]
+        assert isinstance(before, ClassicConsumer)
+        assert before.leave() == ErrorCode.NONE
+        consumers[place] = new = Consumer(world, f"new-{place}")
+        new.join()
+        settle_all(consumers)
+        assert kind_of(world) == "consumer"
+    for place in range(3):
+        after = consumers[place]
+        assert isinstance(after, Consumer)
+        after.leave()
+        consumers[place] = ClassicConsumer(world)
+        settle_all(consumers)
+    assert kind_of(world) == "classic"
+
+
+def test_eager_members_give_up_everything_before_they_join(world: GroupWorld) -> None:
+    eager = ClassicConsumer(world, protocols=("range",), is_cooperative=False)
+    settle_all([eager])
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([eager, new])
+    assert sorted((len(eager.owned), len(new.owned))) == [3, 3]
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_a_policy_can_keep_groups_as_they_are(world: GroupWorld, policy: str) -> None:
+    old = classic_group(world)
+    world.use(consumer_migration_policy=policy)
+    new = Consumer(world, "new")
+    written = len(world.log)
+    assert (
+        new.error(rebalance_timeout_ms=1, subscribed_topic_names=["a"], topic_partitions=[])
+        == ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    assert len(world.log) == written
+    assert kind_of(world) == "classic"
+    settle_all(old)
+
+
+def test_a_policy_can_forbid_the_way_back(world: GroupWorld) -> None:
+    old = classic_group(world)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([*old, new])
+    world.use(consumer_migration_policy="upgrade")
+    new.leave()
+    settle_all(old)
+    assert kind_of(world) == "consumer"
+
+
+def test_groups_whose_members_cannot_be_understood_stay_as_they_are(world: GroupWorld) -> None:
+    (old,) = classic_group(world)
+    join = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["a"], "topic_partitions": []}
+    group = world.coordinator.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    for assignment in (b"\0", b"\0\1\0\0\0\7", b"\0\1\0\0\0\0\0\0\0\1x"):
+        group.prepare("a test wants it", world.moment)
+        old.waiting = old.ask_join()
+        old.generation = old.waiting.reply.generation_id
+        old.ask_sync([SyncGroupRequestAssignment(old.member_id, assignment)])
+        assert Consumer(world, "new").error(**join) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert kind_of(world) == "classic"
+
+
+def test_all_that_a_member_brings_has_to_be_understood(world: GroupWorld) -> None:
+    """Of its protocols it may be told any, also one that the group had not agreed on."""
+    (old,) = classic_group(world)
+    protocols = {"range": old.metadata(), "cooperative-sticky": b"unreadable"}
+    old.waiting = old.ask_join(protocols=[JoinGroupRequestProtocol(*each) for each in protocols.items()])
+    old.go_on()
+    join = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["a"], "topic_partitions": []}
+    assert Consumer(world, "new").error(**join) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld) -> None:
+    (old,) = classic_group(world)
+    old.leave()
+    new = Consumer(world, "new")
+    new.join()
+    assert kind_of(world) == "consumer"
+    assert len(new.owned) == 6
+    new.leave()
+    old = ClassicConsumer(world)
+    settle_all([old])
+    assert kind_of(world) == "classic"
+    world.restart()
+    assert kind_of(world) == "classic"
+
+
+def test_a_member_whose_session_ends_was_the_last_of_the_new_protocol(world: GroupWorld) -> None:
+    old = classic_group(world, 2)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([*old, new])
+    new.beat()
+    for _ in range(9):
+        for consumer in old:
+            consumer.go_on()
+        world.pass_time(4.9)
+    assert kind_of(world) == "consumer"
+    world.pass_time(1.0)
+    assert kind_of(world) == "classic"
+    settle_all(old)
+
+
+def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: GroupWorld) -> None:
+    (old,) = classic_group(world)
+    new = Consumer(world, "new")
+    new.join()
+    old.ask_beat()
+    assert len(old.owned) == 6, "it was told, and has not joined again"
+    new.leave()
+    assert kind_of(world) == "classic"
+    world.restart()
+    again = Consumer(world, "again")
+    again.join()
+    assert kind_of(world) == "consumer"
+    assert not again.owned
+    settle_all([old, again])
+
+
+def test_when_an_instance_goes_back_to_the_classic_protocol_all_join_again(world: GroupWorld) -> None:
+    old = ClassicConsumer(world)
+    new = Consumer(world, "new", instance_id="i")
+    new.join()
+    settle_all([new, old])
+    back = ClassicConsumer(world, instance_id="i")
+    back.go_on()
+    assert kind_of(world) == "classic"
+    world.restart()
+    asked = old.ask_beat()
+    assert asked.reply is not None
+    assert asked.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    settle_all([old, back])
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["same coordinator", "another coordinator"])
+def test_until_they_have_joined_again_the_members_of_a_classic_group_may_commit(
+    world: GroupWorld, has_moved: bool
+) -> None:
+    """What they have read since would be read again otherwise; and they need not give up what they have."""
+    (old,) = classic_group(world)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([old, new])
+    new.leave()
+    assert kind_of(world) == "classic"
+    if has_moved:
+        world.restart()
+    group = world.coordinator.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    group.check_commit(old.member_id, None, old.generation, 8)
+    with pytest.raises(KafkaError):
+        group.check_commit(old.member_id, None, old.generation - 1, 8)
+    generation = old.generation
+    settle_all([old])
+    assert old.generation == generation + 1
+
+
+def test_a_partition_that_a_leader_gave_to_two_members_is_had_by_one(world: GroupWorld) -> None:
+    first, second = classic_group(world, 2)
+    leader = first if first.leads else second
+    group = world.coordinator.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    group.prepare("a test wants it", world.moment)
+    first.waiting, second.waiting = first.ask_join(), second.ask_join()
+    for member in (first, second):
+        assert member.waiting is not None
+        member.generation = member.waiting.reply.generation_id
+        member.waiting = None
+    given = b"\0\1\0\0\0\1\0\1a\0\0\0\1\0\0\0\0" + b"\xff" * 4
+    leader.ask_sync([SyncGroupRequestAssignment(member.member_id, given) for member in (first, second)])
+    Consumer(world, "new").join()
+    had = [len(group_in(world).members[member.member_id].current.assigned) for member in (first, second)]
+    assert sorted(had) == [0, 1]

@@ -1,0 +1,175 @@
+import math
+from uuid import UUID
+
+import pytest
+from classic_groups import GROUP, stable_group
+from committing import commit, delete, fetch
+from grouping import GroupWorld
+
+from tailrace.broker.groups.coordinator.offset_removal import LOOKED_AT_PER_TURN
+
+CHECK_SECONDS = 600
+DAY_SECONDS = 24 * 3600
+ORDERS, PAYMENTS, NEW_ORDERS = 7001, 7002, 7003
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    world = GroupWorld()
+    world.use(initial_rebalance_delay_ms=0)
+    world.put_topic("orders", 3 * LOOKED_AT_PER_TURN, ORDERS)
+    world.put_topic("payments", 2, PAYMENTS)
+    world.restart()
+    return world
+
+
+def gone(world: GroupWorld, number: int, name: str) -> None:
+    world.coordinator.offsets.forgetting.on_topic_gone(UUID(int=number), name)
+    world.pass_time(0)
+
+
+def test_it_is_looked_for_as_often_as_the_setting_says(world: GroupWorld) -> None:
+    forgetting = world.coordinator.offsets.forgetting
+    assert forgetting.deadline == world.now + CHECK_SECONDS
+    world.pass_time(CHECK_SECONDS)
+    assert forgetting.deadline == world.now + CHECK_SECONDS
+    world.use(offsets_check_interval_ms=5000)
+    world.pass_time(CHECK_SECONDS)
+    assert forgetting.deadline == world.now + 5
+
+
+def test_offsets_go_when_they_had_their_time_and_their_group_with_the_last(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    world.pass_time(3 * DAY_SECONDS)
+    commit(world, "g", {("orders", 1): 6})
+    world.pass_time(4 * DAY_SECONDS - 2 * CHECK_SECONDS)
+    assert fetch(world, "g") == {("orders", 0): 5, ("orders", 1): 6}
+    world.pass_time(3 * CHECK_SECONDS)
+    assert fetch(world, "g") == {("orders", 1): 6} and "g" in world.coordinator.groups
+    world.pass_time(3 * DAY_SECONDS)
+    assert fetch(world, "g") == {} and not world.coordinator.groups
+    world.compact()
+    assert all(record.value is None for record in world.log)
+    world.restart()
+    assert not world.coordinator.groups
+
+
+def test_a_commit_begins_the_time_anew(world: GroupWorld) -> None:
+    for _ in range(4):
+        commit(world, "g", {("orders", 0): 5})
+        world.pass_time(6 * DAY_SECONDS)
+    assert fetch(world, "g") == {("orders", 0): 5}
+
+
+def test_the_time_goes_on_while_coordinators_change(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    for _ in range(8):
+        world.pass_time(DAY_SECONDS)
+        world.restart()
+    world.pass_time(CHECK_SECONDS)
+    assert fetch(world, "g") == {}
+
+
+def test_members_keep_the_offsets_of_what_they_read(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1, session_seconds=1800)
+    group = client.group_id
+    commit(world, group, {("orders", 0): 5, ("payments", 0): 6}, generation=client.generation, member=client.member_id)
+    for _ in range(8 * 24 * 4):
+        world.pass_time(900)
+        client.heartbeat()
+    assert fetch(world, group) == {("orders", 0): 5}
+    client.leave()
+    world.pass_time(6 * DAY_SECONDS)
+    assert fetch(world, group) == {("orders", 0): 5}
+    world.pass_time(DAY_SECONDS + CHECK_SECONDS)
+    assert fetch(world, group) == {} and not world.coordinator.groups
+
+
+def test_an_old_client_may_want_its_offsets_kept_for_less(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5}, version=2, retention_ms=1000)
+    commit(world, "g", {("orders", 1): 6})
+    world.pass_time(CHECK_SECONDS)
+    assert fetch(world, "g") == {("orders", 1): 6}
+
+
+def test_the_setting_is_each_groups_own_at_the_time(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    world.use(offsets_retention_ms=60_000)
+    world.pass_time(CHECK_SECONDS)
+    assert fetch(world, "g") == {}
+
+
+def test_a_group_without_offsets_and_members_goes(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1, session_seconds=1800)
+    world.pass_time(CHECK_SECONDS)
+    assert client.group_id in world.coordinator.groups
+    client.leave()
+    world.pass_time(CHECK_SECONDS)
+    assert not world.coordinator.groups
+    world.restart()
+    assert not world.coordinator.groups
+
+
+# many at a time
+
+
+def test_others_have_their_turn_while_many_go(world: GroupWorld) -> None:
+    many = 2 * LOOKED_AT_PER_TURN + 10
+    commit(world, "g", {("orders", partition): 1 for partition in range(many)})
+    world.now_ms += 8 * DAY_SECONDS * 1000
+    forgetting = world.coordinator.offsets.forgetting
+    world.now = forgetting.deadline
+    turns = []
+    while forgetting.deadline <= world.now:
+        assert world.coordinator.deadline <= world.now
+        world.coordinator.on_deadline(world.moment)
+        turns.append(len(world.coordinator.ready.take().records))
+        if len(turns) == 1:  # somebody commits meanwhile what was going to be looked at
+            commit(world, "g", {("orders", many - 1): 7})
+    assert max(turns) <= LOOKED_AT_PER_TURN and sum(turns) == many - 1
+    assert fetch(world, "g") == {("orders", many - 1): 7}
+
+
+def test_what_happens_to_the_group_meanwhile_counts(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", partition): 1 for partition in range(2 * LOOKED_AT_PER_TURN)})
+    world.now_ms += 8 * DAY_SECONDS * 1000
+    world.now = world.coordinator.deadline
+    world.coordinator.on_deadline(world.moment)
+    world.ask(lambda coordinator, moment, waiter: coordinator.delete("g"))
+    commit(world, "g", {("payments", 0): 9})
+    world.pass_time(0)
+    assert fetch(world, "g") == {("payments", 0): 9}
+
+
+def test_who_joins_meanwhile_keeps_what_is_left(world: GroupWorld) -> None:
+    commit(world, GROUP, {("orders", partition): 1 for partition in range(2 * LOOKED_AT_PER_TURN)})
+    world.now_ms += 8 * DAY_SECONDS * 1000
+    world.now = world.coordinator.deadline
+    world.coordinator.on_deadline(world.moment)
+    stable_group(world, 1)
+    world.pass_time(0)
+    assert len(fetch(world, GROUP)) == LOOKED_AT_PER_TURN
+
+
+# topics that are deleted
+
+
+def test_the_offsets_of_a_deleted_topic_go(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5, ("orders", 1): 6, ("payments", 0): 7})
+    commit(world, "h", {("orders", 0): 8}, version=2, retention_ms=10**9)
+    gone(world, ORDERS, "orders")
+    for _ in range(2):
+        assert fetch(world, "g") == {("payments", 0): 7} and fetch(world, "h") == {}
+        world.restart()
+    assert world.coordinator.offsets.forgetting.deadline < math.inf
+
+
+def test_those_of_the_next_topic_of_its_name_stay(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5, ("orders", 1): 6})
+    world.put_topic("orders", 3, NEW_ORDERS)
+    commit(world, "g", {("orders", 1): 1})
+    gone(world, ORDERS, "orders")
+    assert fetch(world, "g") == {("orders", 1): 1}
+    assert delete(world, "g", [("orders", 0)]) == {("orders", 0): 0}
+    gone(world, NEW_ORDERS, "orders")
+    assert fetch(world, "g") == {}

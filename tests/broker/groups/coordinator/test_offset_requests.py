@@ -1,0 +1,304 @@
+from uuid import UUID
+
+import pytest
+from classic_groups import Client, stable_group
+from committing import BY_ID, ask_commit, ask_delete, ask_fetch, commit, delete, fetch
+from grouping import Asked, GroupWorld
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.broker.groups.coordinator.offset_requests import COMMIT_BYTES_MAX, is_longer
+from tailrace.protocol.codec.primitives import NO_UUID
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+NONE = ErrorCode.NONE
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+ORDERS, PAYMENTS = 7001, 7002
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    world = GroupWorld()
+    world.use(initial_rebalance_delay_ms=0)
+    world.put_topic("orders", 4, ORDERS)
+    world.put_topic("payments", 2, PAYMENTS)
+    world.restart()
+    return world
+
+
+# committing without being a member
+
+
+def test_an_offset_is_what_was_committed_last(world: GroupWorld) -> None:
+    assert commit(world, "g", {("orders", 0): 5, ("payments", 1): 6}) == {("orders", 0): NONE, ("payments", 1): NONE}
+    commit(world, "g", {("orders", 0): 3}, metadata="héllo", leader_epoch=9)
+    assert fetch(world, "g") == {("orders", 0): 3, ("payments", 1): 6}
+    (partition,) = ask_fetch(world, "g", [("orders", 0)]).reply.topics[0].partitions
+    assert (partition.committed_leader_epoch, partition.metadata) == (9, "héllo")
+
+
+def test_what_the_record_says(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 2): 5}, metadata=None, leader_epoch=4)
+    (record,) = world.log
+    assert (record.key.group, record.key.topic, record.key.partition) == ("g", "orders", 2)
+    value = record.value
+    assert value is not None
+    assert (value.offset, value.leader_epoch, value.metadata) == (5, 4, "")
+    assert (value.commit_timestamp, value.expire_timestamp) == (world.now_ms, -1)
+    assert value.topic_id == world.cluster.topics["orders"].id
+
+
+def test_the_first_commit_makes_a_group_of_offsets_only(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    for _ in range(2):
+        group = world.coordinator.groups["g"]
+        assert (group.state, group.protocol_type, group.kind) == ("Empty", "", "classic")
+        world.restart()
+    assert len(world.log) == 1, "the group itself is not stored"
+
+
+def test_a_commit_of_nothing_makes_no_group(world: GroupWorld) -> None:
+    for offsets in ({}, {("nothing", 0): 1}, {("orders", 4): 1}):
+        commit(world, "g", offsets)
+    commit(world, "g", {("orders", 0): 5}, metadata="m" * 4097)
+    assert not world.coordinator.groups and not world.log
+
+
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_what_does_not_exist_is_refused_by_itself(world: GroupWorld, version: int) -> None:
+    offsets = {("nothing", 0): 1, ("orders", 0): 2, ("orders", 4): 3, ("orders", -1): 4}
+    errors = {("nothing", 0): UNKNOWN, ("orders", 0): NONE, ("orders", 4): UNKNOWN, ("orders", -1): UNKNOWN}
+    assert commit(world, "g", offsets, version=version) == errors
+    assert fetch(world, "g") == {("orders", 0): 2}
+
+
+def test_topics_are_named_by_ids_from_some_version_on(world: GroupWorld) -> None:
+    orders = world.cluster.topics["orders"].id
+    unknown = UUID(int=99)
+    topics = [
+        OffsetCommitRequestTopic(topic_id=orders, partitions=[OffsetCommitRequestPartition(index) for index in (0, 4)]),
+        OffsetCommitRequestTopic(topic_id=unknown, partitions=[OffsetCommitRequestPartition(0)]),
+        OffsetCommitRequestTopic(topic_id=NO_UUID, partitions=[OffsetCommitRequestPartition(1)]),
+        OffsetCommitRequestTopic(topic_id=orders),
+    ]
+    request = OffsetCommitRequest("g", topics=topics)
+    asked = world.ask(lambda coordinator, moment, waiter: coordinator.offsets.commit(request, BY_ID, waiter, moment))
+    found = [(topic.topic_id, [each.error_code for each in topic.partitions]) for topic in asked.reply.topics]
+    assert found == [
+        (orders, [NONE, UNKNOWN]),
+        (unknown, [ErrorCode.UNKNOWN_TOPIC_ID]),
+        (NO_UUID, [ErrorCode.UNKNOWN_TOPIC_ID]),
+    ]
+    assert fetch(world, "g") == {("orders", 0): 0}
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(2, ErrorCode.ILLEGAL_GENERATION), (8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+def test_members_of_a_group_that_is_not_there(world: GroupWorld, version: int, error: ErrorCode) -> None:
+    offsets = {("orders", 0): 2, ("orders", 4): 3}
+    errors = commit(world, "g", offsets, version=version, generation=5, member="m")
+    assert errors == {("orders", 0): error, ("orders", 4): UNKNOWN}
+    assert not world.coordinator.groups
+
+
+def test_the_group_is_not_asked_about_what_does_not_exist(world: GroupWorld) -> None:
+    assert commit(world, "g", {("orders", 4): 3}, generation=5, member="m") == {("orders", 4): UNKNOWN}
+
+
+def test_a_refusal_does_not_wait_for_what_others_commit(world: GroupWorld) -> None:
+    offsets, ready = world.coordinator.offsets, world.coordinator.ready
+    for name in ("orders", "nothing"):
+        topic = OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(0)])
+        offsets.commit(OffsetCommitRequest("g", topics=[topic]), 9, Asked(), world.moment)
+    assert len(ready.answers) == len(ready.answers_at_once) == len(ready.records) == 1
+
+
+def test_members_alone_commit_to_a_group_with_members(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1)
+    offsets = {("orders", 0): 5}
+
+    def error(**more: object) -> int:
+        return commit(world, client.group_id, offsets, **more)[("orders", 0)]
+
+    assert error() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert error(generation=client.generation, member="somebody") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert error(generation=client.generation + 1, member=client.member_id) == ErrorCode.ILLEGAL_GENERATION
+    assert fetch(world, client.group_id) == {}
+    assert error(generation=client.generation, member=client.member_id) == NONE
+    assert fetch(world, client.group_id) == offsets
+
+
+def test_a_commit_keeps_its_member_in_the_group(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1)
+    for _ in range(5):
+        world.pass_time(client.session_seconds * 0.8)
+        errors = commit(
+            world, client.group_id, {("orders", 0): 5}, generation=client.generation, member=client.member_id
+        )
+        assert errors == {("orders", 0): NONE}
+
+
+def test_who_commits_before_the_new_generation_is_assigned_has_to_come_again(world: GroupWorld) -> None:
+    (first,) = stable_group(world, 1)
+    second = Client(world)
+    second.join()
+    assert commit(world, first.group_id, {("orders", 0): 5}, generation=first.generation, member=first.member_id) == {
+        ("orders", 0): NONE
+    }, "as long as the old generation is not over"
+    first.join()
+    generation = first.joined_reply.generation_id
+    errors = commit(world, first.group_id, {("orders", 0): 6}, generation=generation, member=first.member_id)
+    assert errors == {("orders", 0): ErrorCode.REBALANCE_IN_PROGRESS}
+    assert fetch(world, first.group_id) == {("orders", 0): 5}
+
+
+# bounds
+
+
+def test_metadata_has_a_bound_that_counts_as_java_does(world: GroupWorld) -> None:
+    too_large = {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    for metadata in ("m" * 4096, "é" * 4096, "𝄞" * 2048):
+        assert commit(world, "g", {("orders", 0): 1}, metadata=metadata) == {("orders", 0): NONE}
+    for metadata in ("m" * 4097, "𝄞" * 2049):
+        assert commit(world, "g", {("orders", 0): 2}, metadata=metadata) == too_large
+    world.use(offset_metadata_bytes_max=3)
+    assert commit(world, "g", {("orders", 0): 2}, metadata="four") == too_large
+    assert fetch(world, "g") == {("orders", 0): 1}
+
+
+@given(st.text(), st.integers(0, 40))
+def test_the_length_of_a_text_in_java(text: str, length_max: int) -> None:
+    assert is_longer(text, length_max) == (len(text.encode("utf-16-le")) // 2 > length_max)
+
+
+def test_a_commit_that_is_too_large_for_a_batch_is_refused(world: GroupWorld) -> None:
+    partitions = [OffsetCommitRequestPartition(0, 1, committed_metadata="m" * 4096)] * (COMMIT_BYTES_MAX // 4096)
+    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)])
+    asked = world.ask(lambda coordinator, moment, waiter: coordinator.offsets.commit(request, 9, waiter, moment))
+    assert {each.error_code for each in asked.reply.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert not world.log
+
+
+def test_a_group_whose_name_fits_into_no_record_commits_nothing(world: GroupWorld) -> None:
+    asked = ask_commit(world, "g" * 40_000, {("orders", 0): 7})
+    assert asked.error is not None
+    assert asked.error.code == ErrorCode.INVALID_REQUEST
+    assert not world.coordinator.groups
+    assert not world.log
+
+
+def test_metadata_of_any_length_is_refused_as_metadata(world: GroupWorld) -> None:
+    errors = commit(world, "g", {("orders", 0): 1}, metadata="é" * COMMIT_BYTES_MAX)
+    assert errors == {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+
+
+# clients that say how long their offsets are to be kept
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "expires"),
+    [(0, 0), (1000, 1000), (-5, -5), (2**62, 2**62), (2**63 - 1, None), (-(2**63), None)],
+)
+def test_old_clients_say_when_an_offset_expires(world: GroupWorld, retention_ms: int, expires: int | None) -> None:
+    commit(world, "g", {("orders", 0): 1}, version=2, retention_ms=retention_ms, metadata="m")
+    value = world.log[0].value
+    assert value is not None and value.topic_id == NO_UUID, "there is no room for more in such a record"
+    if expires is not None:
+        assert value.expire_timestamp == world.now_ms + expires
+    else:
+        assert value.expire_timestamp == (2**63 - 1 if retention_ms > 0 else 0)
+    before = world.coordinator.offsets.committed.get("g", "orders", 0)
+    world.restart()
+    assert world.coordinator.offsets.committed.get("g", "orders", 0) == before
+
+
+# fetching
+
+
+def test_what_was_never_committed_is_minus_one_and_no_error(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    asked = [("orders", 0), ("orders", 1), ("orders", 99), ("nothing", 0)]
+    assert fetch(world, "g", asked) == {("orders", 0): 5, ("orders", 1): -1, ("orders", 99): -1, ("nothing", 0): -1}
+    assert fetch(world, "no-group", [("orders", 0)]) == {("orders", 0): -1}
+    assert fetch(world, "no-group") == {}
+
+
+def test_a_group_may_refuse_who_asks(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    assert ask_fetch(world, "g", [("orders", 0)], member="anybody", epoch=3).reply.topics, "classic groups do not"
+
+
+# deleting
+
+
+def test_offsets_are_deleted_one_by_one(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5, ("orders", 1): 6})
+    asked = [("orders", 0), ("orders", 3), ("orders", 99), ("nothing", 0)]
+    errors = {("orders", 0): NONE, ("orders", 3): NONE, ("orders", 99): UNKNOWN, ("nothing", 0): UNKNOWN}
+    assert delete(world, "g", asked) == errors
+    assert fetch(world, "g") == {("orders", 1): 6}
+    assert [record.value is None for record in world.log] == [False, False, True], "a tombstone for what was there"
+    world.restart()
+    assert fetch(world, "g") == {("orders", 1): 6}
+
+
+def test_a_group_is_there_without_its_last_offset_until_it_is_looked_for(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5})
+    delete(world, "g", [("orders", 0)])
+    assert delete(world, "g", [("orders", 0)]) == {("orders", 0): NONE}
+    world.pass_time(600)
+    assert ask_delete(world, "g", [("orders", 0)]).error.code is ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[union-attr]
+
+
+def test_groups_that_cannot_be_asked_to_delete(world: GroupWorld) -> None:
+    def refusal(group: str) -> ErrorCode:
+        error = ask_delete(world, group, [("orders", 0)]).error
+        assert error is not None
+        return error.code
+
+    assert refusal("nobody") == ErrorCode.GROUP_ID_NOT_FOUND
+    commit(world, "", {("orders", 0): 5})
+    assert refusal("") == ErrorCode.INVALID_GROUP_ID
+    (client,) = stable_group(world, 1, protocol_type="connect")
+    assert refusal(client.group_id) == ErrorCode.NON_EMPTY_GROUP
+    client.leave()
+    assert delete(world, client.group_id, [("orders", 0)]) == {("orders", 0): NONE}
+
+
+def test_offsets_that_members_use_are_not_deleted(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1)
+    group = client.group_id
+    commit(world, group, {("orders", 0): 5, ("payments", 0): 6}, generation=client.generation, member=client.member_id)
+    asked = [("orders", 0), ("orders", 9), ("payments", 0)]
+    errors = {("orders", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("orders", 9): UNKNOWN, ("payments", 0): NONE}
+    assert delete(world, group, asked) == errors
+    assert fetch(world, group) == {("orders", 0): 5}
+    client.leave()
+    assert delete(world, group, [("orders", 0)]) == {("orders", 0): NONE}
+
+
+def test_offsets_go_with_their_group(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5, ("payments", 1): 6})
+    commit(world, "h", {("orders", 0): 7})
+    world.ask(lambda coordinator, moment, waiter: coordinator.delete("g"))
+    for _ in range(2):
+        assert fetch(world, "g") == {} and fetch(world, "h") == {("orders", 0): 7}
+        assert list(world.coordinator.groups) == ["h"]
+        world.restart()
+
+
+def test_metadata_that_fits_into_no_record_is_refused(world: GroupWorld) -> None:
+    world.use(offset_metadata_bytes_max=100_000)
+    text = "\N{REPLACEMENT CHARACTER}" * 11_000
+    errors = commit(world, "g", {("orders", 0): 1}, version=4, retention_ms=1000, metadata=text)
+    assert errors == {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert commit(world, "g", {("orders", 0): 2}, version=4, metadata=text) == {("orders", 0): NONE}
+    world.restart()
+    assert fetch(world, "g") == {("orders", 0): 2}

@@ -1,0 +1,330 @@
+"""Groups on whole SPUs: coordinated where their partition is led, told what is committed, known to who comes next."""
+
+import builtins
+import errno
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+import trio
+from clusters import ClusterOfSpus, cluster_of
+from grouping import Asked
+from spus import RunningSpu, World, led_elsewhere, running_spu
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.broker.controller_link import isolation
+from tailrace.broker.groups.common.coordinator_records import GroupRecord
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.groups.hosting.group_coordination import LOAD_AGAIN_SECONDS
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.spu import Spu
+from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.record_batch import iterate
+from tailrace.protocol.batches.records import read_records
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+FEW = {"offsets.topic.num.partitions": "3"}
+LOADING, NOT_HERE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+
+
+def commit(offset: int, group: str = "g") -> Callable[[Coordinator, Moment, Asked], None]:
+    record = GroupRecord(OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset))
+
+    def call(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+        coordinator.ready.append(record)
+        coordinator.ready.answer(asked, offset)
+
+    return call
+
+
+def ask(spu: Spu, call: Callable[[Coordinator, Moment, Asked], None], group: str = "g") -> Asked:
+    asked = Asked()
+    spu.groups.ask(group, asked, lambda coordinator, moment: call(coordinator, moment, asked))
+    spu.end_turn()
+    return asked
+
+
+def tell(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    coordinator.ready.answer(asked, "told")
+
+
+async def find(running: RunningSpu | ClusterOfSpus, group: str = "g") -> int:
+    """Asks the first SPU, as clients do; the coordinator."""
+    client = await (running.client() if isinstance(running, RunningSpu) else running.client_of(1))
+    answer = await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key=group))
+    await wait_all_tasks_blocked()
+    node: int = answer.node_id
+    return node
+
+
+def replica_of(spu: Spu, group: str = "g") -> Replica:
+    partitions = len(spu.cluster.topics[GROUPS_TOPIC].partitions)
+    found = spu.replicas.find(GROUPS_TOPIC, partition_of(group, partitions))
+    assert found is not None
+    return found
+
+
+def records(spu: Spu, group: str = "g") -> int:
+    log = replica_of(spu, group).log
+    count = 0
+    for each in log.read_batches(log.log_start, log.log_end):
+        data = memoryview(each.read())
+        for position, header in iterate(data):
+            if not header.is_control:
+                count += len(read_records(data[position : position + header.size]))
+    return count
+
+
+async def test_before_there_is_an_internal_topic_nobody_coordinates(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        asked = ask(running.spu, tell)
+        assert asked.error is not None
+        assert asked.error.code == NOT_HERE
+
+
+async def test_what_is_appended_is_answered_and_there_after_a_restart(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world, FEW) as running:
+        await find(running)
+        assert ask(running.spu, commit(7)).reply == 7
+        assert records(running.spu) == 1
+    async with running_spu(world, FEW) as running:
+        await wait_all_tasks_blocked()
+        assert records(running.spu) == 1
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def test_groups_are_loaded_as_soon_as_their_modules_can_be_opened(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An SPU that has just started knows nothing of groups, and may have no descriptor left when it is elected."""
+    really_import = builtins.__import__
+
+    def import_unless_used_up(name: str, *arguments: object) -> object:
+        if name == "group_partition":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_import(name, *arguments)  # type: ignore[arg-type]
+
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        spec = replica.spec
+        led_elsewhere(replica)
+        monkeypatch.setattr(builtins, "__import__", import_unless_used_up)
+        replica.use_spec(spec)
+        refused = ask(running.spu, tell)
+        assert refused.error is not None
+        assert refused.error.code == NOT_HERE
+        monkeypatch.undo()
+        await trio.sleep(LOAD_AGAIN_SECONDS)
+        await wait_all_tasks_blocked()
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def test_nothing_is_answered_while_groups_are_loaded(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        spec = replica.spec
+        led_elsewhere(replica)
+        gone = ask(running.spu, tell)
+        replica.use_spec(spec)
+        loading = ask(running.spu, tell)
+        assert running.spu.groups.is_loading
+        await wait_all_tasks_blocked()
+        loaded = ask(running.spu, tell)
+        assert gone.error is not None
+        assert loading.error is not None
+        assert (gone.error.code, loading.error.code, loaded.reply) == (NOT_HERE, LOADING, "told")
+        assert not running.spu.groups.is_loading
+
+
+async def test_who_waits_is_sent_on_when_another_spu_leads(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        partner = 3 - spu.id
+        await cluster.kill_spu(partner)
+        waiting = ask(spu, commit(1))
+        assert waiting.is_waiting
+        led_elsewhere(replica_of(spu), partner)
+        assert waiting.error is not None
+        assert waiting.error.code == NOT_HERE
+
+
+async def test_nothing_is_told_before_every_live_replica_has_it(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        committing = ask(spu, commit(1))
+        reading = ask(spu, tell)
+        assert committing.is_waiting
+        assert reading.is_waiting  # it may tell of what was committed a moment ago
+        await trio.sleep(60)
+        assert committing.answers == reading.answers == 1
+        assert ask(spu, commit(2)).reply == 2
+
+
+async def test_an_answer_is_not_waited_for_longer_than_the_config_says(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "WITHOUT_LEASE_SECONDS_MAX", 60)
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        await cluster.kill_sc()  # nobody lets the live set shrink
+        committing = ask(spu, commit(1))
+        await trio.sleep(spu.broker_configs.settings.offsets_commit_timeout_ms / 1000 + 0.001)
+        assert committing.error is not None
+        assert committing.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clock: object) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        spu = await coordinator_of(cluster)
+        for offset in range(5):
+            asked = ask(spu, commit(offset))
+            await trio.sleep(0.1)
+            assert asked.reply == offset
+        await cluster.kill_spu(spu.id)
+        await trio.sleep(30)
+        others = [each.server for each in cluster.spus.values()]
+        (following,) = [each for each in others if isinstance(each, Spu) and ask(each, tell).error is None]
+        assert records(following) == 5
+
+
+def tell_at_once(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    coordinator.ready.answer_at_once(asked, "told")
+
+
+def refuse(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+@pytest.mark.parametrize("call", [tell, tell_at_once, refuse])
+async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
+    autojump_clock: object, call: Callable[[Coordinator, Moment, Asked], None]
+) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await trio.sleep(1)
+        assert not ask(spu, call).is_waiting
+        assert records(spu) == 0
+        await cluster.kill_sc()
+        await trio.sleep(5)
+        asked = ask(spu, call)
+        assert asked.is_waiting
+        await trio.sleep(1)
+        assert not asked.is_waiting
+        assert records(spu) == 1
+
+
+async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_clock: object) -> None:
+    """Members that are told so go on with what they have, and others may have it by now."""
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_sc()
+        await trio.sleep(5)
+        (partition,) = [each for each in spu.groups.loaded() if each.replica is replica_of(spu)]
+        spu.groups.restart(partition)
+        loading = ask(spu, tell)
+        assert loading.error is not None
+        assert loading.error.code == NOT_HERE
+
+
+async def test_clients_wait_for_what_the_leader_before_left_if_nobody_else_can_lead(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        replica.begin_leading()
+        recovering = ask(running.spu, tell)
+        replica.is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        unsure = ask(running.spu, tell)
+        replica.is_alone = True
+        replica.end_recovering()
+        await wait_all_tasks_blocked()
+        recovered = ask(running.spu, tell)
+        assert recovering.error is not None
+        assert unsure.error is not None
+        assert (recovering.error.code, unsure.error.code, recovered.reply) == (LOADING, NOT_HERE, "told")
+
+
+async def test_groups_that_the_leader_before_left_are_still_to_be_known(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        replica.begin_leading()
+        assert running.spu.groups.is_loading
+        replica.go_offline("no disk")
+        assert not running.spu.groups.is_loading
+
+
+async def test_a_topic_that_has_gone_takes_nothing_from_the_one_that_has_its_name(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        gone = replica_of(running.spu)
+        await running.delete(running.spu.cluster.topics[GROUPS_TOPIC])
+        assert ask(running.spu, tell).error is not None
+        await find(running)
+        gone.go_offline("its last sync has failed")
+        assert replica_of(running.spu) is not gone
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def test_after_a_mistake_of_ours_the_log_is_asked_what_there_is(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        (before,) = [each for each in running.spu.groups.loaded() if each.replica is replica_of(running.spu)]
+
+        def broken(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ask(running.spu, broken)
+        await wait_all_tasks_blocked()
+        (after,) = [each for each in running.spu.groups.loaded() if each.replica is before.replica]
+        assert after is not before
+        assert ask(running.spu, tell).reply == "told"
+
+
+@pytest.mark.parametrize("while_loading", [False, True])
+async def test_what_was_committed_for_a_topic_goes_with_it(while_loading: bool, autojump_clock: object) -> None:
+    topic = TopicSpec(UUID(int=7), "t", {}, (PartitionSpec(UUID(int=7), "t", 0, SpuId(1), Epoch(0), (), ()),))
+    request = OffsetCommitRequest(
+        "g", topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition()])]
+    )
+    async with running_spu(broker=FEW) as running:
+        spu = running.spu
+        await find(running)
+        spu.cluster.put_topic(topic)
+        assert ask(spu, lambda coordinator, moment, asked: coordinator.offsets.commit(request, 9, asked, moment)).reply
+        if while_loading:
+            replica = replica_of(spu)
+            spec = replica.spec
+            led_elsewhere(replica)
+            replica.use_spec(spec)
+            assert spu.groups.is_loading
+        spu.cluster.remove_topic(topic.id)
+        await trio.sleep(1)
+        (known,) = [each for each in spu.groups.loaded() if each.replica is replica_of(spu)]
+        assert "g" not in known.coordinator.offsets.committed
+        assert records(spu) == 2
+
+
+async def coordinator_of(cluster: ClusterOfSpus, group: str = "g") -> Spu:
+    node = await find(cluster, group)
+    await trio.sleep(1)
+    server = cluster.spus[node].server
+    assert isinstance(server, Spu)
+    return server

@@ -1,0 +1,244 @@
+"""One partition of the internal topic: how its log is read, and what its coordinator asks for in its own time."""
+
+import errno
+import struct
+from typing import Never
+
+import pytest
+import trio
+from grouping import Asked, Sleeper
+from spus import RunningSpu, World, led_elsewhere, running_spu
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.broker.groups.common.coordinator_records import GroupRecord, encode_record
+from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.groups.hosting.group_partition import GroupPartition
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.upkeep.scrubbing import Scrubbing
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.control_batches import bridge
+from tailrace.protocol.batches.record_batch import HEADER_SIZE, read_header
+from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.storage.directory import layout
+from tailrace.storage.log.log import Log
+
+ONE = {"offsets.topic.num.partitions": "1"}
+COMMIT = GroupRecord(OffsetCommitKey("g", "late", 0), OffsetCommitValue(1))
+
+
+async def partition_of(running: RunningSpu) -> GroupPartition:
+    client = await running.client()
+    await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    await wait_all_tasks_blocked()
+    (found,) = running.spu.groups.loaded()
+    return found
+
+
+def commit(partition: GroupPartition, topic: str, *offsets: int, metadata_bytes: int = 0) -> None:
+    asked = Asked()
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        for offset in offsets:
+            value = OffsetCommitValue(offset, metadata="x" * metadata_bytes)
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", topic, 0), value))
+        coordinator.ready.answer(asked, "done")
+
+    partition.ask(asked, call)
+    assert asked.reply == "done"
+
+
+async def replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What the next coordinator reads: topics and offsets."""
+    seen: list[GroupRecord] = []
+    monkeypatch.setattr(Coordinator, "replay", lambda self, record: seen.append(record))
+    async with running_spu(world, ONE) as running:
+        await wait_all_tasks_blocked()
+        (partition,) = running.spu.groups.loaded()
+        assert partition.failure is None
+    return [
+        (each.key.topic, each.value.offset) for each in seen if isinstance(each.key, OffsetCommitKey) and each.value
+    ]
+
+
+async def test_of_each_key_the_last_record_comes_back_in_their_order_over_all_segments(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE | {"offsets.topic.segment.bytes": "1048576"}) as running:
+        partition = await partition_of(running)
+        for offset in range(0, 40, 2):
+            commit(partition, f"topic-{offset}", offset, offset + 1, metadata_bytes=32_000)
+        commit(partition, "topic-0", 99)
+        assert len(partition.replica.log.segments()) > 1
+    expected = [(f"topic-{offset}", offset + 1) for offset in range(2, 40, 2)]
+    assert await replayed(world, monkeypatch) == [*expected, ("topic-0", 99)]
+
+
+async def test_a_record_that_cannot_be_read_costs_nobody_else(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        log = partition.replica.log
+        broken = [Record(log.log_end, 0, b"\0\1\0", b"?"), Record(log.log_end + 1, 0, b"\x7f\x7fnot ours", b"?")]
+        append(partition, build_batch(broken, base_offset=log.log_end, leader_epoch=partition.epoch))
+        append(partition, bridge(log.log_end, partition.epoch))
+        spoilt = build_batch([Record(log.log_end, 0, b"key", b"?")], base_offset=log.log_end)
+        spoilt[HEADER_SIZE] = 0  # a record of no bytes at all
+        append(partition, spoilt)
+        commit(partition, "after", 2)
+    assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
+
+
+async def test_records_whose_bytes_are_not_those_that_were_written_are_not_believed(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        log = partition.replica.log
+        flipped = build_batch([Record(log.log_end, 0, *encode_record(COMMIT))], base_offset=log.log_end)
+        flipped[flipped.index(b"late")] ^= 1  # the name of the topic
+        append(partition, flipped)
+        commit(partition, "after", 2)
+    assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
+
+
+@pytest.mark.parametrize("position", [5, 17, HEADER_SIZE + 3])
+async def test_what_has_flipped_is_mended_before_it_is_read(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    """An offset far behind the log's end, a checksum, and a record."""
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        commit(partition, "flipped", 2)
+        commit(partition, "after", 3)
+        log = partition.replica.log
+        (found,) = log.read_batches(log.log_end - 2, log.log_end - 1)
+        path, position = found.file.path, found.position + position
+
+    def flip() -> None:
+        file = world.files.open(path)
+        file.write_at(position, bytes([file.read_at(position, 1)[0] ^ 1]))
+
+    async def mend(self: Scrubbing, replica: Replica, offset: int) -> None:
+        flip()
+
+    monkeypatch.setattr(Scrubbing, "mend", mend)
+    flip()
+    assert await replayed(world, monkeypatch) == [("before", 1), ("flipped", 2), ("after", 3)]
+
+
+@pytest.mark.parametrize("position, damage", [(8, b"\x00\x7f"), (8, b"\xff"), (0, b"\xff")])
+async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
+    autojump_clock: object, position: int, damage: bytes
+) -> None:
+    """Its batch is longer than the log, or shorter than nothing, or stands before it."""
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "topic", 1)
+        replica, spu = partition.replica, running.spu
+        directory = layout.replica_directory(spu.data_directory, replica.topic, replica.spec.topic_id, 0)
+        (name,) = [name for name in spu.files.list(directory) if name.endswith(".log")]
+        spec = replica.spec
+        led_elsewhere(replica)
+        spu.files.open(f"{directory}/{name}").write_at(position, damage)
+        replica.use_spec(spec)
+        await wait_all_tasks_blocked()
+        assert not spu.groups.is_loading
+        assert replica.offline_reason is not None
+
+
+@pytest.mark.parametrize("fails_at", ["replay", "on_loaded", "append"])
+async def test_records_that_nobody_here_can_bear_stop_their_groups_alone(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    def fail(coordinator: Coordinator, *what: object) -> None:
+        if fails_at != "append":
+            raise ZeroDivisionError
+        coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
+
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "topic", 1)
+        monkeypatch.setattr(Coordinator, "replay" if fails_at == "replay" else "on_loaded", fail)
+        running.spu.groups.restart(partition)
+        await wait_all_tasks_blocked()
+        asked = Asked()
+        running.spu.groups.ask("g", asked, lambda coordinator, moment: None)
+        assert asked.error is not None
+        assert asked.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_what_cannot_be_written_is_answered_and_the_log_asked_what_there_is(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        before = await partition_of(running)
+        asked = Asked()
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
+            coordinator.ready.answer(asked, "done")
+
+        with pytest.raises(struct.error):
+            before.ask(asked, call)
+        assert asked.error is not None
+        await wait_all_tasks_blocked()
+        assert await partition_of(running) is not before
+
+
+async def test_what_time_brings_is_appended_and_answered(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        asked = Asked()
+        end = partition.replica.log.log_end
+
+        class Late(Sleeper):
+            def on_deadline(self, moment: Moment) -> None:
+                super().on_deadline(moment)
+                partition.coordinator.ready.append(COMMIT)
+                partition.coordinator.ready.answer(asked, "in time")
+
+        partition.ask(Asked(), lambda coordinator, moment: coordinator.on_group_replaced(Late("late", moment.now + 5)))
+        await trio.sleep(4.9)
+        assert asked.is_waiting
+        await trio.sleep(0.2)
+        assert asked.reply == "in time"
+        assert partition.replica.log.log_end == end + 1
+
+
+def append(partition: GroupPartition, batch: bytearray) -> None:
+    partition.replica.append(batch, read_header(batch))
+
+
+async def test_what_could_not_be_appended_for_want_of_an_open_file_was_not_decided(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE | {"connections.max.idle.ms": "-1"}) as running:
+        partition = await partition_of(running)
+        commit(partition, "t", 7)
+        asked = Asked()
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(8)))
+            coordinator.ready.answer(asked, "done")
+
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(Log, "append", _lacking_files)
+            partition.ask(asked, call)
+        assert asked.error is not None and asked.error.code == ErrorCode.NOT_COORDINATOR
+        assert partition.replica.offline_reason is None
+        await wait_all_tasks_blocked()
+        (again,) = running.spu.groups.loaded()
+        assert again is not partition
+        commit(again, "t", 9)
+
+
+def _lacking_files(*_: object) -> Never:
+    raise OSError(errno.EMFILE, "too many open files")

@@ -1,5 +1,0 @@
-from tailrace.broker.groups.assignors import ASSIGNORS
-
-
-def test_clients_find_kafkas_assignors_by_their_names() -> None:
-    assert list(ASSIGNORS) == ["uniform", "range"]

@@ -1,0 +1,95 @@
+"""From a coordinator's answers to responses: one, or one of several parts in the order asked."""
+
+from typing import Any
+
+import pytest
+from hosts import request_of
+
+from tailrace.broker.handlers.groups.group_responses import Gathering, Responding, caller_of
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.server.request_context import ClientIdentity, RequestContext
+
+REFUSAL = KafkaError(ErrorCode.NOT_COORDINATOR)
+
+
+def recording() -> tuple[RequestContext, list[Any]]:
+    context = request_of(ApiKey.LIST_GROUPS)
+    responses: list[Any] = []
+    context._encode = lambda correlation_id, message: responses.append(message) or (b"",)  # type: ignore[func-returns-value]
+    return context, responses
+
+
+def test_one_answer_is_the_response() -> None:
+    context, responses = recording()
+    Responding(context, lambda error: error.code).answer("yes")
+    assert responses == ["yes"]
+
+
+def test_one_answer_is_made_a_response() -> None:
+    context, responses = recording()
+    Responding(context, lambda error: error.code, str.upper).answer("yes")
+    assert responses == ["YES"]
+
+
+def test_a_refusal_has_its_response() -> None:
+    context, responses = recording()
+    Responding(context, lambda error: error.code).refuse(REFUSAL)
+    assert responses == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_nobody_is_answered_who_has_gone() -> None:
+    context, responses = recording()
+    waiter = Responding(context, lambda error: error.code)
+    assert context.abandon is not None
+    context.abandon()
+    waiter.answer("too late")
+    assert responses == []
+
+
+def test_parts_stand_in_the_order_asked_whenever_they_come() -> None:
+    context, responses = recording()
+    gathering = Gathering(context, list)
+    first, second, third = (gathering.part(lambda error: error.code) for _ in range(3))
+    second.refuse(REFUSAL)
+    gathering.start()
+    third.answer(3)
+    assert responses == []
+    first.answer(1)
+    assert responses == [[1, ErrorCode.NOT_COORDINATOR, 3]]
+
+
+def test_parts_that_are_all_there_are_sent_at_the_start() -> None:
+    context, responses = recording()
+    gathering = Gathering(context, list)
+    gathering.part(lambda error: error.code).answer(1)
+    assert responses == []
+    gathering.start()
+    assert responses == [[1]]
+
+
+def test_no_parts_are_a_response_too() -> None:
+    context, responses = recording()
+    Gathering(context, list).start()
+    assert responses == [[]]
+
+
+def test_parts_come_to_nobody_who_has_gone() -> None:
+    context, responses = recording()
+    gathering = Gathering(context, list)
+    part = gathering.part(lambda error: error.code)
+    gathering.start()
+    assert context.abandon is not None
+    context.abandon()
+    part.answer(1)
+    assert responses == []
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("192.0.2.1:5", "/192.0.2.1"), ("[2001:db8::1]:5", "/2001:db8::1"), ("client-3:7", "/client-3")],
+)
+def test_callers_go_by_client_id_and_host(address: str, host: str) -> None:
+    context, _ = recording()
+    context.client = ClientIdentity(address)
+    assert caller_of(context) == ("me", host)

@@ -1,0 +1,699 @@
+"""Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
+
+import gc
+from typing import Any
+
+import pytest
+import trio
+from msgspec.structs import replace
+from simulation.client import WireClient
+from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
+
+from tailrace.broker.handlers.records.fetch import Fetch, Reading
+from tailrace.broker.handlers.records.fetch_sessions import FetchedPartition
+from tailrace.cluster.configs.broker_config_table import LEADER_SELECTOR
+from tailrace.cluster.specs import NO_LEADER, SpuSpec
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.batches.record_batch import iterate
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, SpuId
+from tailrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.server.outbox import SENDFILE_BYTES_MIN
+from tailrace.storage.log.log import Log
+
+BY_NAME = 12
+MEGABYTE = 2**20
+
+
+async def produce(client: WireClient, records: bytes, topic: str = "t", partition: int = 0) -> int:
+    response = await client.request(
+        ApiKey.PRODUCE,
+        BY_NAME,
+        ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, records)])],
+        ),
+    )
+    (answer,) = response.responses[0].partition_responses
+    assert answer.error_code == 0, answer
+    offset: int = answer.base_offset
+    return offset
+
+
+def wanted(offset: int = 0, *, partition: int = 0, bytes_max: int = MEGABYTE, **more: int) -> FetchPartition:
+    return FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max, **more)
+
+
+def fetch(*partitions: FetchPartition, wait_ms: int = 0, min_bytes: int = 1, **more: object) -> FetchRequest:
+    topics = [FetchTopic(topic="t", partitions=list(partitions))] if partitions else []
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=topics, **more)  # type: ignore[arg-type]
+
+
+def offsets(response: FetchResponse, partition: int = 0) -> list[int]:
+    """The base offsets of the batches that came for a partition."""
+    (data,) = (each for topic in response.responses for each in topic.partitions if each.partition_index == partition)
+    assert data.error_code == 0, data
+    assert isinstance(data.records, bytes | memoryview)
+    return [header.base_offset for _, header in iterate(data.records)]
+
+
+async def ask(client: WireClient, request: FetchRequest, version: int = BY_NAME) -> FetchResponse:
+    response: FetchResponse = await client.request(ApiKey.FETCH, version, request)
+    return response
+
+
+async def test_a_fetch_returns_whole_batches_from_the_one_that_holds_the_offset(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a", b"b", b"c"))
+        await produce(client, batch(b"d"))
+        assert offsets(await ask(client, fetch(wanted(1)))) == [0, 3]
+        assert offsets(await ask(client, fetch(wanted(3)))) == [3]
+        assert offsets(await ask(client, fetch(wanted(4)))) == []
+
+
+async def test_the_first_batch_comes_even_when_it_is_larger_than_every_limit(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 2)
+        for partition in (0, 1):
+            await produce(client, batch(b"x" * 1000), partition=partition)
+            await produce(client, batch(b"y"), partition=partition)
+        response = await ask(client, fetch(wanted(bytes_max=1), wanted(partition=1, bytes_max=1), max_bytes=1))
+        assert offsets(response, 0) == [0]
+        assert offsets(response, 1) == []
+
+
+async def test_a_large_answer_leaves_from_the_page_cache_and_a_small_one_is_copied(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 2)
+        small, large = batch(b"a"), batch(b"x" * SENDFILE_BYTES_MIN)
+        await produce(client, small)
+        await produce(client, large, partition=1)
+        sent = running.spu.metrics.server.sent_records
+        await ask(client, fetch(wanted()))
+        assert (sent.uncopied_record_bytes, sent.copied_record_bytes) == (0, len(small))
+        await ask(client, fetch(wanted(partition=1)))
+        assert sent.uncopied_record_bytes > 0
+        assert sent.uncopied_record_bytes + sent.copied_record_bytes == len(small) + len(large)
+
+
+@pytest.mark.parametrize("offset", [-1, 3])
+async def test_an_offset_outside_the_log_is_an_error_without_waiting(autojump_clock: object, offset: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a", b"b"))
+        response = await ask(client, fetch(wanted(offset), wait_ms=10_000_000))
+        assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_fetch_waits_until_there_are_enough_bytes(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        consumer, producer = await running.client(), await running.client()
+        await running.create("t")
+        small = batch(b"a")
+        started = trio.current_time()
+        await consumer.send(
+            consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000, min_bytes=2 * len(small)))
+        )
+        await produce(producer, small)
+        with trio.move_on_after(60) as waiting:
+            await consumer.frame()
+        assert waiting.cancelled_caught, "one batch is less than was asked for"
+        await produce(producer, small)
+        assert offsets(await consumer.response()) == [0, 1]
+        assert trio.current_time() - started < 600
+
+
+async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        started = trio.current_time()
+        assert offsets(await ask(client, fetch(wanted(), wait_ms=500))) == []
+        assert trio.current_time() - started == pytest.approx(0.5)
+
+
+async def test_what_was_answered_is_not_kept_until_its_deadline(autojump_clock: object) -> None:
+    """Neither its partitions nor the open files of its answer."""
+    async with running_spu() as running:
+        consumer, producer = await running.client(), await running.client()
+        await running.create("t")
+        for offset in range(3):
+            await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(offset), wait_ms=600_000)))
+            await produce(producer, batch(b"a"))
+            assert offsets(await consumer.response()) == [offset]
+        gc.collect()
+        assert [kept for kept in gc.get_objects() if isinstance(kept, Fetch | FetchedPartition)] == []
+
+
+async def opened_session(client: WireClient) -> int:
+    """That reads one partition."""
+    response = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+    session: int = response.session_id
+    return session
+
+
+async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.testing.MockClock) -> None:
+    """As of a consumer that closes its session, and all of whose partitions were paused."""
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        session = await opened_session(client)
+        began = trio.current_time()
+        ended = await client.request(ApiKey.FETCH, BY_NAME, fetch(wait_ms=5000, session_id=session, session_epoch=-1))
+        assert (trio.current_time(), ended.session_id, ended.responses) == (began, 0, [])
+
+
+async def test_forgetting_all_partitions_ends_a_session(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        session = await opened_session(client)
+        began = trio.current_time()
+        forgetting = fetch(
+            wait_ms=5000,
+            session_id=session,
+            session_epoch=1,
+            forgotten_topics_data=[ForgottenTopic("t", partitions=[0])],
+        )
+        assert (await client.request(ApiKey.FETCH, BY_NAME, forgetting)).session_id == 0
+        assert trio.current_time() == began
+        more = fetch(wanted(), session_id=session, session_epoch=2)
+        assert (await client.request(ApiKey.FETCH, BY_NAME, more)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_more_bytes_than_an_answer_may_hold_are_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        for number in range(3):
+            await produce(client, batch(b"%d" % number * 500))
+        began = trio.current_time()
+        found = await client.request(
+            ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=5000, min_bytes=2000, max_bytes=1000)
+        )
+        assert (offsets(found), trio.current_time()) == ([0], began)
+
+
+async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        produced = ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(0, batch(b"a"))])],
+        )
+        await client.send(
+            client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000))
+            + client.encode(ApiKey.PRODUCE, BY_NAME, produced)
+        )
+        assert offsets(await client.response()) == [0], "the produce behind it woke the fetch"
+        assert (await client.response()).responses[0].partition_responses[0].base_offset == 0
+
+
+async def test_a_waiting_fetch_ends_when_a_coordinator_is_asked_for_behind_it(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        started = trio.current_time()
+        await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(client.encode(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")])))
+        await trio.testing.wait_all_tasks_blocked()
+        replica = running.replica(topic.id)
+        assert replica.waiting_fetches, "for others it goes on"
+        await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g")))
+        assert offsets(await client.response()) == []
+        assert [each.name for each in (await client.response()).topics] == ["t"]
+        await client.response()
+        assert trio.current_time() - started < 1
+        assert not replica.waiting_fetches
+
+
+async def test_a_client_that_goes_leaves_no_waiting_fetch_behind(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=2**31 - 1)))
+        await trio.testing.wait_all_tasks_blocked()
+        replica = running.replica(topic.id)
+        assert len(replica.waiting_fetches) == 1
+        client.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not replica.waiting_fetches
+
+
+async def test_a_waiting_fetch_hears_that_its_topic_was_deleted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        await running.delete(topic)
+        response = await client.response()
+        # The replica goes before the mirror of the cluster has the reason, which the consumer will find in metadata.
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_session_names_only_what_is_new(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 3)
+        await produce(client, batch(b"a"), partition=1)
+        full = await ask(client, fetch(*(wanted(partition=each) for each in range(3)), session_epoch=0))
+        assert [each.partition_index for each in full.responses[0].partitions] == [0, 1, 2]
+        assert offsets(full, 1) == [0]
+        session = full.session_id
+        assert session != 0
+
+        quiet = await ask(client, fetch(wanted(1, partition=1), session_id=session, session_epoch=1))
+        assert quiet.responses == []
+        await produce(client, batch(b"b"), partition=2)
+        news = await ask(client, fetch(session_id=session, session_epoch=2))
+        assert [each.partition_index for each in news.responses[0].partitions] == [2]
+        assert offsets(news, 2) == [0]
+
+        forgotten = [ForgottenTopic(topic="t", partitions=[2])]
+        gone = await ask(client, fetch(session_id=session, session_epoch=3, forgotten_topics_data=forgotten))
+        assert gone.responses == []
+
+        wrong = await ask(client, fetch(session_id=session, session_epoch=9))
+        assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        unknown = await ask(client, fetch(session_id=session + 1, session_epoch=1))
+        assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await produce(client, batch(b"a"))
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic_id=topic.id, partitions=[wanted()])]
+        )
+        response = await ask(client, request, newest(ApiKey.FETCH))
+        assert offsets(response) == [0]
+        assert response.responses[0].topic_id == topic.id
+        await running.delete(topic)
+        await running.create("t")
+        stale = await ask(client, request, newest(ApiKey.FETCH))
+        assert stale.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(-1, 0), (0, 0), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)], ids=["unasked", "current", "future"]
+)
+async def test_a_consumer_of_another_epoch_is_told(autojump_clock: object, epoch: int, error: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        response = await ask(client, fetch(wanted(current_leader_epoch=epoch)))
+        assert response.responses[0].partitions[0].error_code == error
+
+
+def only(response: FetchResponse) -> PartitionData:
+    (data,) = response.responses[0].partitions
+    return data
+
+
+async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        led_elsewhere(replica)
+        replica.high_watermark = 2
+        response = await ask(client, fetch(wanted(1)), version=11)
+        assert offsets(response) == [1]
+        assert (only(response).high_watermark, only(response).preferred_read_replica) == (2, -1)
+        assert offsets(await ask(client, fetch(wanted(3)), version=11)) == []
+        sent_here = await ask(client, fetch(wanted(4), rack_id="near"), version=11)
+        assert only(sent_here).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it asks the leader next"
+        assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [
+        (BY_NAME, {"replica_id": DEBUGGING_REPLICA}),
+        (newest(ApiKey.FETCH), {"replica_state": ReplicaState(DEBUGGING_REPLICA)}),
+    ],
+)
+async def test_who_debugs_it_reads_from_the_leader_what_is_not_committed(
+    autojump_clock: object, version: int, named: dict[str, Any]
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.high_watermark = 1
+
+        def fetched(**more: Any) -> FetchRequest:
+            request = fetch(wanted(0), **more)
+            request.topics[0].topic_id = topic.id
+            return request
+
+        assert offsets(await ask(client, fetched(), version)) == [0]
+        response = await ask(client, fetched(**named), version)
+        assert (offsets(response), only(response).high_watermark) == ([0, 1, 2], 1)
+        led_elsewhere(replica)
+        assert only(await ask(client, fetched(**named), version)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.high_watermark = 1
+        mending = fetch(wanted(2), replica_id=MENDING_REPLICA)
+        assert offsets(await ask(client, mending)) == [2]
+        replica.is_merging = True
+        assert offsets(await ask(client, mending)) == [2]
+        led_elsewhere(replica)
+        assert offsets(await ask(client, mending)) == [2]
+        beyond = fetch(wanted(4), replica_id=MENDING_REPLICA)
+        assert only(await ask(client, beyond)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it has nothing there"
+        replica.use_spec(replace(replica.spec, leader=NO_LEADER))
+        assert offsets(await ask(client, mending)) == [2]
+
+
+@pytest.mark.parametrize("leader", [NO_LEADER, SpuId(1)])
+async def test_who_neither_leads_nor_has_a_leader_is_no_follower(autojump_clock: object, leader: SpuId) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.use_spec(replace(replica.spec, leader=leader))
+        replica.is_leader, replica.high_watermark = False, 0
+        answer = only(await ask(client, fetch(wanted(0)), version=11))
+        assert (answer.error_code, answer.high_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_a_consumer_that_read_an_epoch_that_has_not_been_starts_anew(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        for offset in (0, 1, 2):
+            answer = only(await ask(client, fetch(wanted(offset, last_fetched_epoch=1))))
+            assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        ahead = fetch(wanted(3, last_fetched_epoch=0), rack_id="near")
+        assert only(await ask(client, ahead)).diverging_epoch is not None
+        led_elsewhere(running.spu.replicas.leading("t", 0))
+        answer = only(await ask(client, ahead))
+        assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+async def test_who_read_an_epoch_that_was_recovered_at_a_later_one_reads_on(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        await produce(client, batch(b"b"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.use_spec(replace(replica.spec, epoch=8))
+        answer = only(await ask(client, fetch(wanted(1, last_fetched_epoch=7))))
+        assert answer.diverging_epoch is None
+        assert len(answer.records) > 0
+
+
+async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        led_elsewhere(replica)
+        replica.high_watermark = 0
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def learn() -> None:
+                await trio.sleep(1)
+                replica.high_watermark = 1
+                replica.on_advanced()
+
+            assert offsets(await ask(client, fetch(wanted(0), wait_ms=9000))) == [0]
+        assert trio.current_time() - begun == 1
+
+
+class Looks:
+    """How often partitions are looked through for what a fetch wants."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._read = Fetch.read
+        monkeypatch.setattr(Fetch, "read", lambda fetch: self._count(fetch))
+
+    def _count(self, fetch: Fetch) -> Reading:
+        self.count += 1
+        return self._read(fetch)
+
+
+async def test_many_partitions_are_not_looked_through_for_each_of_them(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", 100)
+        small = batch(b"a")
+        waiting = fetch(*(wanted(partition=each) for each in range(100)), wait_ms=60_000, min_bytes=150 * len(small))
+        looks, begun = Looks(monkeypatch), trio.current_time()
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        to_each = [PartitionProduceData(each, small) for each in range(100)]
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=to_each)]
+        )
+        for _ in range(2):
+            await producer.request(ApiKey.PRODUCE, BY_NAME, request)
+        answer = await consumer.response()
+        assert sum(len(data.records) for topic in answer.responses for data in topic.partitions) >= 150 * len(small)
+        assert looks.count <= 4
+        assert trio.current_time() - begun < 0.1
+
+
+async def test_nobody_looks_for_more_when_what_could_be_read_has_reached_the_disk(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", configs={"flush.ms": "10"})
+        looks = Looks(monkeypatch)
+        waiting = fetch(wanted(), wait_ms=60_000, min_bytes=1_000_000)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        await produce(producer, batch(b"a"))
+        await trio.sleep(1)
+        log = running.spu.replicas.leading("t", 0).log
+        assert (log.synced_end, looks.count) == (1, 2)
+
+
+async def test_nobody_looks_for_what_is_yet_to_be_committed(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        looks = Looks(monkeypatch)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=60_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        await produce(producer, batch(b"a"))
+        assert offsets(await consumer.response()) == [0]
+        assert looks.count == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "rack", "selector", "preferred"),
+    [
+        (11, "b", None, 2),
+        (12, "b", None, 2),
+        (12, "a", None, -1),
+        (12, "", None, -1),
+        (10, "b", None, -1),
+        (12, "b", LEADER_SELECTOR, -1),
+    ],
+    ids=["oldest", "newer", "other rack", "no rack", "too old", "leaders only"],
+)
+async def test_a_consumer_is_told_of_a_replica_in_its_rack(
+    autojump_clock: object, version: int, rack: str, selector: str | None, preferred: int
+) -> None:
+    broker = {} if selector is None else {"replica.selector.class": selector}
+    async with running_spu(broker=broker) as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        _add_follower_in_rack_b(running)
+        begun = trio.current_time()
+        more = {"rack_id": rack} if version >= 11 else {}
+        response = await ask(client, fetch(wanted(0), wait_ms=9000, **more), version)
+        assert only(response).preferred_read_replica == preferred
+        assert offsets(response) == ([] if preferred == 2 else [0])
+        assert trio.current_time() == begun, "it is told at once"
+
+
+async def test_a_session_is_told_each_time(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        _add_follower_in_rack_b(running)
+        full = await ask(client, fetch(wanted(0), session_epoch=0, rack_id="b"))
+        assert only(full).preferred_read_replica == 2
+        again = await ask(client, fetch(session_id=full.session_id, session_epoch=1, rack_id="b", wait_ms=9000))
+        assert only(again).preferred_read_replica == 2
+        here = await ask(client, fetch(session_id=full.session_id, session_epoch=2, rack_id="a"))
+        assert here.responses == []
+
+
+async def test_while_a_leader_asks_others_it_tells_nobody_where_an_epoch_ended(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        monkeypatch.setattr(Log, "epoch_end", lambda log, epoch: (epoch, 0))  # as recovery may have it for a moment
+        asked = fetch(wanted(1, last_fetched_epoch=0))
+        assert only(await ask(client, asked)).diverging_epoch is not None
+        running.spu.replicas.leading("t", 0).is_merging = True
+        assert only(await ask(client, asked)).diverging_epoch is None
+
+
+async def test_while_a_leader_asks_others_nobody_is_beyond_the_end(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.is_merging = True
+        assert offsets(await ask(client, fetch(wanted(0)))) == [0]
+        assert offsets(await ask(client, fetch(wanted(1)))) == []
+        assert only(await ask(client, fetch(wanted(2)))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _add_follower_in_rack_b(running: RunningSpu) -> None:
+    replica = running.spu.replicas.leading("t", 0)
+    replica.use_spec(replace(replica.spec, live_replicas=(SpuId(1), SpuId(2))))
+    replica.follower_end = {SpuId(2): replica.log.log_end}.get
+    running.spu.cluster.put_spu(SpuSpec(SpuId(2), "b"))
+
+
+@pytest.mark.parametrize("last_fetched_epoch", [-1, 0, 7])
+async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: object, last_fetched_epoch: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        ahead = fetch(wanted(3, last_fetched_epoch=last_fetched_epoch))
+        running.spu.replicas.leading("t", 0).is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        assert only(await ask(client, ahead)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        running.spu.sc.lease_end = trio.current_time() + 1
+        answer = only(await ask(client, ahead))
+        assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or answer.diverging_epoch is not None
+
+
+async def _two_segments(running: RunningSpu) -> WireClient:
+    """Three batches, of which the first two are in a sealed segment, so that to find them takes a look at the disk."""
+    client = await running.client()
+    await running.create("t", configs={"internal.segment.bytes": "150"})
+    for value in (b"a", b"b", b"c"):
+        await produce(client, batch(value))
+    assert len(running.spu.replicas.leading("t", 0).log.segments()) == 2
+    return client
+
+
+async def test_what_is_read_to_find_a_batch_is_counted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await _two_segments(running)
+        lookups = running.spu.metrics.lookups
+        before = lookups.index_lookups
+        await ask(client, fetch(wanted(0)))
+        assert lookups.index_lookups > before
+        assert lookups.index_lookup_bytes > 0
+
+
+async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await _two_segments(running)
+        running.world.files.reads_fail = True
+        assert only(await ask(client, fetch(wanted(1)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False
+        assert only(await ask(client, fetch(wanted(1)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("size", [100, SENDFILE_BYTES_MIN])
+async def test_a_disk_that_fails_while_records_are_sent_takes_the_replica_offline(
+    autojump_clock: object, size: int
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        for name in ("t", "other"):
+            await running.create(name)
+            await produce(client, batch(bytes(size)), name)
+        running.world.files.reads_fail = True
+        with pytest.raises(AssertionError, match="closed the connection"):
+            await ask(client, fetch(wanted(0)))
+        running.world.files.reads_fail = False
+        client = await running.client()
+        assert only(await ask(client, fetch(wanted(0)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await produce(client, batch(b"x"), "other")
+
+
+async def test_who_waits_is_told_when_the_disk_cannot_be_read_any_more(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client, other = await _two_segments(running), await running.client()
+        waiting = fetch(wanted(1), wait_ms=500, min_bytes=1_000_000)
+        for each in (client, other):
+            await each.send(each.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        running.world.files.reads_fail = True
+        for each in (client, other):
+            assert only(await each.response()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False
+
+
+async def test_a_producer_does_not_hear_that_consumers_cannot_be_served(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client, consumer = await _two_segments(running), await running.client()
+        waiting = fetch(wanted(1), wait_ms=60_000, min_bytes=1_000_000)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        running.world.files.reads_fail = True
+        await produce(client, batch(b"d"))
+        assert only(await consumer.response()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False

@@ -1,0 +1,413 @@
+"""Shelves as their leader fills them: with stores and a Streaming Controller that do what a test says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from held_replicas import ELSEWHERE, HERE, World, topic_of
+from msgspec import Struct, field
+from msgspec.structs import replace
+from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
+from spus import SteadyClock, batch, spus_from
+from structlog import get_logger
+from structlog.testing import capture_logs
+
+from tailrace.broker.controller_link.sc_connection import ScUnreachableError
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.shelves.offloading import FILL_SECONDS_MAX, SHOWN_SECONDS_MAX, Shelving
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.shelf_lookup import shelved_end
+from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec
+from tailrace.protocol.apis import Api
+from tailrace.protocol.batches.record_batch import read_header, stamp
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse, ShelvedSegment
+from tailrace.protocol.internal.report_shelves import (
+    ReportedPartition,
+    ReportShelvesRequest,
+    ReportShelvesResponse,
+)
+
+ONE, TWO = STORES = SpuId(3), SpuId(4)
+ROUND_SECONDS = 300.0
+SHELVED = {"remote_storage_enable": "true", "internal_segment_bytes": "1", "retention_ms": "-1"}
+"""Each batch is a segment."""
+
+Store = Callable[[FillShelfRequest], FillShelfResponse | None]
+
+
+class Shelves(Struct):
+    """Of partitions that are led here."""
+
+    world: World
+    brokers: ScriptedBrokers
+    shelving: Shelving
+    clock: SteadyClock
+    stores: dict[int, Store]
+    """Those that do something else than what they are asked for."""
+    reported: list[ReportedPartition] = field(default_factory=list)
+    filled_here: list[tuple[int, int]] = field(default_factory=list)
+
+    async def fill_here(self, api: Api, version: int, request: FillShelfRequest) -> FillShelfResponse:
+        self.filled_here.append((request.base, request.end))
+        await trio.lowlevel.checkpoint()
+        return with_all(request)
+
+    def lead(self, topic: str = "t", number: int = 7, batches: int = 0, **configs: str) -> Replica:
+        (replica,) = self.world.add(topic_of(topic, TopicId(int=number)), **{**SHELVED, **configs})
+        for _ in range(batches):
+            data = bytearray(batch(b"x"))
+            stamp(data, 0, replica.log.log_end, replica.spec.epoch)
+            replica.append(data, read_header(data))
+        return replica
+
+    def asked(self, spu: SpuId) -> list[tuple[int, int]]:
+        return [(each.base, each.end) for each in self.brokers.brokers[spu].heard]
+
+
+def with_all(request: FillShelfRequest, end: int | None = None) -> FillShelfResponse:
+    end = request.end if end is None else end
+    times = 1_700_000_000_000, 1_700_000_000_000
+    segments = [ShelvedSegment(base, base + 1, 100, *times) for base in range(request.base, end)]
+    return FillShelfResponse(end=end, segments=segments)
+
+
+def refused(code: ErrorCode) -> FillShelfResponse:
+    return FillShelfResponse(code, "it is so")
+
+
+def shown(spec: PartitionSpec, report: ReportedPartition) -> PartitionSpec:
+    """What the Streaming Controller makes of it."""
+    shelves, start = spec.shelves, max(spec.shelved_from, report.shelved_from)
+    if report.next_base >= 0:
+        start = start if shelves else report.next_base
+        shelves += (Shelf(report.next_base, report.next_base, STORES),)
+    for filled in report.filled:
+        shelves = tuple(replace(each, end=filled.end) if each.base == filled.base else each for each in shelves)
+    left = tuple(each for each in shelves if each.base >= start or each.end > start)
+    return replace(spec, shelved_from=start, shelves=left)
+
+
+@asynccontextmanager
+async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> AsyncIterator[Shelves]:
+    stores: dict[int, Store] = {}
+
+    def script(broker: ScriptedBroker, request: FillShelfRequest) -> FillShelfResponse | None:
+        assert request.leader_id == HERE
+        return stores.get(broker.id, with_all)(request)
+
+    async def report(request: ReportShelvesRequest) -> ReportShelvesResponse:
+        (reported,) = request.partitions
+        if controller is not None:
+            await controller(reported)
+        made.reported.append(reported)
+        replica = world.replicas.find(reported.topic_id, reported.partition)
+        assert replica is not None
+        if reported.epoch != replica.spec.epoch:
+            return ReportShelvesResponse(ErrorCode.FENCED_LEADER_EPOCH)
+        replica.use_spec(shown(replica.spec, reported))
+        return ReportShelvesResponse()
+
+    async with scripted_brokers(script, *STORES) as brokers:
+        world, clock = World(), SteadyClock()
+        for spu in STORES:
+            address = brokers.brokers[spu].address
+            world.cluster.put_spu(SpuSpec(spu, endpoints=(Endpoint("PUBLIC", address.host, address.port),)))
+        configs = BrokerConfigs({"log.retention.check.interval.ms": str(int(ROUND_SECONDS * 1000))})
+
+        async def fill_here(*question: Any) -> FillShelfResponse:
+            return await made.fill_here(*question)
+
+        spus = spus_from(HERE, world.cluster, brokers.network, fill_here)
+        shelving = Shelving(spus, world.replicas, configs, clock, report, get_logger())
+        made = Shelves(world, brokers, shelving, clock, stores)
+        yield made
+
+
+async def test_who_leads_what_it_keeps_a_shelf_of_asks_itself(autojump_clock: object) -> None:
+    async with shelves() as made:
+        replica = made.lead(batches=3)
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 2, (HERE, STORES[0])),)))
+        await made.shelving.attend(replica)
+        assert made.filled_here == made.asked(STORES[0]) == [(0, 2)]
+
+
+async def test_old_segments_go_to_shelves_and_from_the_log(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5, local_retention_bytes="75")
+        await replica.log.sync()
+        with capture_logs() as logged:
+            assert not await given.shelving.attend(replica)
+        assert replica.spec.shelves == (Shelf(0, 4, STORES),), "the open one is not sealed"
+        assert (replica.earliest, replica.log.log_start) == (0, 3)
+        assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 2), (0, 3), (0, 4)]
+        events = [(each["event"], each.get("end", each.get("log_start"))) for each in logged]
+        assert events[:2] == [("shelf_begun", None), ("segments_shelved", 1)]
+        assert ("local_segments_removed", 3) in events
+
+
+async def test_all_stores_are_asked_in_each_round_what_they_have(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=2)
+        await replica.log.sync()
+        for _ in range(2):
+            await given.shelving.attend(replica)
+        assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 1)]
+        await given.shelving.attend(replica, asks=False)
+        assert len(given.asked(ONE)) == 2
+        replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
+        await given.shelving.attend(replica, asks=False)
+        assert len(given.asked(ONE)) == 3, "what was said to an earlier leader is not known"
+
+
+async def test_a_partition_without_shelves_asks_nobody(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5, remote_storage_enable="false")
+        await replica.log.sync()
+        assert not replica.has_shelves
+        assert not await given.shelving.attend(replica)
+        assert given.reported == []
+
+
+async def test_a_store_that_was_not_told_yet_is_asked_again(autojump_clock: object) -> None:
+    async with shelves() as given:
+        answers = [refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 2
+        given.stores[ONE] = lambda request: answers.pop() if answers else with_all(request)
+        replica = given.lead(batches=2)
+        await replica.log.sync()
+        await given.shelving.attend(replica)
+        assert replica.spec.shelves == (Shelf(0, 1, STORES),)
+
+
+async def test_a_store_may_get_there_bit_by_bit(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=6)
+        await replica.log.sync()
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 5, (ONE,), (TWO,)),)))
+        ends = iter(range(6))
+        given.stores[TWO] = lambda request: with_all(request, next(ends))
+        await given.shelving.attend(replica)
+        assert given.asked(TWO) == [(0, 5)] * 6
+        assert [(each.spu_id, each.end) for each in given.reported[0].filled] == [(TWO, 5)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: None,
+        lambda request: refused(ErrorCode.KAFKA_STORAGE_ERROR),
+        lambda request: refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        lambda request: with_all(request, 0),
+    ],
+    ids=["silent", "refuses", "knows nothing", "gets nowhere"],
+)
+async def test_the_log_keeps_what_a_store_does_not_take(autojump_clock: object, answer: Store) -> None:
+    async with shelves() as given:
+        given.stores[ONE] = answer
+        replica = given.lead(batches=5, local_retention_bytes="0")
+        await replica.log.sync()
+        began = trio.current_time()
+        assert not await given.shelving.attend(replica)
+        assert trio.current_time() - began <= FILL_SECONDS_MAX
+        assert (replica.log.log_start, replica.spec.shelves) == (0, (Shelf(0, 0, STORES),))
+        del given.stores[ONE]
+        await given.shelving.attend(replica)
+        assert replica.log.log_start == 4
+
+
+async def test_who_lost_a_copy_gets_it_again_and_the_log_waits_for_it(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5)
+        await replica.log.sync()
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
+        replica.use_settings(replace(replica.settings, local_retention_bytes=0))
+        starts = []
+
+        def anew(request: FillShelfRequest) -> FillShelfResponse:
+            starts.append(replica.log.log_start)
+            return with_all(request, len(starts))
+
+        given.stores[ONE] = anew
+        await given.shelving.attend(replica)
+        assert starts == [0, 0, 0, 0]
+        assert replica.log.log_start == 4
+
+
+async def test_without_a_streaming_controller_only_retention_goes_on(autojump_clock: object) -> None:
+    async def away(reported: object) -> None:
+        raise ScUnreachableError("it is away")
+
+    async with shelves(away) as given:
+        replica = given.lead(batches=5, retention_bytes="300")
+        await replica.log.sync()
+        size = replica.log.size_bytes // 5
+        replica.use_settings(replace(replica.settings, log=replace(replica.settings.log, retention_bytes=3 * size)))
+        with capture_logs() as logged:
+            assert not await given.shelving.attend(replica)
+        assert [each["event"] for each in logged] == ["segments_removed", "shelves_not_reported"]
+        assert (replica.log.log_start, replica.spec.shelves) == (2, ())
+
+
+async def test_the_log_goes_where_it_may_while_the_streaming_controller_is_away(autojump_clock: object) -> None:
+    async def away(reported: object) -> None:
+        raise ScUnreachableError("it is away")
+
+    async with shelves(away) as given:
+        replica = given.lead(batches=5, local_retention_bytes="0")
+        await replica.log.sync()
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 3, (ONE,), (TWO,)),)))
+        assert not await given.shelving.attend(replica)
+        assert replica.log.log_start == 3
+
+
+async def test_what_is_not_shown_is_not_waited_for_long(autojump_clock: object) -> None:
+    async def silent(reported: object) -> None:
+        await trio.sleep_forever()
+
+    async with shelves(silent) as given:
+        replica = given.lead(batches=5)
+        await replica.log.sync()
+        began = trio.current_time()
+        assert not await given.shelving.attend(replica)
+        assert trio.current_time() - began == SHOWN_SECONDS_MAX
+
+
+async def test_what_is_on_shelves_goes_by_total_retention(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5, local_retention_bytes="0")
+        await replica.log.sync()
+        await given.shelving.attend(replica)
+        assert (replica.earliest, replica.log.log_start) == (0, 4)
+        replica.use_settings(replace(replica.settings, log=replace(replica.settings.log, retention_ms=1000)))
+        given.clock.time_ms += 1001
+        with capture_logs() as logged:
+            await given.shelving.attend(replica)
+        assert [each["event"] for each in logged] == ["segments_removed", "shelved_segments_removed"]
+        assert (replica.spec.shelves, replica.earliest, replica.log.log_start) == ((), 5, 5)
+
+
+async def test_nothing_is_said_or_removed_once_another_may_lead(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5)
+        await replica.log.sync()
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 0, STORES),)))
+
+        def deposed(request: FillShelfRequest) -> FillShelfResponse:
+            replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
+            return with_all(request)
+
+        given.stores[ONE] = deposed
+        assert not await given.shelving.attend(replica)
+        assert given.reported == []
+        replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(7)))
+        assert not await given.shelving.attend(replica)
+        assert given.reported == []
+
+
+async def test_a_disk_that_fails_ends_the_turn(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=5, local_retention_bytes="0")
+        await replica.log.sync()
+        given.world.files.syncs_fail = True
+        assert not await given.shelving.attend(replica)
+        assert "deleting records failed" in (replica.offline_reason or "")
+
+
+# rounds
+
+
+async def test_who_has_slow_stores_does_not_hold_up_the_others(autojump_clock: object) -> None:
+    async with shelves() as given, trio.open_nursery() as nursery:
+        given.stores[ONE] = lambda request: None
+        slow = [given.lead(f"slow-{number}", number, batches=2) for number in range(10, 16)]
+        quick = given.lead("quick", 20, batches=2)
+        quick.use_spec(replace(quick.spec, shelves=(Shelf(0, 0, (TWO,)),)))
+        for replica in (*slow, quick):
+            await replica.log.sync()
+        nursery.start_soon(given.shelving.run)
+        await trio.sleep(ROUND_SECONDS + FILL_SECONDS_MAX + 1)
+        assert quick.spec.shelves == (Shelf(0, 1, (TWO,)),)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_takes_long_is_gone_on_with_before_the_next_round(autojump_clock: object) -> None:
+    async def slow(reported: object) -> None:
+        await trio.sleep(4)
+
+    async with shelves(slow) as given, trio.open_nursery() as nursery:
+        replica = given.lead(batches=102)
+        await replica.log.sync()
+        assert await given.shelving.attend(replica)
+        assert 10 < shelved_end(replica.spec) < 20
+        nursery.start_soon(given.shelving.run)
+        await trio.sleep(2 * ROUND_SECONDS - 1)
+        assert shelved_end(replica.spec) > 60
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_known_is_forgotten_once_another_leads(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=2)
+        await replica.log.sync()
+        await given.shelving.attend(replica)
+        assert given.shelving.known_count == 1
+        given.shelving.begin_round()
+        assert given.shelving.known_count == 1
+        replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6)))
+        given.shelving.begin_round()
+        assert given.shelving.known_count == 0
+
+
+# deleting records
+
+
+async def test_records_on_shelves_are_deleted_when_the_streaming_controller_says_so(autojump_clock: object) -> None:
+    async def slow(reported: object) -> None:
+        await trio.sleep(1)
+
+    async with shelves(slow) as given:
+        replica = given.lead(batches=5)
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
+        given.shelving.want_deleted(replica, 3)
+        began = trio.current_time()
+        await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        assert (trio.current_time() - began, replica.spec.shelved_from) == (1, 3)
+        await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        assert len(given.reported) == 1
+
+
+async def test_who_waits_for_a_deletion_hears_that_another_leads(autojump_clock: object) -> None:
+    async def deposes(reported: object) -> None:
+        replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6)))
+
+    async with shelves(deposes) as given:
+        replica = given.lead(batches=5)
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
+        with pytest.raises(KafkaError) as refused_with:
+            await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        assert refused_with.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_deletion_that_nobody_waits_for_any_more_is_done_in_the_next_round(autojump_clock: object) -> None:
+    is_away = True
+
+    async def away(reported: object) -> None:
+        if is_away:
+            raise ScUnreachableError("it is away")
+
+    async with shelves(away) as given:
+        replica = given.lead(batches=5)
+        await replica.log.sync()
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
+        await replica.delete_records(3)
+        given.shelving.want_deleted(replica, 3)
+        with trio.move_on_after(60) as waiting:
+            await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        assert waiting.cancelled_caught
+        assert replica.earliest == 0
+        is_away = False
+        await given.shelving.attend(replica)
+        assert (replica.earliest, replica.spec.shelves) == (3, (Shelf(0, 4, STORES),))

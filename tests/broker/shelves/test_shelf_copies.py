@@ -1,0 +1,129 @@
+"""What is done about copies of shelves that are damaged, by whether others count on them."""
+
+import pytest
+from msgspec.structs import replace
+from shelf_bench import BATCH_BYTES, END, lose_a_segment, shelf_bench
+from structlog.testing import capture_logs
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.runtime.files import UnreadableError
+from tailrace.storage.directory.layout import ShelfKey
+from tailrace.storage.log.log import Log
+
+
+async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill(8)
+        await bench.logs.close()
+        after = bench.after(bench.files.crash("all"))
+        lose_a_segment(after)
+        with capture_logs() as logs:
+            response = await after.fill()
+        assert (response.error_code, response.end, logs[0]["event"]) == (0, END, "shelf_begun_anew")
+        assert await after.content_here() == bench.content
+
+
+async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill(8)
+        await bench.logs.close()
+        lose_a_segment(bench)
+        with capture_logs() as logs:
+            assert (await bench.fill(6)).end == 6
+            assert [each["event"] for each in logs] == ["shelf_damaged"]
+            await bench.shelves.mending.mend(bench.key)
+        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
+        assert (await bench.fill()).end == END
+        assert await bench.content_here() == bench.content
+
+
+async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        bench.name(base=8)
+        await bench.fill(base=8)
+        await bench.logs.close()
+        bench.files.rename(bench.logs.directory(bench.key._replace(base=8)), bench.logs.directory(bench.key))
+        bench.name(end=END)
+        assert (await bench.read(10)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await bench.shelves.mending.mend(bench.key)
+        assert await bench.content_here() == bench.content
+
+
+async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clock: object) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.name(end=END)
+        await bench.flip(3 * BATCH_BYTES + 70)
+        with capture_logs() as logs:
+            response = await bench.read(6, bytes_max=1)
+        assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert [(each["event"], each["is_only_copy"]) for each in logs] == [("shelf_damaged", False)]
+        # The others are read, also when some of the new copy is there.
+        assert (await bench.fill(8)).end == 8
+        assert await bench.bases(8, bytes_max=1) == [8]
+        assert (await bench.read(6, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        with capture_logs() as logs:
+            await bench.shelves.mending.mend(bench.key)
+        assert [each["event"] for each in logs] == ["shelf_mended"]
+        assert await bench.content_here() == bench.content
+        after = bench.after(bench.files.crash("synced"))
+        assert await after.content_here() == bench.content
+
+
+async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.name(end=END)
+        read = Log.read
+
+        def failing(log: Log, *arguments: object, **named: object) -> object:
+            raise UnreadableError(log.directory)
+
+        monkeypatch.setattr(Log, "read", failing)
+        assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        monkeypatch.setattr(Log, "read", read)
+        with capture_logs() as logs:
+            await bench.fill()
+        assert [each["event"] for each in logs] == ["shelf_mended"]
+
+
+async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill(8)
+        bench.name(end=8)
+        await bench.flip(70)
+        end_segment = Log.end_segment
+
+        async def end_segment_as_somebody_reads(log: Log) -> None:
+            await end_segment(log)
+            assert (await bench.read(0, 8, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+        monkeypatch.setattr(Log, "end_segment", end_segment_as_somebody_reads)
+        await bench.fill()
+        monkeypatch.setattr(Log, "end_segment", end_segment)
+        assert await bench.bases(2, 8, bytes_max=1) == [2]
+        await bench.shelves.mending.mend(bench.key)
+        assert (await bench.fill()).end == END
+        assert await bench.content_here() == bench.content
+
+
+async def test_it_may_be_wanted_no_more_as_it_is_replaced(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.name(end=END)
+        await bench.flip(70)
+        assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        put_in_place = bench.logs.put_replacement_in_place
+
+        async def put_in_place_at_last(key: ShelfKey) -> None:
+            await put_in_place(key)
+            spec = replace(bench.spec, version=bench.spec.version + 1, shelves=())
+            bench.shelves.copies.apply([spec], (), is_full=False)
+
+        monkeypatch.setattr(bench.logs, "put_replacement_in_place", put_in_place_at_last)
+        assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert bench.shelves.copies.count == 0

@@ -1,0 +1,87 @@
+"""Which shelves an SPU is to keep: what specs say, in any order."""
+
+import pytest
+from msgspec.structs import replace
+
+from tailrace.broker.shelves.shelf_duties import KeptShelves
+from tailrace.cluster.specs import PartitionSpec, Shelf
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.storage.directory.layout import ShelfKey
+
+LEADER, HERE, OTHER = map(SpuId, (1, 5, 6))
+TOPIC = TopicId(int=7)
+PLAIN = PartitionSpec(TOPIC, "t", 0, LEADER, Epoch(3), (LEADER,), (LEADER,), version=4)
+SHELVES = (
+    Shelf(0, 10, (HERE, OTHER)),
+    Shelf(10, 20, (OTHER,)),
+    Shelf(20, 30, (OTHER,), (HERE,)),
+    Shelf(30, 35, (HERE,)),
+)
+SHELVED = replace(PLAIN, shelves=SHELVES, shelved_from=5)
+
+
+def _bases(kept: KeptShelves) -> list[int]:
+    return [each.shelf.base for each in kept]
+
+
+def _with(*specs: PartitionSpec, is_full: bool = True) -> KeptShelves:
+    kept = KeptShelves(HERE)
+    assert kept.apply(specs, (), is_full=is_full) == []
+    return kept
+
+
+def test_those_are_kept_that_name_the_spu() -> None:
+    kept = _with(SHELVED)
+    assert [(each.key, each.counted_end, each.has_others, each.start) for each in kept] == [
+        (ShelfKey(TOPIC, 0, 0), 10, True, 5),
+        (ShelfKey(TOPIC, 0, 20), 0, True, 20),
+        (ShelfKey(TOPIC, 0, 30), 35, False, 30),
+    ]
+    assert len(kept) == 3
+    assert ShelfKey(TOPIC, 0, 20) in kept and ShelfKey(TOPIC, 0, 10) not in kept and ShelfKey(TOPIC, 1, 20) not in kept
+    assert kept.named(ShelfKey(TOPIC, 0, 20)).spec is SHELVED
+    with pytest.raises(KafkaError) as refused:
+        kept.named(ShelfKey(TOPIC, 0, 10))
+    assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_newest_spec_counts() -> None:
+    kept = _with(SHELVED)
+    for is_full in (False, True):
+        kept.apply([replace(PLAIN, version=3)], (), is_full=is_full)
+        kept.apply([replace(PLAIN, epoch=Epoch(2), version=9)], (), is_full=is_full)
+        assert _bases(kept) == [0, 20, 30]
+    kept.apply([replace(SHELVED, shelves=SHELVES[2:], version=5)], (), is_full=False)
+    assert _bases(kept) == [20, 30]
+    kept.apply([replace(PLAIN, version=6)], (), is_full=False)
+    assert _bases(kept) == []
+
+
+def test_what_is_removed_or_not_named_where_all_is_goes() -> None:
+    another = replace(SHELVED, partition=1)
+    kept = _with(SHELVED, another)
+    kept.apply([], [(TOPIC, 0), (TOPIC, 9)], is_full=False)
+    assert {each.key.partition for each in kept} == {1}
+    kept.apply([], (), is_full=False)
+    assert len(kept) == 3
+    kept.apply([SHELVED], (), is_full=True)
+    assert {each.key.partition for each in kept} == {0}
+
+
+def test_all_are_known_once_all_were_named() -> None:
+    kept = _with(SHELVED, is_full=False)
+    assert not kept.are_all_known
+    for is_full in (True, False):
+        kept.apply((), (), is_full=is_full)
+        assert kept.are_all_known
+
+
+def test_what_may_be_of_an_epoch_that_an_unclean_election_has_ended_is_told_once() -> None:
+    unclean = replace(SHELVED, was_unclean=True)
+    kept = KeptShelves(HERE)
+    keys = [ShelfKey(TOPIC, 0, base) for base in (0, 20, 30)]
+    assert kept.apply([unclean], (), is_full=True) == keys
+    assert kept.apply([replace(unclean, version=5)], (), is_full=True) == []
+    assert kept.apply([replace(unclean, epoch=Epoch(4))], (), is_full=False) == keys
+    assert kept.apply([replace(unclean, epoch=Epoch(3))], (), is_full=False) == []

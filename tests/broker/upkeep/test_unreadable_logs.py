@@ -1,0 +1,194 @@
+"""What becomes of a log that did not open, while others have what is damaged, or not yet."""
+
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+from batch_samples import header_of, make_batch
+from logs import log_at
+from msgspec import Struct, field
+from simulation.files import SimulatedFiles
+from spus import lack_open_files
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.topic_settings import settings_of
+from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
+from tailrace.broker.upkeep.unreadable_logs import PAUSE_SECONDS_MAX, UnreadableLogs
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.storage.directory.checkpoints import ReplicaKey
+from tailrace.storage.log.log import Log
+
+HERE, THERE = SpuId(1), SpuId(2)
+KEY = TopicId(int=7), 0
+BATCH_BYTES, MAGIC_AT = 100, 16
+
+
+class _Bench(Struct):
+    """A log of nine batches, and what it takes to mend it."""
+
+    nursery: trio.Nursery
+    files: SimulatedFiles
+    closed: ClosedReplicas
+    replica: Replica
+    unreadable: UnreadableLogs
+    asked: list[tuple[float, int]] = field(default_factory=list)
+    """When, and from which offset on."""
+    readable: list[ReplicaKey] = field(default_factory=list)
+    let_go: list[Log] = field(default_factory=list)
+    mends: Callable[[int], bool] = lambda offset: True
+    """Whether others have what is damaged there."""
+    cuts: bool = False
+    """Whether nobody can have it, so that it is cut off."""
+
+    def damage(self, *offsets: int) -> None:
+        for offset in offsets:
+            self._set_magic(offset, b"\x07")
+
+    def _set_magic(self, offset: int, magic: bytes) -> None:
+        (file,) = (name for name in self.files.names(self.replica.log.directory) if name.endswith(".log"))
+        path = f"{self.replica.log.directory}/{file}"
+        self.files.open(path).write_at(offset * BATCH_BYTES + MAGIC_AT, magic)
+
+    async def mend(self, replica: Replica, offset: int) -> bool:
+        """The next one."""
+        assert replica is self.replica
+        self.asked.append((trio.current_time(), offset))
+        await trio.lowlevel.checkpoint()
+        if self.cuts:
+            await replica.log.truncate_fully(0)
+        elif self.mends(offset + 1):
+            self._set_magic(offset + 1, b"\x02")
+        return self.cuts
+
+    async def on_readable(self, key: ReplicaKey) -> None:
+        assert self.replica.log.has_failed, "it is closed"
+        self.readable.append(key)
+
+
+@pytest.fixture
+async def bench(nursery: trio.Nursery) -> _Bench:
+    files, closed = SimulatedFiles(), ClosedReplicas()
+    files.make_directories("/data")
+    settings = settings_of({}, BrokerConfigs({}))
+    log = log_at(files, "/data/topics/t/7/0", settings.log, clean=True)
+    for number in range(9):
+        batch = make_batch(number, size=BATCH_BYTES, epoch=5)
+        log.append(batch, header_of(batch))
+    spec = PartitionSpec(*KEY[:1], "t", 0, HERE, Epoch(5), (HERE, THERE), (HERE, THERE))
+    replica = Replica(HERE, spec, log, settings, 1)
+    made: list[_Bench] = []
+
+    async def mend(replica: Replica, offset: int) -> bool:
+        return await made[0].mend(replica, offset)
+
+    unreadable = UnreadableLogs(nursery, mend, closed)
+    made.append(_Bench(nursery, files, closed, replica, unreadable))
+    unreadable.on_readable = made[0].on_readable
+    unreadable.on_let_go = made[0].let_go.append
+    return made[0]
+
+
+async def test_a_log_is_opened_when_all_that_is_damaged_has_been_mended(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench.damage(3, 6)
+    bench.unreadable.add(bench.replica, 2, was_whole=False)
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.asked == [(0, 2), (0, 5)], "what was mended is not waited for"
+    assert bench.readable == [KEY]
+    assert bench.closed.whole == set()
+
+
+async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench.damage(3)
+    bench.mends = lambda offset: trio.current_time() > 200
+    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    await trio.sleep(200)
+    times = [at for at, _ in bench.asked]
+    assert times[:5] == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
+    assert times[-1] - times[-2] == PAUSE_SECONDS_MAX
+    assert bench.readable == []
+    await trio.sleep(PAUSE_SECONDS_MAX)
+    assert bench.readable == [KEY]
+    assert bench.closed.whole == {KEY}
+
+
+async def test_a_log_whose_end_was_cut_off_is_not_as_it_was_closed(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench.damage(3)
+    bench.cuts = True
+    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.readable == [KEY]
+    assert bench.closed.whole == set()
+
+
+async def test_a_log_that_is_given_back_is_closed_and_left_alone(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench.damage(3)
+    bench.mends = lambda offset: False
+    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    await trio.testing.wait_all_tasks_blocked()
+    await bench.unreadable.give_back((KEY[0], 1))
+    assert not bench.replica.log.has_failed, "another one was meant"
+    await bench.unreadable.give_back(KEY)
+    assert bench.replica.log.has_failed
+    assert bench.closed.whole == {KEY}, "it is as it was found"
+    await bench.unreadable.give_back(KEY)
+    await trio.sleep(100)
+    assert len(bench.asked) == 1
+    assert bench.readable == []
+
+
+async def test_a_log_that_is_found_to_be_unreadable_again_and_again_is_opened_ever_more_seldom(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What is wrong with it is nothing that is looked at here."""
+    begun: list[float] = []
+
+    async def on_readable(key: ReplicaKey) -> None:
+        begun.append(trio.current_time())
+        log = log_at(bench.files, bench.replica.log.directory, bench.replica.settings.log, clean=False)
+        bench.replica = Replica(HERE, bench.replica.spec, log, bench.replica.settings, 1)
+        bench.unreadable.add(bench.replica, 1, was_whole=False)
+
+    bench.unreadable.on_readable = on_readable
+    bench.unreadable.add(bench.replica, 1, was_whole=False)
+    await trio.sleep(300)
+    assert begun[:4] == pytest.approx([0, 0.1, 0.3, 0.7])
+    assert begun[-1] - begun[-2] == PAUSE_SECONDS_MAX
+
+
+async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock: trio.testing.MockClock) -> None:
+    bench.damage(3)
+
+    def fail(offset: int) -> bool:
+        bench.files.reads_fail = True
+        return True
+
+    bench.mends = fail
+    bench.unreadable.add(bench.replica, 2, was_whole=False)
+    await trio.sleep(100)
+    assert len(bench.asked) == 1
+    assert bench.readable == []
+    assert bench.replica.log.has_failed
+
+
+async def test_who_lacks_an_open_file_looks_again(
+    bench: _Bench, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as now:
+        now.setattr(Log, "headers", lack_open_files)
+        bench.unreadable.add(bench.replica, 2, was_whole=False)
+        await trio.sleep(3)
+        assert bench.let_go == []
+    await trio.sleep(PAUSE_SECONDS_MAX)
+    assert bench.readable == [KEY]
+    assert bench.let_go == [bench.replica.log]

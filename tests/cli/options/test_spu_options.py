@@ -1,0 +1,23 @@
+import pytest
+
+from tailrace.cli.options.sc_options import UsageError
+from tailrace.cli.options.spu_options import named_topic
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("orders", ("orders", None)),
+        ("orders:0", ("orders", [0])),
+        ("orders:0,12,3", ("orders", [0, 12, 3])),
+        ("orders/7", ("orders", [7])),
+    ],
+)
+def test_a_topic_is_named_with_its_partitions(text: str, expected: tuple[str, list[int] | None]) -> None:
+    assert named_topic(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":0", "orders:", "orders:a", "orders:0,", "orders:-1", "a:b:0"])
+def test_what_names_no_topic(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--topic .*: it takes TOPIC, or TOPIC:0,1"):
+        named_topic(text, "--topic ")

@@ -1,0 +1,41 @@
+import json
+
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.records.consume_progress import Consumed
+from tailrace.cli.records.consumed_output import line_text, record_document
+from tailrace.protocol.batches.records import Record
+
+HERE = Partition("orders", 0)
+
+
+def test_a_line_is_one_line_whatever_is_in_it() -> None:
+    record = Record(7, 1_000, b'a"\n', b"\x1b[2J\xff", [("h\n", None), ("i", b"")])
+    assert line_text(Consumed(HERE, record, True)) == (
+        'orders/0  7  1970-01-01T00:00:01.000Z  "a\\"\\n"  "\\x1b[2J\\xff"  h\\n=null  i=""'
+    )
+
+
+def test_what_is_not_there_is_not_empty() -> None:
+    assert line_text(Consumed(HERE, Record(7, -1, None, None), True)) == "orders/0  7  -  -  null"
+    assert line_text(Consumed(HERE, Record(7, -1, b"", b""), True)) == 'orders/0  7  -  ""  ""'
+
+
+def test_what_is_not_committed_is_marked() -> None:
+    consumed = Consumed(HERE, Record(7, -1, None, b"v"), False)
+    assert line_text(consumed) == 'orders/0  7  -  -  "v"  uncommitted'
+    assert record_document(consumed)["committed"] is False
+
+
+def test_a_document_holds_any_bytes() -> None:
+    record = Record(7, 5, b"\xff", "ä".encode(), [("h\udcff", b"1"), ("h", None)])
+    document = json.loads(json.dumps(record_document(Consumed(HERE, record, True))))
+    assert document == {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 7,
+        "timestamp": 5,
+        "key": {"base64": "/w=="},
+        "value": "ä",
+        "headers": [{"name": "h\\xff", "value": "1"}, {"name": "h", "value": None}],
+        "committed": True,
+    }

@@ -1,0 +1,109 @@
+from collections.abc import Sequence
+
+import pytest
+import trio
+import trio.testing
+from running_workflow import put, running_workflow
+
+from tailrace.controller.administration.planned_changes import Changes, Ends, Planned, Plans, caught, raised
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.objects.objects import ConfigOverrides, ProducerIdBlock
+from tailrace.controller.state.actions import Put
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+
+async def test_what_somebody_else_changed_is_planned_again_from_what_it_is() -> None:
+    store = MemoryStore()
+    async with running_workflow(store) as running:
+        planned_from: list[int] = []
+
+        def plan(amounts: Sequence[int]) -> Plans[int]:
+            block = running.workflow.local.producer_ids or ProducerIdBlock(0)
+            planned_from.append(block.next_id)
+            after = ProducerIdBlock(block.next_id + amounts[0], block.version)
+            return [Planned(after.next_id, (Put(after),))]
+
+        await put(store, ProducerIdBlock(500))
+        assert await Changes(running.workflow.writes).write([10], plan, Ends(1000)) == [510]
+        assert planned_from == [0, 500]
+
+
+async def test_each_item_has_its_outcome_whatever_becomes_of_the_others() -> None:
+    async with running_workflow() as running:
+
+        def plan(name: str) -> Planned[str]:
+            if name == "bad":
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
+            return Planned(name, (Put(ConfigOverrides(name, {})),))
+
+        outcomes = await Changes(running.workflow.writes).write(["1", "bad", "2"], caught(plan), Ends(1000))
+        assert [each.code if isinstance(each, KafkaError) else each for each in outcomes] == [
+            "1",
+            ErrorCode.INVALID_REQUEST,
+            "2",
+        ]
+
+
+async def test_one_that_the_store_would_not_take_stops_no_other() -> None:
+    async with running_workflow() as running:
+
+        def plan(size: int) -> Planned[int]:
+            overrides = ConfigOverrides(str(size), {"a": "x" * size})
+            return Planned(size, (Put(ProducerIdBlock(size)), Put(overrides)) if size > 1 else (Put(overrides),))
+
+        outcomes = await Changes(running.workflow.writes).write([0, 1024 * 1024, 1], caught(plan), Ends(1000))
+        assert [each.code if isinstance(each, KafkaError) else each for each in outcomes] == [
+            0,
+            ErrorCode.POLICY_VIOLATION,
+            1,
+        ]
+        assert running.workflow.local.config_overrides.keys() == {"0", "1"}
+        assert running.workflow.local.producer_ids is None
+
+
+async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) -> None:
+    async with running_workflow() as running:
+        changes = Changes(running.workflow.writes)
+        blocks: list[int | KafkaError] = []
+
+        def plan(_: None) -> Planned[int]:
+            block = running.workflow.local.producer_ids or ProducerIdBlock(0)
+            return Planned(block.next_id, (Put(ProducerIdBlock(block.next_id + 1, block.version)),))
+
+        async def take() -> None:
+            blocks.extend(await changes.write([None], caught(plan), Ends(1000)))
+
+        async with trio.open_nursery() as taking:
+            for _ in range(10):
+                taking.start_soon(take)
+        assert blocks == list(range(10))
+        assert running.workflow.counts.updaters.lost_writes == 0
+
+
+async def test_the_effect_is_waited_for_until_the_timeout(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_workflow() as running:
+        outcomes = await Changes(running.workflow.writes).when(
+            [None, lambda: True, lambda: False], ["a", "b", "c"], Ends(3000)
+        )
+        assert outcomes[:2] == ["a", "b"]
+        assert isinstance(outcomes[2], KafkaError)
+        assert outcomes[2].code is ErrorCode.REQUEST_TIMED_OUT
+        assert trio.current_time() == pytest.approx(3)
+
+
+async def test_a_client_that_does_not_wait_still_has_its_change_written(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_workflow() as running:
+        plan = caught(lambda _: Planned("done", (Put(ConfigOverrides("", {})),)))
+        assert await Changes(running.workflow.writes).write([None], plan, Ends(0)) == ["done"]
+
+
+async def test_nobody_chooses_for_how_long_we_wait(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_workflow() as running:
+        await Changes(running.workflow.writes).when([lambda: False], ["a"], Ends(2**31 - 1))
+        assert trio.current_time() == pytest.approx(120)
+
+
+def test_an_outcome_that_is_an_error_can_be_raised() -> None:
+    assert raised("fine") == "fine"
+    with pytest.raises(KafkaError):
+        raised(KafkaError(ErrorCode.INVALID_REQUEST, "no"))

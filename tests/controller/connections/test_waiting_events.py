@@ -1,0 +1,36 @@
+import pytest
+import trio
+import trio.testing
+
+from tailrace.controller.connections import waiting_events
+from tailrace.controller.connections.waiting_events import WaitingEvents
+from tailrace.controller.state.events import Event, LeasesUnknownOver, ReconciliationDue
+
+
+async def test_events_are_handed_over_in_order_and_who_can_wait_waits_for_room(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    monkeypatch.setattr(waiting_events, "EVENTS_WAITING_MAX", 2)
+    may_take = trio.Event()
+    taken: list[Event] = []
+
+    async def take(event: Event) -> None:
+        await may_take.wait()
+        taken.append(event)
+
+    async def say() -> None:
+        await events.room()
+        events.add(ReconciliationDue())
+
+    events = WaitingEvents(take)
+    for _ in range(2):
+        events.add(LeasesUnknownOver())
+    assert not events.has_room
+    nursery.start_soon(say)
+    await trio.testing.wait_all_tasks_blocked()
+    events.add(LeasesUnknownOver())
+    nursery.start_soon(events.hand_over)
+    may_take.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert taken == [LeasesUnknownOver(), LeasesUnknownOver(), LeasesUnknownOver(), ReconciliationDue()]
+    nursery.cancel_scope.cancel()

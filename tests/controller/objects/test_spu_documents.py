@@ -1,0 +1,147 @@
+import pytest
+
+from tailrace.controller.objects.document_fields import FieldError
+from tailrace.controller.objects.object_documents import document_of, parse
+from tailrace.controller.objects.objects import (
+    Encryption,
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupSpec,
+    SpuGroupStatus,
+    SpuResolution,
+    SpuSpec,
+    SpuTemplate,
+    SpuType,
+)
+from tailrace.protocol.ids import SpuId
+
+SEED_ENDPOINTS: dict[str, object] = {
+    "publicEndpoint": {"port": 9005, "ingress": [{"hostname": "localhost"}], "encryption": "TLS"},
+    "privateEndpoint": {"port": 9006, "host": "localhost", "encryption": "TLS"},
+}
+SEED_STORAGES: list[dict[str, object]] = [
+    {"storage": {"size": "2Gi", "logDir": "/var/lib/mylog"}},
+    {"size": "2Gi", "logDir": "/var/lib/mylog"},
+]
+TLS_PUBLIC = PublicEndpoint(9005, ("localhost",), Encryption.TLS)
+TLS_PRIVATE = PrivateEndpoint(9006, "localhost", Encryption.TLS)
+
+
+def _fault(kind: str, document: object, name: str | None = None) -> str:
+    with pytest.raises(FieldError) as caught:
+        parse(kind, document, name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("storage", SEED_STORAGES)
+def test_the_seeds_spu(storage: dict[str, object]) -> None:
+    spu = parse("spu", {"spuId": 100, "spuType": "Custom", "rack": "Zone1", **storage, **SEED_ENDPOINTS})
+    assert spu == Spu(
+        SpuSpec(SpuId(100), SpuType.CUSTOM, "Zone1", TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
+    )
+    assert document_of(spu)["spec"] == {
+        "spuId": 100,
+        "spuType": "Custom",
+        "rack": "Zone1",
+        **SEED_STORAGES[0],
+        **SEED_ENDPOINTS,
+    }
+
+
+def test_the_seeds_status_of_an_spu() -> None:
+    spu = parse("spu", {"spec": {"spuId": 100}, "status": {"resolution": "online"}})
+    assert isinstance(spu, Spu)
+    assert spu.status.resolution is SpuResolution.ONLINE
+
+
+@pytest.mark.parametrize("storage", SEED_STORAGES)
+def test_the_seeds_group(storage: dict[str, object]) -> None:
+    group = parse("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
+    template = SpuTemplate(None, TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
+    assert group == SpuGroup("main", SpuGroupSpec(2, SpuId(11), template))
+    assert parse("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
+
+
+def test_the_seeds_status_of_a_group() -> None:
+    group = parse("spu-group", {"name": "main", "spec": {}, "status": {"resolution": "Invalid", "reason": "why"}})
+    assert isinstance(group, SpuGroup)
+    assert group.status == SpuGroupStatus(SpuGroupResolution.INVALID, "why")
+
+
+def test_defaults() -> None:
+    assert parse("spu", {"spuId": 0}) == Spu(SpuSpec(SpuId(0)))
+    assert parse("spu-group", {}, "main") == SpuGroup("main", SpuGroupSpec(1, SpuId(0), SpuTemplate()))
+    group = parse("spu-group", {"template": {"storage": {}}}, "main")
+    assert isinstance(group, SpuGroup)
+    assert group.spec.template.size_bytes == 1024**3
+    assert group.spec.template.public == PublicEndpoint(9005, ("localhost",), Encryption.PLAINTEXT)
+
+
+def test_an_endpoint_may_tell_no_host() -> None:
+    spu = parse("spu", {"spuId": 0, "publicEndpoint": {"ingress": []}})
+    assert isinstance(spu, Spu)
+    assert spu.spec.public.ingress == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "fault"),
+    [
+        ({}, "spuId: it is missing"),
+        ({"spuId": -1}, "spuId: -1 is not an id from 0 to 2147483647"),
+        ({"spuId": 2**31}, "spuId: 2147483648 is not an id from 0 to 2147483647"),
+        ({"spuId": "1"}, "spuId: '1' is not an id from 0 to 2147483647"),
+        ({"spuId": 1, "name": "2"}, "name: '2' is not the SPU's id, 1"),
+        ({"spuId": 1, "spuType": "Borrowed"}, "spuType: 'Borrowed' is not one of Managed, Custom"),
+        ({"spuId": 1, "rack": ""}, "rack: it is empty; leave it out for an SPU in no rack"),
+        (
+            {"spuId": 1, "rack": "é" * 20_000},
+            "rack: it has 40000 bytes; no rack that clients are told has more than 32767",
+        ),
+        ({"spuId": 1, "publicEndpoint": {"port": 70000}}, "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
+        ({"spuId": 1, "publicEndpoint": {"ingress": [{}]}}, "publicEndpoint.ingress[0].hostname: it is missing"),
+        (
+            {"spuId": 1, "publicEndpoint": {"ingress": [{"hostname": "a", "ip": "b"}]}},
+            "publicEndpoint.ingress[0]: unknown field 'ip'; there are hostname",
+        ),
+        (
+            {"spec": {"spuId": 1, "privateEndpoint": {"host": "a b"}}},
+            "spec.privateEndpoint.host: 'a b' is not the name or the address of a host",
+        ),
+        (
+            {"spuId": 1, "privateEndpoint": {"encryption": "SSL"}},
+            "privateEndpoint.encryption: 'SSL' is not one of PLAINTEXT, TLS",
+        ),
+        ({"spuId": 1, "size": 1, "storage": {"size": 1}}, "size: it stands in storage.size too"),
+        ({"spuId": 1, "storage": {"sizes": 1}}, "storage: unknown field 'sizes'; did you mean 'size'?"),
+        ({"spuId": 1, "storage": "2Gi"}, "storage: '2Gi' is not a mapping of fields"),
+        ({"spuId": 1, "group": "a/b"}, "group: 'a/b' cannot name an SPU group: 1 to 249 ASCII letters, digits, "),
+        (
+            {"spec": {"spuId": 1}, "status": {"listeners": [{"name": "PUBLIC", "host": "h"}]}},
+            "status.listeners[0].port: it is missing",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_spu(document: object, fault: str) -> None:
+    assert _fault("spu", document).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("document", "name", "fault"),
+    [
+        ({}, None, "name: it is missing"),
+        ({}, "a b", "name: 'a b' cannot name an SPU group"),
+        ({"replica": 2}, "main", "unknown field 'replica'; did you mean 'replicas'?"),
+        ({"replicas": -1}, "main", "replicas: -1 is not a whole number from 1 to 1000"),
+        ({"replicas": 1001}, "main", "replicas: 1001 is not a whole number from 1 to 1000"),
+        ({"replicas": 3, "minId": 2**31 - 2}, "main", "minId: 3 ids from 2147483646 on would pass 2147483647"),
+        ({"template": {"spuId": 5}}, "main", "template: unknown field 'spuId'; "),
+        ({"spuId": 5}, "main", "unknown field 'spuId'"),
+        ({"size": "1Gi", "template": {}}, "main", "unknown field 'size'"),
+        ({"template": {"publicEndpoint": {"prot": 1}}}, "main", "template.publicEndpoint: unknown field 'prot'; did"),
+    ],
+)
+def test_what_is_wrong_with_a_group(document: object, name: str | None, fault: str) -> None:
+    assert _fault("spu-group", document, name).startswith(fault)

@@ -1,0 +1,162 @@
+"""Every request decoder against bytes that are almost right."""
+
+import contextlib
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from message_samples import all_messages, all_requests, sample, versions_of
+
+from tailrace.protocol.codec.compile import decode, decoder, encode
+from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.messages.metadata import MetadataRequest
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+MUTANTS_PER_VERSION = 60
+
+TELLING = (
+    b"\x00",
+    b"\x01",
+    b"\x7f",
+    b"\x80",
+    b"\xff",
+    b"\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff" * 5,
+)
+"""Bytes that mean something as a length, a count or a null."""
+
+
+def mutant(data: bytes, random: Random) -> bytes:
+    place = random.randrange(len(data) + 1)
+    match random.randrange(5):
+        case 0:
+            return data[:place]
+        case 1:
+            return data[:place] + random.choice(TELLING) + data[place:]
+        case 2:
+            telling = random.choice(TELLING)
+            return data[:place] + telling + data[place + len(telling) :]
+        case 3:
+            return data[:place] + random.randbytes(random.randrange(1, 9)) + data[place + 1 :]
+        case _:
+            other = random.randrange(len(data) + 1)
+            return data[:place] + data[other:]
+
+
+@pytest.mark.parametrize("cls", all_requests(), ids=lambda cls: cls.__name__)
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_damaged_request_is_decoded_or_refused_and_nothing_else(cls: type[Any], seed: int) -> None:
+    random = Random(seed)
+    for version in versions_of(cls):
+        data = joined(sample(cls, version, random), version)
+        for _ in range(MUTANTS_PER_VERSION):
+            data_or_mutant = data if random.random() < 0.8 else mutant(data, random)
+            damaged = mutant(data_or_mutant, random)
+            try:
+                message = decode(cls, version, damaged)
+            except RemoteProtocolError:
+                continue
+            # What was taken for a request is one: it can be written down and read again.
+            written = joined(message, version)
+            assert joined(decode(cls, version, written), version) == written
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_a_message_that_was_cut_off_is_refused(cls: type[Any]) -> None:
+    random = Random(cls.__name__)
+    for version in versions_of(cls):
+        data = joined(sample(cls, version, random), version)
+        for length in {*range(len(data))[-50:], *range(0, len(data), 7)}:
+            with pytest.raises(RemoteProtocolError):
+                decode(cls, version, data[:length])
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=200), index=st.integers(0), newest=st.booleans())
+def test_arbitrary_bytes_are_decoded_or_refused(data: bytes, index: int, newest: bool) -> None:
+    requests = all_requests()
+    cls = requests[index % len(requests)]
+    versions = versions_of(cls)
+    with contextlib.suppress(RemoteProtocolError):
+        decode(cls, versions[-1] if newest else versions[0], data)
+
+
+def _allocated(call: Callable[[], object]) -> int:
+    """At the most at one moment."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    call()
+    _, peak = tracemalloc.get_traced_memory()
+    return peak - before
+
+
+@pytest.mark.parametrize("cls", all_requests(), ids=lambda cls: cls.__name__)
+def test_what_is_allocated_is_bounded_by_what_was_received(cls: type[Any]) -> None:
+    random = Random(cls.__name__)
+    for version in versions_of(cls):
+        decode_or_refuse(cls, version, b"")  # compiles outside of the measurement
+        data = joined(sample(cls, version, random), version)
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                damaged = mutant(data, random)
+                # Once a thread of the test runner's may allocate something meanwhile; each time does the decoder alone.
+                allocated = min(_allocated(partial(decode_or_refuse, cls, version, damaged)) for _ in range(3))
+                assert allocated < 16 * 1024 + 200 * len(damaged)
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "data"),
+    [
+        (MetadataRequest, 4, b"\x7f\xff\xff\xff" + bytes(1000)),
+        (MetadataRequest, 12, b"\xff\xff\xff\xff\x07" + bytes(1000)),
+        (ProduceRequest, 3, b"\xff\xff\x00\x01\x00\x00\x00\x00" + b"\x7f\xff\xff\xff" + bytes(1000)),
+    ],
+    ids=["classic", "compact", "produce"],
+)
+def test_a_large_count_in_a_small_message_builds_no_element(cls: type[Any], version: int, data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="more elements"):
+        decode(cls, version, data)
+
+
+def test_a_large_message_of_small_elements_is_refused_before_it_becomes_objects() -> None:
+    topics = ELEMENTS_MAX + 1
+    data = topics.to_bytes(4, "big") + bytes(2 * topics)
+    decoder(MetadataRequest, 3)  # compiled now: what that takes is no part of what is measured
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match="more elements"):
+            decode(MetadataRequest, 3, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 1024
+    assert len(decode(MetadataRequest, 3, data, 0, topics).topics or ()) == topics
+
+
+def test_elements_inside_elements_count_together() -> None:
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0)] * 10)] * 10
+    data = joined(ProduceRequest(topic_data=topics), 9)
+    assert decode(ProduceRequest, 9, data, 0, 110).topic_data == topics
+    with pytest.raises(RemoteProtocolError, match="more elements"):
+        decode(ProduceRequest, 9, data, 0, 109)
+
+
+def joined(message: Any, version: int) -> bytes:
+    return b"".join(encode(message, version))  # type: ignore[arg-type]
+
+
+def decode_or_refuse(cls: type[Any], version: int, data: bytes) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        decode(cls, version, data)

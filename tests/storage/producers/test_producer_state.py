@@ -1,0 +1,177 @@
+"""Repeated batches are recognised, gaps and old epochs refused, and a snapshot is the same as the log it stands for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.protocol.batches.record_batch import BatchHeader
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.storage.producers.producer_state import (
+    BATCHES_KEPT,
+    NO_SEQUENCE,
+    TOLD_MAX,
+    ProducerStates,
+    sequences_between,
+)
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+def header(
+    sequence: int, count: int = 1, *, offset: int = 0, epoch: int = 0, producer: int = 7, time: int = 0
+) -> BatchHeader:
+    return BatchHeader(offset, 100, 0, 2, 0, 0, count - 1, time, time, producer, epoch, sequence, count)
+
+
+def appended(*headers: BatchHeader) -> ProducerStates:
+    states = ProducerStates()
+    for each in headers:
+        assert states.check(each) is None
+        states.on_appended(each)
+    return states
+
+
+def refused(states: ProducerStates, each: BatchHeader) -> ErrorCode:
+    with pytest.raises(KafkaError) as error:
+        states.check(each)
+    return error.value.code
+
+
+def test_a_repeated_batch_is_the_one_that_was_appended() -> None:
+    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
+    for sequence in range(20 - BATCHES_KEPT, 20):
+        found = states.check(header(sequence))
+        assert found is not None
+        assert found.base_offset == 100 + sequence
+    assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_is_cut_may_be_sent_again() -> None:
+    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
+    assert states.cut(115)
+    found = states.check(header(14))
+    assert found is not None
+    assert found.base_offset == 114
+    assert refused(states, header(16)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(15)) is None
+
+
+def test_what_was_appended_before_an_offset_can_be_told_to_a_log_that_begins_there() -> None:
+    headers = [header(each // 3, producer=1 + each % 3, offset=each) for each in range(12)]
+    whole, told = appended(*headers), appended(*headers).before(5)
+    assert [(each, producer.batches[-1].base_offset) for each, producer in told] == [(1, 3), (2, 4), (3, 2)]
+    assert len(appended(*headers).before(0)) == 0
+    for each in headers[5:]:
+        told.on_appended(each)
+    assert told.snapshot() == whole.snapshot()
+
+
+def test_of_many_producers_those_who_appended_last_are_told() -> None:
+    headers = [header(0, producer=each, offset=each) for each in range(TOLD_MAX + 5)]
+    assert [each for each, _ in appended(*headers).before(TOLD_MAX + 3)] == list(range(5, TOLD_MAX + 3))
+
+
+def test_only_those_who_appended_there_are_looked_at() -> None:
+    states = appended(header(0, producer=1, offset=0), header(0, producer=2, offset=1), header(1, producer=1, offset=2))
+    assert states.cut(2)
+    assert [(each, len(producer.batches)) for each, producer in states] == [(1, 1), (2, 1)]
+    assert states.cut(1)
+    assert [each for each, _ in states] == [1]
+    assert states.cut(0)
+    assert len(states) == 0
+
+
+@pytest.mark.parametrize("batches", [[header(7, offset=5)], [header(0, offset=5, epoch=2)]])
+def test_of_a_producer_who_was_there_before_the_log_has_to_tell(batches: list[BatchHeader]) -> None:
+    states = appended(*batches)
+    assert states.cut(6)
+    assert not states.cut(5)
+
+
+def test_a_batch_with_the_same_start_and_another_end_is_no_repetition() -> None:
+    states = appended(header(0, 3))
+    assert refused(states, header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_refused() -> None:
+    assert refused(appended(header(0, 3)), header(4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_begin_again_after_the_last_one() -> None:
+    states = appended(header(LAST_SEQUENCE - 1, 4))
+    assert states.check(header(2)) is None
+    assert refused(states, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert ProducerStates().check(header(1234, epoch=3)) is None
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
+    states = appended(header(0), header(1), header(0, epoch=2))
+    assert refused(states, header(2, epoch=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(states, header(1, epoch=3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(0, epoch=3)) is None
+    assert states.check(header(1, epoch=2)) is None
+
+
+def test_what_comes_next_is_known_by_producer_and_epoch() -> None:
+    states = appended(header(LAST_SEQUENCE - 1, 2, epoch=3))
+    assert states.expected(7, 3) == 0
+    assert states.expected(7, 4) == 0
+    assert states.expected(7, 2) == NO_SEQUENCE
+    assert states.expected(8, 3) is None
+    assert appended(header(0, 5)).expected(7, 0) == 5
+
+
+def test_sequences_are_compared_round_the_corner() -> None:
+    assert sequences_between(5, 8) == 3
+    assert sequences_between(8, 5) == -3
+    assert sequences_between(LAST_SEQUENCE, 1) == 2
+    assert sequences_between(1, LAST_SEQUENCE) == -2
+    assert sequences_between(4, 4) == 0
+
+
+def test_silent_producers_expire() -> None:
+    states = appended(header(0, producer=1, time=50), header(0, producer=2, time=10), header(0, producer=3, time=90))
+    for _ in range(2):
+        states.expire(50)
+    assert [producer_id for producer_id, _ in states] == [1, 3]
+
+
+def test_old_timestamps_make_nobody_silent() -> None:
+    states = appended(header(0, time=10))
+    for sequence in (1, 10):
+        states.expire(50)
+        states.on_appended(header(sequence, time=10))
+    states.expire(50)
+    assert states.expected(7, 0) == 11
+    states.expire(50)
+    assert states.expected(7, 0) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**62), st.integers(0, LAST_SEQUENCE), st.integers(1, 1000), st.integers(0, 3)),
+        max_size=30,
+    )
+)
+def test_a_snapshot_restores_the_same_state(batches: list[tuple[int, int, int, int]]) -> None:
+    states = ProducerStates()
+    for offset, (producer, sequence, count, epoch) in enumerate(batches):
+        states.on_appended(header(sequence, count, offset=offset, epoch=epoch, producer=producer, time=offset))
+    restored = ProducerStates.restore(states.snapshot())
+    assert restored is not None
+    assert restored.snapshot() == states.snapshot()
+    assert [(each, producer.epoch, producer.newest_ms, producer.batches) for each, producer in restored] == [
+        (each, producer.epoch, producer.newest_ms, producer.batches) for each, producer in states
+    ]
+
+
+@given(st.data())
+def test_a_damaged_snapshot_is_not_believed(data: st.DataObject) -> None:
+    snapshot = bytearray(appended(header(0), header(1, producer=8)).snapshot())
+    bit = data.draw(st.integers(0, 8 * len(snapshot) - 1))
+    snapshot[bit // 8] ^= 1 << bit % 8
+    assert ProducerStates.restore(bytes(snapshot)) is None
+    assert ProducerStates.restore(bytes(snapshot[: bit // 8])) is None
