@@ -103,6 +103,8 @@ def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) ->
     base = said.next_base
     if base < max(said.shelved_from, 0):  # -1, or it is said of shelves that are deleted
         return spec
+    if any(filled_base == base for filled_base, _, _ in said.filled):
+        return spec  # The report contradicts itself: nothing can be stored on a shelf that has not begun.
     last = spec.shelves[-1] if spec.shelves else None
     if last is not None and last.end != base:
         return spec
