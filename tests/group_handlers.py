@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import trio
 from grouping import GroupWorld
@@ -10,7 +10,6 @@ from grouping import GroupWorld
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.broker.spu import Spu
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.codec.compile import decode, encode_whole
@@ -47,7 +46,7 @@ class GroupHost:
 def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> list[Any]:
     """Has the request handled in this version. The list has the response as the client reads it, when it is there."""
     context, answered = _asked(request, version)
-    handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    handle(host, context, decode(type(request), version, encode_whole(request, version)))
     return answered
 
 
@@ -56,7 +55,7 @@ async def response_in_turns_of(
 ) -> Any:
     """Of a handler that may let others go on before it is done."""
     context, answered = _asked(request, version)
-    rest = handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    rest = handle(host, context, decode(type(request), version, encode_whole(request, version)))
     if rest is not None:
         await rest
     (response,) = answered

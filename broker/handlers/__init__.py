@@ -1,74 +1,90 @@
-"""Handlers for the APIs that only an SPU answers, one module for each API; `server/handlers/` has the shared ones.
+"""Handlers of the APIs that only an SPU answers, and the table that finds them; `server/handlers/` has the shared ones.
 
-A handler returns its response, or None if it responds later through its context. Rare work runs in a coroutine.
-Handler modules are imported when their first request arrives: an SPU that only produces and fetches never loads the
-others.
+A handler is the function `handle` of its module. It returns the response, or None if it responds later through its
+context; rare or long work runs in a coroutine. A handler module is imported when its first request arrives, so that an
+SPU which only produces and fetches never loads the others.
 """
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN, InternalApiKey
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.server.request_context import Reply, RequestContext
 
-Handler = Callable[..., Any]
+from .administration.forwarding_host import ForwardingHost
+from .groups.group_host import ConsumerGroupHost, ManyGroupsHost
+from .records.record_host import DeleteRecordsHost, FetchHost, ListOffsetsHost, ProduceHost, ProducerIdHost
+from .stores.store_host import PeersHost, ShelfHost, VolumeHost
 
-ROOMS: Mapping[str, tuple[ApiKey | InternalApiKey, ...]] = {
-    "records": (
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.INIT_PRODUCER_ID,
-    ),
-    "groups": (
-        ApiKey.JOIN_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        InternalApiKey.EXPLAIN_GROUP,
-    ),
-    "stores": (
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        InternalApiKey.DESCRIBE_SPU,
-        InternalApiKey.DESCRIBE_POSITIONS,
-        InternalApiKey.FILL_SHELF,
-        InternalApiKey.READ_SHELF,
-        InternalApiKey.READ_STORE,
-    ),
-    "administration": (
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    ),
+MODULES: Mapping[int, str] = {
+    ApiKey.PRODUCE: "records.produce",
+    ApiKey.FETCH: "records.fetch",
+    ApiKey.LIST_OFFSETS: "records.list_offsets",
+    ApiKey.DELETE_RECORDS: "records.delete_records",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "records.offset_for_leader_epoch",
+    ApiKey.INIT_PRODUCER_ID: "records.init_producer_id",
+    #
+    ApiKey.JOIN_GROUP: "groups.join_group",
+    ApiKey.SYNC_GROUP: "groups.sync_group",
+    ApiKey.HEARTBEAT: "groups.heartbeat",
+    ApiKey.LEAVE_GROUP: "groups.leave_group",
+    ApiKey.OFFSET_COMMIT: "groups.offset_commit",
+    ApiKey.OFFSET_FETCH: "groups.offset_fetch",
+    ApiKey.OFFSET_DELETE: "groups.offset_delete",
+    ApiKey.DESCRIBE_GROUPS: "groups.describe_groups",
+    ApiKey.LIST_GROUPS: "groups.list_groups",
+    ApiKey.DELETE_GROUPS: "groups.delete_groups",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
+    InternalApiKey.EXPLAIN_GROUP: "groups.explain_group",
+    #
+    ApiKey.DESCRIBE_LOG_DIRS: "stores.describe_log_dirs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "stores.alter_replica_log_dirs",
+    InternalApiKey.DESCRIBE_SPU: "stores.describe_spu",
+    InternalApiKey.DESCRIBE_POSITIONS: "stores.describe_positions",
+    InternalApiKey.FILL_SHELF: "stores.fill_shelf",
+    InternalApiKey.READ_SHELF: "stores.read_shelf",
+    InternalApiKey.READ_STORE: "stores.read_store",
+    #
+    ApiKey.CREATE_TOPICS: "administration.forwarded_apis",
+    ApiKey.DELETE_TOPICS: "administration.forwarded_apis",
+    ApiKey.CREATE_PARTITIONS: "administration.forwarded_apis",
+    ApiKey.ALTER_CONFIGS: "administration.forwarded_apis",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "administration.forwarded_apis",
+    ApiKey.ELECT_LEADERS: "administration.forwarded_apis",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "administration.forwarded_apis",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "administration.forwarded_apis",
+    ApiKey.DESCRIBE_ACLS: "administration.acls",
+    ApiKey.CREATE_ACLS: "administration.acls",
+    ApiKey.DELETE_ACLS: "administration.acls",
 }
-"""The sub-package that holds the handler of each API."""
+"""The module, in this package, that handles each API."""
 
-_ROOM_OF: Mapping[int, str] = {api: room for room, apis in ROOMS.items() for api in apis}
+
+class SpuHost(
+    ProduceHost,
+    FetchHost,
+    ListOffsetsHost,
+    DeleteRecordsHost,
+    ProducerIdHost,
+    ConsumerGroupHost,
+    ManyGroupsHost,
+    VolumeHost,
+    PeersHost,
+    ShelfHost,
+    ForwardingHost,
+    Protocol,
+):
+    """Everything that the handlers need of an SPU; each handler names only the interface that it uses."""
+
+
+Handler = Callable[[SpuHost, RequestContext, Any], Reply]
 
 
 def load(api_key: int) -> Handler:
-    """Returns the handler of an API: the function `handle` of the module that has the API's name."""
-    name = InternalApiKey(api_key).name if api_key >= INTERNAL_KEY_MIN else ApiKey(api_key).name
-    module = importlib.import_module(f"{__name__}.{_ROOM_OF[api_key]}.{name.lower()}")
+    """Imports the module that handles the API, and returns its handler."""
+    module = importlib.import_module(f"{__name__}.{MODULES[api_key]}")
     handler: Handler = module.handle
     return handler

@@ -4,8 +4,6 @@ v1 tells which members speak the classic protocol. Every client may do everythin
 access rules. A group that is named twice is described once.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -17,13 +15,11 @@ from tailrace.protocol.messages.consumer_group_describe import (
 )
 from tailrace.server.request_context import RequestContext
 
+from .group_host import ConsumerGroupHost
 from .group_responses import Gathering, ask_consumer_group, authorize
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:
+def handle(host: ConsumerGroupHost, context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:
     def response(described: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         if request.include_authorized_operations:
             authorize(described)
@@ -31,11 +27,11 @@ def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRe
 
     gathering = Gathering(context, response)
     for group_id in dict.fromkeys(request.group_ids):
-        _describe(spu, group_id, gathering)
+        _describe(host, group_id, gathering)
     gathering.start()
 
 
-def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
+def _describe(host: ConsumerGroupHost, group_id: str, gathering: Gathering) -> None:
     def refused(error: KafkaError) -> DescribedGroup:
         return DescribedGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
 
@@ -43,4 +39,4 @@ def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
         coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
 
     waiter: Waiter = gathering.part(refused)
-    ask_consumer_group(spu, group_id, waiter, call)
+    ask_consumer_group(host, group_id, waiter, call)

@@ -5,8 +5,6 @@ again sooner than `group.consumer.heartbeat.interval.ms` says: what one gives up
 from the first heartbeat on, where Apache Kafka needs a second one.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -17,18 +15,16 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
 )
 from tailrace.server.request_context import RequestContext
 
+from .group_host import ConsumerGroupHost
 from .group_responses import Responding, ask_consumer_group, caller_of
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
+def handle(host: ConsumerGroupHost, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
         coordinator.consumer.heartbeat(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, _refused)
-    ask_consumer_group(spu, request.group_id, waiter, call)
+    ask_consumer_group(host, request.group_id, waiter, call)
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:

@@ -3,8 +3,6 @@
 A short request can name thousands of groups with hundreds of offsets each: others get their turn in between.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -13,26 +11,23 @@ from tailrace.protocol.messages.delete_groups import DeletableGroupResult, Delet
 from tailrace.runtime.turns import Turns
 from tailrace.server.request_context import RequestContext
 
+from .group_host import ManyGroupsHost
 from .group_responses import Gathering
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
-
 
 RECORDS_PER_TURN = 1000
 
 
-async def handle(spu: "Spu", context: RequestContext, request: DeleteGroupsRequest) -> None:
+async def handle(host: ManyGroupsHost, context: RequestContext, request: DeleteGroupsRequest) -> None:
     gathering = Gathering(context, lambda results: DeleteGroupsResponse(results=results))
     turns = Turns(RECORDS_PER_TURN)
     for group_id in dict.fromkeys(request.groups_names):
-        _delete(spu, group_id, gathering, turns)
-        await turns.take(spu.end_turn)
-    spu.end_turn()
+        _delete(host, group_id, gathering, turns)
+        await turns.take(host.end_turn)
+    host.end_turn()
     gathering.start()
 
 
-def _delete(spu: "Spu", group_id: str, gathering: Gathering, turns: Turns) -> None:
+def _delete(host: ManyGroupsHost, group_id: str, gathering: Gathering, turns: Turns) -> None:
     def refused(error: KafkaError) -> DeletableGroupResult:
         return DeletableGroupResult(group_id, error.code)
 
@@ -43,4 +38,4 @@ def _delete(spu: "Spu", group_id: str, gathering: Gathering, turns: Turns) -> No
 
     waiter: Waiter = gathering.part(refused)
     turns.count += 1
-    spu.groups.ask(group_id, waiter, call)
+    host.groups.ask(group_id, waiter, call)

@@ -5,8 +5,6 @@ with the group: everything, as long as there are no access rules. A group that i
 Kafka does it twice: a short request could make an answer of any size.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -14,13 +12,11 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Gathering, authorize
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: DescribeGroupsRequest) -> None:
     def response(described: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
             authorize(described)
@@ -28,11 +24,11 @@ def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) 
 
     gathering = Gathering(context, response)
     for group_id in dict.fromkeys(request.groups):
-        _describe(spu, context, group_id, gathering)
+        _describe(host, context, group_id, gathering)
     gathering.start()
 
 
-def _describe(spu: "Spu", context: RequestContext, group_id: str, gathering: Gathering) -> None:
+def _describe(host: GroupHost, context: RequestContext, group_id: str, gathering: Gathering) -> None:
     def refused(error: KafkaError) -> DescribedGroup:
         return DescribedGroup(error_code=error.code, group_id=group_id)
 
@@ -40,4 +36,4 @@ def _describe(spu: "Spu", context: RequestContext, group_id: str, gathering: Gat
         coordinator.ready.answer(waiter, coordinator.classic.describe(group_id, context.api_version))
 
     waiter: Waiter = gathering.part(refused)
-    spu.groups.ask(group_id, waiter, call)
+    host.groups.ask(group_id, waiter, call)

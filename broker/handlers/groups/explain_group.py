@@ -3,8 +3,6 @@
 It is answered at once, also while what the group waits for is that its records are committed.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator, no_such_group
 from tailrace.broker.groups.coordinator.group_report import explain_group
@@ -12,13 +10,11 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: ExplainGroupRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: ExplainGroupRequest) -> None:
     def refused(error: KafkaError) -> ExplainGroupResponse:
         return ExplainGroupResponse(error.code, error.message)
 
@@ -27,11 +23,11 @@ def handle(spu: "Spu", context: RequestContext, request: ExplainGroupRequest) ->
         if group is None:
             raise no_such_group(request.group_id)
         response = explain_group(group, coordinator.settings(group.group_id), moment.now_ms)
-        partition = next(each for each in spu.groups.loaded() if each.coordinator is coordinator)
+        partition = next(each for each in host.groups.loaded() if each.coordinator is coordinator)
         response.partition = partition.replica.partition
         response.epoch = partition.epoch
         response.loaded_ms = partition.loaded_ms
         coordinator.ready.answer_at_once(waiter, response)
 
     waiter = Responding(context, refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

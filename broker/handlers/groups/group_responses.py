@@ -1,17 +1,16 @@
 """How the answers of coordinators become responses: of one group, or of several that answer in any order."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.group import Caller
+from tailrace.broker.groups.hosting.group_partition import Call
 from tailrace.cluster.client_view import GROUP_OPERATIONS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.groups.hosting.group_partition import Call
-    from tailrace.broker.spu import Spu
+from .group_host import ConsumerGroupHost
 
 
 class Responding:
@@ -102,10 +101,10 @@ def caller_of(context: RequestContext) -> Caller:
     return Caller(context.client_id or "", f"/{host}")
 
 
-def ask_consumer_group(spu: "Spu", group_id: str, waiter: Waiter, call: "Call") -> None:
+def ask_consumer_group(host: ConsumerGroupHost, group_id: str, waiter: Waiter, call: Call) -> None:
     """Has the coordinator called, where groups of KIP-848 may be."""
-    if spu.broker_configs.settings.allows_consumer_groups:
-        spu.groups.ask(group_id, waiter, call)
+    if host.broker_configs.settings.allows_consumer_groups:
+        host.groups.ask(group_id, waiter, call)
         return
     reason = "groups of the consumer protocol are not enabled here: see group.coordinator.rebalance.protocols"
     waiter.refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason))

@@ -4,8 +4,6 @@ While the groups are being loaded the answer is that all is well, as Kafka has i
 anew when they are.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -13,18 +11,16 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding, caller_of
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: HeartbeatRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: HeartbeatRequest) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
         coordinator.classic.heartbeat(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, _refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)
 
 
 def _refused(error: KafkaError) -> HeartbeatResponse:

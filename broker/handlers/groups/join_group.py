@@ -10,8 +10,6 @@
 - A refused join leaves no group behind; with Kafka it makes an empty one.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -19,15 +17,13 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding, caller_of
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 PROTOCOL_CAN_BE_NULL_FROM = 7
 
 
-def handle(spu: "Spu", context: RequestContext, request: JoinGroupRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: JoinGroupRequest) -> None:
     def refused(error: KafkaError) -> JoinGroupResponse:
         return response(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
 
@@ -40,4 +36,4 @@ def handle(spu: "Spu", context: RequestContext, request: JoinGroupRequest) -> No
         coordinator.classic.join(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, refused, response)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

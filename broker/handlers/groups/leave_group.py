@@ -5,8 +5,6 @@ has the client's reason. A client that was given an id, and leaves before it joi
 Kafka it does.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.classic_requests import NAMES_MEMBERS_FROM
@@ -15,13 +13,11 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding, caller_of
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: LeaveGroupRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: LeaveGroupRequest) -> None:
     def refused(error: KafkaError) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=error.code)
 
@@ -34,4 +30,4 @@ def handle(spu: "Spu", context: RequestContext, request: LeaveGroupRequest) -> N
         coordinator.classic.leave(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, refused, response)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

@@ -5,23 +5,20 @@
 - While groups are being loaded here the answer is COORDINATOR_LOAD_IN_PROGRESS with those that are known.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .group_host import GroupHost
 
 
-def handle(spu: "Spu", context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(host: GroupHost, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     states = frozenset(state.lower() for state in request.states_filter)
     kinds = frozenset(kind.lower() for kind in request.types_filter)
     listed = [
         ListedGroup(group.group_id, group.protocol_type, group.state, group.kind)
-        for group in spu.groups.groups()
+        for group in host.groups.groups()
         if (not states or group.state.lower() in states) and (not kinds or group.kind in kinds)
     ]
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if spu.groups.is_loading else ErrorCode.NONE
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if host.groups.is_loading else ErrorCode.NONE
     return ListGroupsResponse(error_code=error, groups=listed)

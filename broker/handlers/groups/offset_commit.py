@@ -7,8 +7,6 @@
 - A commit of more than 8 MiB is refused with INVALID_COMMIT_OFFSET_SIZE; Kafka has an UNKNOWN_SERVER_ERROR above 1 MiB.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -21,13 +19,11 @@ from tailrace.protocol.messages.offset_commit import (
 )
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: OffsetCommitRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: OffsetCommitRequest) -> None:
     def refused(error: KafkaError) -> OffsetCommitResponse:
         topics = [
             OffsetCommitResponseTopic(
@@ -43,4 +39,4 @@ def handle(spu: "Spu", context: RequestContext, request: OffsetCommitRequest) ->
         coordinator.offsets.commit(request, context.api_version, waiter, moment)
 
     waiter: Waiter = Responding(context, refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

@@ -3,8 +3,6 @@
 - Offsets of a topic that is not there any more cannot be named: they go with the topic.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -12,13 +10,11 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: OffsetDeleteRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: OffsetDeleteRequest) -> None:
     def refused(error: KafkaError) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(error_code=error.code)
 
@@ -26,4 +22,4 @@ def handle(spu: "Spu", context: RequestContext, request: OffsetDeleteRequest) ->
         coordinator.offsets.delete(request, waiter)
 
     waiter: Waiter = Responding(context, refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

@@ -12,7 +12,6 @@
 """
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING
 
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
@@ -31,10 +30,8 @@ from tailrace.protocol.messages.offset_fetch import (
 from tailrace.runtime.turns import Turns
 from tailrace.server.request_context import RequestContext
 
+from .group_host import ManyGroupsHost
 from .group_responses import Gathering, Responding
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 SEVERAL_GROUPS_FROM = 8
 ONE_ERROR_FOR_ALL_FROM = 2
@@ -48,22 +45,24 @@ GROUP_BYTES = 64
 _NO_OFFSET = -1
 
 
-def handle(spu: "Spu", context: RequestContext, request: OffsetFetchRequest) -> Coroutine[object, object, None] | None:
+def handle(
+    host: ManyGroupsHost, context: RequestContext, request: OffsetFetchRequest
+) -> Coroutine[object, object, None] | None:
     room = ReplyRoom(REPLY_BYTES_MAX)
     if context.api_version < SEVERAL_GROUPS_FROM:
-        _fetch(spu, context, _group_of(request), room, _one(context, request))
+        _fetch(host, context, _group_of(request), room, _one(context, request))
         return None
     gathering = Gathering(context, lambda groups: OffsetFetchResponse(groups=groups))
     if len(request.groups) > 1:
-        return _fetch_several(spu, context, request.groups, room, gathering)
+        return _fetch_several(host, context, request.groups, room, gathering)
     for group in request.groups:
-        _fetch(spu, context, group, room, gathering.part(_refused(group)))
+        _fetch(host, context, group, room, gathering.part(_refused(group)))
     gathering.start()
     return None
 
 
 async def _fetch_several(
-    spu: "Spu",
+    host: ManyGroupsHost,
     context: RequestContext,
     groups: list[OffsetFetchRequestGroup],
     room: ReplyRoom,
@@ -72,20 +71,20 @@ async def _fetch_several(
     turns = Turns(BYTES_PER_TURN)
     for group in groups:
         before = room.left
-        _fetch(spu, context, group, room, gathering.part(_refused(group)))
+        _fetch(host, context, group, room, gathering.part(_refused(group)))
         turns.count += GROUP_BYTES + before - room.left
-        await turns.take(spu.end_turn)
-    spu.end_turn()
+        await turns.take(host.end_turn)
+    host.end_turn()
     gathering.start()
 
 
 def _fetch(
-    spu: "Spu", context: RequestContext, group: OffsetFetchRequestGroup, room: ReplyRoom, waiter: Waiter
+    host: ManyGroupsHost, context: RequestContext, group: OffsetFetchRequestGroup, room: ReplyRoom, waiter: Waiter
 ) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
         coordinator.offsets.fetch(group, context.api_version, room, waiter)
 
-    spu.groups.ask(group.group_id, waiter, call)
+    host.groups.ask(group.group_id, waiter, call)
 
 
 def _refused(group: OffsetFetchRequestGroup) -> Callable[[KafkaError], OffsetFetchResponseGroup]:

@@ -9,8 +9,6 @@ for the same generation. v3 and later know static members, v5 names the protocol
   that is too large, which is 1 MiB there.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -18,13 +16,11 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tailrace.server.request_context import RequestContext
 
+from .group_host import GroupHost
 from .group_responses import Responding, caller_of
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-def handle(spu: "Spu", context: RequestContext, request: SyncGroupRequest) -> None:
+def handle(host: GroupHost, context: RequestContext, request: SyncGroupRequest) -> None:
     def refused(error: KafkaError) -> SyncGroupResponse:
         return SyncGroupResponse(error_code=error.code)
 
@@ -32,4 +28,4 @@ def handle(spu: "Spu", context: RequestContext, request: SyncGroupRequest) -> No
         coordinator.classic.sync(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    host.groups.ask(request.group_id, waiter, call)

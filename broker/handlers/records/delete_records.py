@@ -8,8 +8,6 @@
 - A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
 """
 
-from typing import TYPE_CHECKING
-
 import trio
 
 from tailrace.broker.replicas.replica import Replica
@@ -24,8 +22,7 @@ from tailrace.protocol.messages.delete_records import (
 )
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import DeleteRecordsHost
 
 TIMEOUT_MS_MAX = 120_000
 """The connection serves nothing else meanwhile, nor does it end when its client goes."""
@@ -33,7 +30,9 @@ TO_HIGH_WATERMARK = -1
 UNKNOWN = -1
 
 
-async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(
+    host: DeleteRecordsHost, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
     deadline = trio.current_time() + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
     offsets: dict[str, dict[int, int]] = {}
     for asked in request.topics:
@@ -46,11 +45,11 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequ
     for topic in topics:
         for partition in topic.partitions:
             deletion = _Deletion(topic.name, partition)
-            if await deletion.begin(spu, offsets[topic.name][partition.partition_index]):
+            if await deletion.begin(host, offsets[topic.name][partition.partition_index]):
                 deletions.append(deletion)
-    spu.storage_limit.measure()  # who made room may produce at once
+    host.storage_limit.measure()  # who made room may produce at once
     for deletion in deletions:
-        await deletion.end(spu, deadline)
+        await deletion.end(host, deadline)
     return DeleteRecordsResponse(topics=topics)
 
 
@@ -64,27 +63,27 @@ class _Deletion:
         self._offset = 0
         self._epoch = -1
 
-    async def begin(self, spu: "Spu", offset: int) -> bool:
+    async def begin(self, host: DeleteRecordsHost, offset: int) -> bool:
         """Whether it was not refused."""
         try:
-            self._replica = spu.replicas.leading(self._topic, self._answer.partition_index)
+            self._replica = host.replicas.leading(self._topic, self._answer.partition_index)
             self._offset = _checked(self._replica, offset)
             self._epoch = self._replica.spec.epoch
             await self._replica.delete_records(self._offset)
-            spu.shelving.want_deleted(self._replica, self._offset)
+            host.shelving.want_deleted(self._replica, self._offset)
         except KafkaError as error:
             self._answer.error_code = error.code
             return False
         self._answer.low_watermark = self._deleted_end()
         return True
 
-    async def end(self, spu: "Spu", deadline: float) -> None:
+    async def end(self, host: DeleteRecordsHost, deadline: float) -> None:
         """What is told when the time runs out is what was so when this began, as in Kafka."""
         answer = self._answer
         try:
             with trio.move_on_at(deadline) as waiting:
                 await self._replica.wait_until_deleted(self._offset, self._epoch)
-                await spu.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
+                await host.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
                 # A follower may have been lost meanwhile: what it has deleted stays deleted.
                 answer.low_watermark = max(self._deleted_end(), self._offset)
         except KafkaError as error:

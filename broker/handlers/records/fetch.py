@@ -19,7 +19,6 @@
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import trio
@@ -44,14 +43,12 @@ from tailrace.server.request_context import RequestContext
 from .fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchedPartition, FetchSession, PartitionKey
 from .follower_reads import NO_PREFERENCE, preferred_replica
 from .leader_hints import endpoint_of, leader_elsewhere, newest_leader
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import FetchHost
 
 FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
-LEADER_TOLD_WITH: Mapping[int, Callable[["Spu", str | UUID, int], PartitionSpec | None]] = {
+LEADER_TOLD_WITH: Mapping[int, Callable[[FetchHost, str | UUID, int], PartitionSpec | None]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: leader_elsewhere,
     # Whoever leads, this SPU itself as well, does so at a later epoch than the consumer knows.
     ErrorCode.FENCED_LEADER_EPOCH: newest_leader,
@@ -64,10 +61,10 @@ request may bring something to each of a thousand, and each says so by itself.""
 
 
 def handle(
-    spu: "Spu", context: RequestContext, request: FetchRequest
+    host: FetchHost, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Coroutine[object, object, FetchResponse] | None:
     try:
-        fetch = _begin(spu, context, request)
+        fetch = _begin(host, context, request)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     reading = fetch.read()
@@ -79,23 +76,23 @@ def handle(
     return None
 
 
-def _begin(spu: "Spu", context: RequestContext, request: FetchRequest) -> "Fetch":
+def _begin(host: FetchHost, context: RequestContext, request: FetchRequest) -> "Fetch":
     """Resolves the session: which partitions this fetch is about, and how much the response may leave out."""
     uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
-    sessions = spu.fetch_sessions
+    sessions = host.fetch_sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.close(request.session_id)
         wanted = list(_wanted(request, uses_topic_ids))
         is_to_last = request.session_epoch == INITIAL_EPOCH
         session = sessions.create(wanted, uses_topic_ids, trio.current_time()) if is_to_last else None
-        return Fetch(spu, context, request, wanted, session, incremental=False)
+        return Fetch(host, context, request, wanted, session, incremental=False)
     session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids, trio.current_time())
     sessions.update(session, _wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
     if not session.partitions:
         sessions.close(session.id)
-        return Fetch(spu, context, request, [], None, incremental=False)
-    return Fetch(spu, context, request, list(session), session, incremental=True)
+        return Fetch(host, context, request, [], None, incremental=False)
+    return Fetch(host, context, request, list(session), session, incremental=True)
 
 
 def _wanted(request: FetchRequest, uses_topic_ids: bool) -> Iterator[FetchedPartition]:
@@ -159,6 +156,7 @@ class Fetch:
         "_deadline",
         "_find",
         "_has_news",
+        "_host",
         "_incremental",
         "_mends",
         "_parked_on",
@@ -168,13 +166,12 @@ class Fetch:
         "_reads_uncommitted",
         "_request",
         "_session",
-        "_spu",
         "done",
     )
 
     def __init__(
         self,
-        spu: "Spu",
+        host: FetchHost,
         context: RequestContext,
         request: FetchRequest,
         partitions: list[FetchedPartition],
@@ -182,7 +179,7 @@ class Fetch:
         *,
         incremental: bool,
     ) -> None:
-        self._spu = spu
+        self._host = host
         self._context = context
         self._request = request
         self._partitions = partitions
@@ -191,10 +188,10 @@ class Fetch:
         self._mends = _names_itself(MENDING_REPLICA, request)
         self._reads_uncommitted = self._mends or _names_itself(DEBUGGING_REPLICA, request)
         from_followers = context.api_version >= FOLLOWERS_FROM and (self._mends or not self._reads_uncommitted)
-        self._find = spu.replicas.reading if from_followers else spu.replicas.leading
-        near = from_followers and spu.broker_configs.settings.reads_from_near_replicas
+        self._find = host.replicas.reading if from_followers else host.replicas.leading
+        near = from_followers and host.broker_configs.settings.reads_from_near_replicas
         self._rack = request.rack_id if near else ""
-        self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
+        self._bytes_max = min(request.max_bytes, host.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
         self._deadline: Timer | None = None
         self._pause: Timer | None = None
@@ -234,7 +231,7 @@ class Fetch:
         return reading
 
     def _read_partition(self, replica: Replica, wanted: FetchedPartition, reading: Reading) -> PartitionData:
-        if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._spu.id):
+        if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._host.id):
             # It may have led until it was started again, and told of more than what it now knows to be committed.
             raise replica.not_leader()
         offset = wanted.fetch_offset
@@ -247,7 +244,7 @@ class Fetch:
             records=b"",
         )
         if self._rack:
-            data.preferred_read_replica = preferred_replica(replica, self._rack, offset, self._spu.cluster.spus)
+            data.preferred_read_replica = preferred_replica(replica, self._rack, offset, self._host.cluster.spus)
             if data.preferred_read_replica != NO_PREFERENCE:
                 return data
         if replica.is_merging and offset > replica.high_watermark and not self._mends:
@@ -282,7 +279,7 @@ class Fetch:
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
-        elif offset >= end and self._spu.isolation.is_cut_off(replica):
+        elif offset >= end and self._host.isolation.is_cut_off(replica):
             raise replica.cut_off()
         return data
 
@@ -302,7 +299,7 @@ class Fetch:
     async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
         replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
         try:
-            records = await self._spu.shelf_reader.read(replica, offset, part.bytes_max, part.end)
+            records = await self._host.shelf_reader.read(replica, offset, part.bytes_max, part.end)
             replica.check_leads(epoch)
             if len(records) <= part.bytes_max or at_least_one:
                 part.data.records = records
@@ -315,7 +312,7 @@ class Fetch:
         """A consumer that is ahead may have read from another leader. And one that names no rack was sent to no
         follower: it takes this one for the leader, and would begin anew at its word. Who looks for copies wants to know
         what there is here."""
-        is_sure = self._spu.is_sure_to_lead(replica) if replica.is_leader else self._request.rack_id
+        is_sure = self._host.is_sure_to_lead(replica) if replica.is_leader else self._request.rack_id
         if not (is_sure or self._mends):
             raise replica.not_leader()
 
@@ -351,7 +348,7 @@ class Fetch:
             current.partitions.append(data)
         if session is not None and len(session.partitions) > 1:
             session.served(served)
-        self._spu.metrics.fetched_bytes += reading.bytes
+        self._host.metrics.fetched_bytes += reading.bytes
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if reading.answers_at_once and self._context.api_version >= LEADERS_FROM:
             self._tell_leaders(reading, response)
@@ -361,22 +358,22 @@ class Fetch:
         leaders: dict[SpuId, None] = {}
         for wanted, data in reading.found:
             find = LEADER_TOLD_WITH.get(data.error_code)
-            if find is not None and (found := find(self._spu, *wanted.key)) is not None:
+            if find is not None and (found := find(self._host, *wanted.key)) is not None:
                 data.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
                 leaders[found.leader] = None
-        endpoints = (endpoint_of(self._spu, leader, self._context.listener) for leader in leaders)
+        endpoints = (endpoint_of(self._host, leader, self._context.listener) for leader in leaders)
         response.node_endpoints = [NodeEndpoint(*endpoint) for endpoint in endpoints if endpoint is not None]
 
     def park(self, deadline: float) -> None:
         for wanted in self._partitions:
-            replica = self._spu.replicas.find(*wanted.key)
+            replica = self._host.replicas.find(*wanted.key)
             if replica is not None:
                 replica.waiting_fetches[self] = None
                 self._parked_on.append(replica)
         self._context.abandon = self._leave
         self._context.hurry = self.on_deadline
         self._deadline = Timer(deadline, self.on_deadline)
-        self._spu.deadlines.add(deadline, self._deadline)
+        self._host.deadlines.add(deadline, self._deadline)
 
     def on_advanced(self) -> None:
         """One of the partitions has new records to read, or is gone."""
@@ -389,7 +386,7 @@ class Fetch:
             elif len(self._partitions) > FEW_PARTITIONS:
                 paused_until = trio.current_time() + len(self._partitions) * PAUSE_SECONDS
                 self._pause = Timer(paused_until, self._on_pause_over)
-                self._spu.deadlines.add(paused_until, self._pause)
+                self._host.deadlines.add(paused_until, self._pause)
 
     def _on_pause_over(self) -> None:
         self._pause = None

@@ -6,19 +6,18 @@
   librdkafka and kafka-python give up at once on it, while librdkafka retries on the other codes that were tried.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import ProducerIdHost
 
 NONE = -1
 
 
-async def handle(spu: "Spu", context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def handle(
+    host: ProducerIdHost, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
     try:
         if request.transactional_id == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "an empty transactional id")
@@ -26,7 +25,7 @@ async def handle(spu: "Spu", context: RequestContext, request: InitProducerIdReq
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
         if (request.producer_id == NONE) != (request.producer_epoch == NONE):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch come together")
-        producer_id = await spu.producer_ids.next()
+        producer_id = await host.producer_ids.next()
     except KafkaError as error:
         return InitProducerIdResponse(error_code=error.code, producer_id=NONE, producer_epoch=NONE)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

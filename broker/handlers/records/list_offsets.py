@@ -16,7 +16,6 @@ answers as -2, and -5 and -6 know no offset.
 
 from collections import Counter
 from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -36,8 +35,7 @@ from tailrace.protocol.messages.list_offsets import (
 )
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import ListOffsetsHost
 
 LATEST = -1
 EARLIEST = -2
@@ -67,19 +65,19 @@ class ShelvedQuestion(Struct, eq=False):
 
 
 def handle(
-    spu: "Spu", context: RequestContext, request: ListOffsetsRequest
+    host: ListOffsetsHost, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[object, object, ListOffsetsResponse]:
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     response = ListOffsetsResponse()
     shelved: list[ShelvedQuestion] = []
-    answers = _answers(spu.replicas, context.api_version, request, asked, response, shelved)
+    answers = _answers(host.replicas, context.api_version, request, asked, response, shelved)
     if sum(_is_by_time(partition) for topic in request.topics for partition in topic.partitions) > 1:
-        return _in_turns(answers, response, shelved, spu.shelf_reader)
+        return _in_turns(answers, response, shelved, host.shelf_reader)
     for _ in answers:
         pass
-    return _with_shelved(response, shelved, spu.shelf_reader) if shelved else response
+    return _with_shelved(response, shelved, host.shelf_reader) if shelved else response
 
 
 async def _in_turns(

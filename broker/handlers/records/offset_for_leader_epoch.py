@@ -1,7 +1,5 @@
 """OffsetForLeaderEpoch, versions 2–4: where a leader epoch ended, so that a consumer sees what was cut (KIP-320)."""
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
@@ -14,27 +12,28 @@ from tailrace.protocol.messages.offset_for_leader_epoch import (
 )
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import LeadingHost
 
 NO_OFFSET = -1
 
 
-def handle(spu: "Spu", context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(
+    host: LeadingHost, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(spu, topic.topic, partition) for partition in topic.partitions]
+                topic=topic.topic, partitions=[_answer(host, topic.topic, partition) for partition in topic.partitions]
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(host: LeadingHost, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        replica = spu.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
-        if asked.leader_epoch > replica.spec.epoch and not spu.is_sure_to_lead(replica):
+        replica = host.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
+        if asked.leader_epoch > replica.spec.epoch and not host.is_sure_to_lead(replica):
             raise replica.not_leader()  # that epoch has been, and this leader has not heard of it
         epoch, end = _end_of(replica, asked.leader_epoch)
     except KafkaError as error:

@@ -13,7 +13,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import trio
@@ -46,10 +45,8 @@ from tailrace.server.request_context import RequestContext
 from tailrace.storage.producers.producer_state import AppendedBatch
 
 from .leader_hints import endpoint_of, leader_elsewhere
+from .record_host import ProduceHost
 from .refused_batches import BEHIND_SECONDS_MAX
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 LEADERS_FROM = 10
 TOPIC_IDS_FROM = 13
@@ -59,7 +56,7 @@ _KNOWN_ACKS = (0, 1, ALL)
 _NO_ERROR = int(ErrorCode.NONE)
 
 
-def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+def handle(host: ProduceHost, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     acks = request.acks
     by_id = context.api_version >= TOPIC_IDS_FROM
     topics: list[TopicProduceResponse] = []
@@ -73,9 +70,9 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
             try:
                 if acks not in _KNOWN_ACKS:
                     raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
-                replica = writable(spu, name, data.index, acks)
+                replica = writable(host, name, data.index, acks)
                 base_offset, append_time_ms, awaited = append(
-                    spu, replica, name, data.records, context.api_version, acks
+                    host, replica, name, data.records, context.api_version, acks
                 )
                 answer = PartitionProduceResponse(
                     data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
@@ -89,13 +86,13 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                     record_errors=_refused_records(reason),
                     error_message=reason.message or None,
                 )
-                spu.metrics.produce_errors += 1
-                spu.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
-                _send_on(spu, context, response, answer, name, reason)
+                host.metrics.produce_errors += 1
+                host.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
+                _send_on(host, context, response, answer, name, reason)
             else:
                 if awaited is not None:
                     if pending is None:
-                        pending = PendingProduce(spu, context, response, acks)
+                        pending = PendingProduce(host, context, response, acks)
                     pending.wait_for(replica, awaited, answer)
             partitions.append(answer)
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
@@ -108,14 +105,14 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
     return response
 
 
-def writable(spu: "Spu", topic: str | UUID, partition: int, acks: int) -> Replica:
+def writable(host: ProduceHost, topic: str | UUID, partition: int, acks: int) -> Replica:
     """The replica that takes what producers send for the partition. Raises KafkaError."""
-    replica = spu.replicas.leading(topic, partition)
+    replica = host.replicas.leading(topic, partition)
     if replica.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
     if replica.is_merging:
         raise replica.not_leader()  # not yet: the client tries again
-    if spu.isolation.is_cut_off(replica):
+    if host.isolation.is_cut_off(replica):
         raise replica.cut_off()
     if acks == ALL:
         live, wanted = replica.live_count, replica.replicas_min
@@ -130,7 +127,7 @@ def _refused_records(error: KafkaError) -> list[BatchIndexAndErrorMessage]:
 
 
 def _send_on(
-    spu: "Spu",
+    host: ProduceHost,
     context: RequestContext,
     response: ProduceResponse,
     answer: PartitionProduceResponse,
@@ -142,18 +139,18 @@ def _send_on(
         context.close_after = error.message
     if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < LEADERS_FROM:
         return
-    found = leader_elsewhere(spu, topic, answer.index)
+    found = leader_elsewhere(host, topic, answer.index)
     if found is None:
         return
     answer.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
     if all(node.node_id != found.leader for node in response.node_endpoints):
-        endpoint = endpoint_of(spu, found.leader, context.listener)
+        endpoint = endpoint_of(host, found.leader, context.listener)
         if endpoint is not None:
             response.node_endpoints.append(NodeEndpoint(*endpoint))
 
 
 def refuse(
-    spu: "Spu",
+    host: ProduceHost,
     context: RequestContext,
     response: ProduceResponse,
     replica: Replica,
@@ -164,7 +161,7 @@ def refuse(
     answer.error_code = error.code
     answer.error_message = error.message or None
     answer.base_offset = NO_OFFSET
-    _send_on(spu, context, response, answer, replica.spec.topic_id, error)
+    _send_on(host, context, response, answer, replica.spec.topic_id, error)
 
 
 def not_in_time() -> KafkaError:
@@ -179,10 +176,10 @@ def _not_yet(header: BatchHeader) -> KafkaError:
     )
 
 
-def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
+def _earlier(host: ProduceHost, replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
     """The same batch, if it was stored before."""
     log, producers = replica.log, replica.log.producers
-    comes_again = bool(spu.refused_batches) and spu.refused_batches.check(
+    comes_again = bool(host.refused_batches) and host.refused_batches.check(
         topic, replica.partition, header, producers, trio.current_time()
     )
     if header.base_sequence != 0 and producers.newest(header.producer_id) is None:
@@ -194,7 +191,7 @@ def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeade
     try:
         return producers.check(header)
     except KafkaError as error:
-        if not spu.is_sure_to_lead(replica):
+        if not host.is_sure_to_lead(replica):
             raise replica.not_leader() from None  # another leader may have stored what seems to be missing
         if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and _may_miss_some(replica, header):
             raise _not_yet(header) from None
@@ -211,16 +208,16 @@ def _may_miss_some(replica: Replica, header: BatchHeader) -> bool:
 
 
 def append(
-    spu: "Spu", replica: Replica, topic: str | UUID, records: Buffer | None, api_version: int, acks: int
+    host: ProduceHost, replica: Replica, topic: str | UUID, records: Buffer | None, api_version: int, acks: int
 ) -> tuple[int, int, int | None]:
     """Appends what one partition was sent; the topic is named as the client does it. Raises KafkaError.
 
     Returns base offset and append time, which belong in the answer, and the offset for `wait_until_acknowledged`; None
     when the answer need not wait.
     """
-    now_ms = spu.wall_clock.now_ms()
+    now_ms = host.wall_clock.now_ms()
     batch, header = admitted(replica, records, api_version, now_ms)
-    return append_admitted(spu, replica, topic, batch, header, acks, now_ms)
+    return append_admitted(host, replica, topic, batch, header, acks, now_ms)
 
 
 def admitted(replica: Replica, records: Buffer | None, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
@@ -232,20 +229,20 @@ def admitted(replica: Replica, records: Buffer | None, api_version: int, now_ms:
 
 
 def append_admitted(
-    spu: "Spu", replica: Replica, topic: str | UUID, batch: Buffer, header: BatchHeader, acks: int, now_ms: int
+    host: ProduceHost, replica: Replica, topic: str | UUID, batch: Buffer, header: BatchHeader, acks: int, now_ms: int
 ) -> tuple[int, int, int | None]:
     """As `append`, what was admitted at that time."""
     rules, log = replica.settings.produce, replica.log
     append_time_ms = now_ms if rules.append_time else NO_TIMESTAMP
-    if header.producer_id >= 0 and (earlier := _earlier(spu, replica, topic, header)) is not None:
+    if header.producer_id >= 0 and (earlier := _earlier(host, replica, topic, header)) is not None:
         base_offset = earlier.base_offset
         end = earlier.last_offset + 1
         if rules.append_time:
             append_time_ms = replica.batch_time(base_offset) or now_ms
     else:
-        metrics = spu.metrics
-        if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max or log.is_overgrown:
-            _check_room(spu, replica)
+        metrics = host.metrics
+        if metrics.produced_bytes >= host.storage_limit.produced_bytes_max or log.is_overgrown:
+            _check_room(host, replica)
         sent = header
         if rules.append_time:
             stamp_append_time(batch, 0, header.size, now_ms)
@@ -262,7 +259,7 @@ def append_admitted(
         end = log.log_end
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
-        spu.on_appended(replica)
+        host.on_appended(replica)
     return base_offset, append_time_ms, awaited_end(replica, acks, end)
 
 
@@ -276,7 +273,7 @@ def awaited_end(replica: Replica, acks: int, end: int) -> int | None:
 
 
 def append_together(
-    spu: "Spu", replica: Replica, topic: str | UUID, batches: Sequence[Buffer], headers: Sequence[BatchHeader]
+    host: ProduceHost, replica: Replica, topic: str | UUID, batches: Sequence[Buffer], headers: Sequence[BatchHeader]
 ) -> bool:
     """Appends small batches that were admitted, with one write, where brokers give no append times. If they are of an
     idempotent producer, each goes on where the one before it ends: then what is right for the first is for all.
@@ -285,9 +282,9 @@ def append_together(
     they have to be appended one by one. Raises KafkaError when nothing could be appended.
     """
     first = headers[0]
-    if first.producer_id >= 0 and (spu.refused_batches or _earlier(spu, replica, topic, first) is not None):
+    if first.producer_id >= 0 and (host.refused_batches or _earlier(host, replica, topic, first) is not None):
         return False
-    _check_room(spu, replica)
+    _check_room(host, replica)
     offset, epoch = replica.log.log_end, replica.spec.epoch
     data = bytearray().join(batches)
     position = 0
@@ -298,16 +295,16 @@ def append_together(
         position += header.batch_length + LOG_OVERHEAD
     if not replica.append_together(data, headers):
         return False
-    spu.metrics.produced_batches += len(headers)
-    spu.metrics.produced_bytes += position
-    spu.on_appended(replica)
+    host.metrics.produced_batches += len(headers)
+    host.metrics.produced_bytes += position
+    host.on_appended(replica)
     return True
 
 
-def _check_room(spu: "Spu", replica: Replica) -> None:
+def _check_room(host: ProduceHost, replica: Replica) -> None:
     """For more in that log. Raises KafkaError."""
-    if spu.metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
-        spu.storage_limit.check_room()
+    if host.metrics.produced_bytes >= host.storage_limit.produced_bytes_max:
+        host.storage_limit.check_room()
     if replica.log.waits_to_roll:
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
 
@@ -321,11 +318,11 @@ def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: Ackno
 class PendingProduce:
     """A produce request of which some partitions are not committed yet, or not on the disk."""
 
-    __slots__ = ("_acks", "_context", "_response", "_spu", "_waiting", "done")
+    __slots__ = ("_acks", "_context", "_host", "_response", "_waiting", "done")
 
-    def __init__(self, spu: "Spu", context: RequestContext, response: ProduceResponse, acks: int) -> None:
+    def __init__(self, host: ProduceHost, context: RequestContext, response: ProduceResponse, acks: int) -> None:
         self._acks = acks
-        self._spu = spu
+        self._host = host
         self._context = context
         self._response = response
         self._waiting: dict[_PendingPartition, None] = {}
@@ -338,7 +335,7 @@ class PendingProduce:
 
     def start(self, timeout_ms: int) -> None:
         self._context.abandon = self._abandon
-        self._spu.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
+        self._host.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
 
     def on_decided(self, partition: "_PendingPartition") -> Callable[[], None] | None:
         """What sends the answer, if this was the last partition."""
@@ -355,7 +352,7 @@ class PendingProduce:
         self._context.respond(self._response)
 
     def refuse(self, replica: Replica, answer: PartitionProduceResponse, error: KafkaError) -> None:
-        refuse(self._spu, self._context, self._response, replica, answer, error)
+        refuse(self._host, self._context, self._response, replica, answer, error)
 
     def _abandon(self) -> None:
         self.done = True

@@ -14,7 +14,7 @@ followers are sent them together, too, and what is done for each of them is done
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
@@ -37,9 +37,7 @@ from tailrace.server.client_connection import AnswersTogether, ArrivedRequests, 
 from tailrace.server.request_context import RequestContext
 
 from . import produce
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .record_host import ProduceHost
 
 LEARNED_MAX = 64
 """For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
@@ -73,10 +71,10 @@ _Numbers: TypeAlias = tuple[int, int]
 class ProduceShortcut:
     """For the requests of one connection in one version."""
 
-    __slots__ = ("_decode", "_ends", "_is_flexible", "_learned", "_left_to_learn", "_spu", "_version")
+    __slots__ = ("_decode", "_ends", "_host", "_is_flexible", "_learned", "_left_to_learn", "_version")
 
-    def __init__(self, spu: "Spu", api_version: int) -> None:
-        self._spu = spu
+    def __init__(self, host: ProduceHost, api_version: int) -> None:
+        self._host = host
         self._version = api_version
         self._is_flexible = _API.is_flexible(api_version)
         self._decode = decoder(ProduceRequest, api_version)
@@ -117,7 +115,7 @@ class ProduceShortcut:
             return  # there is more in it: tags that are not known here, or bytes behind it
         usual = _UsualRequest(
             frame[:end],
-            self._spu,
+            self._host,
             self._version,
             request.acks,
             request.timeout_ms,
@@ -141,6 +139,7 @@ class _UsualRequest:
         "_beginning",
         "_client_id",
         "_encode",
+        "_host",
         "_is_flexible",
         "_kind",
         "_left_alone",
@@ -151,7 +150,6 @@ class _UsualRequest:
         "_partition",
         "_rest",
         "_size",
-        "_spu",
         "_timeout_seconds",
         "_topic",
         "_version",
@@ -160,7 +158,7 @@ class _UsualRequest:
     def __init__(
         self,
         beginning: memoryview,
-        spu: "Spu",
+        host: ProduceHost,
         api_version: int,
         acks: int,
         timeout_ms: int,
@@ -178,7 +176,7 @@ class _UsualRequest:
         self._left_alone = 0
         """So many that come next could not be appended together with the one before them: nobody tries again, for each
         of them, with all that are behind it."""
-        self._spu = spu
+        self._host = host
         self._version = api_version
         self._acks = acks
         self._timeout_seconds = max(timeout_ms, 0) / 1000
@@ -201,10 +199,10 @@ class _UsualRequest:
     def answer(
         self, records: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
     ) -> bytes | AnswersTogether | RequestContext | None:
-        acks, spu = self._acks, self._spu
-        now_ms = spu.wall_clock.now_ms()
+        acks, host = self._acks, self._host
+        now_ms = host.wall_clock.now_ms()
         try:
-            replica = produce.writable(spu, self._topic, self._partition, acks)
+            replica = produce.writable(host, self._topic, self._partition, acks)
             batch, header = produce.admitted(replica, records, self._version, now_ms)
             if self._left_alone:
                 self._left_alone -= 1
@@ -220,7 +218,7 @@ class _UsualRequest:
                         return AnswersTogether(answers, len(together))
                     return self._await(replica, together, numbers, answers, awaited, expect)
             base_offset, append_time_ms, awaited = produce.append_admitted(
-                spu, replica, self._topic, batch, header, acks, now_ms
+                host, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
             return None
@@ -244,7 +242,7 @@ class _UsualRequest:
         waiting = _AwaitedAnswers(self, replica, context, answers, asked, numbers)
         context.abandon = waiting.abandon
         produce.wait_until_acknowledged(replica, end, self._acks, waiting)
-        self._spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
+        self._host.deadlines.add(context.arrived + self._timeout_seconds, waiting)
         return context
 
     # several at once
@@ -277,7 +275,7 @@ class _UsualRequest:
                 found = self._next_alike(following, replica, header, room, now_ms)
         is_appended = False
         try:
-            is_appended = produce.append_together(self._spu, replica, self._topic, batches, headers)
+            is_appended = produce.append_together(self._host, replica, self._topic, batches, headers)
         finally:
             if not is_appended:
                 self._left_alone = len(taken)
@@ -349,7 +347,7 @@ class _UsualRequest:
         for correlation_id, base_offset in asked:
             answer = PartitionProduceResponse(self._partition, 0, base_offset, *numbers)
             response = self._response(answer)
-            produce.refuse(self._spu, context, response, replica, answer, error)
+            produce.refuse(self._host, context, response, replica, answer, error)
             responses.append((correlation_id, response))
         context.respond_each(responses)
 

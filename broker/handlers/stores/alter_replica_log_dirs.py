@@ -5,8 +5,6 @@
   Kafka.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -16,27 +14,28 @@ from tailrace.protocol.messages.alter_replica_log_dirs import (
 )
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .store_host import DirectoryHost
 
 
-def handle(spu: "Spu", context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def handle(
+    host: DirectoryHost, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
         for asked in directory.topics:
             topic = topics.setdefault(asked.name, AlterReplicaLogDirTopicResult(asked.name))
             topic.partitions += [
-                AlterReplicaLogDirPartitionResult(partition, _error(spu, directory.path, asked.name, partition))
+                AlterReplicaLogDirPartitionResult(partition, _error(host, directory.path, asked.name, partition))
                 for partition in asked.partitions
             ]
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
-def _error(spu: "Spu", path: str, topic: str, partition: int) -> int:
-    if path != spu.data_directory:
+def _error(host: DirectoryHost, path: str, topic: str, partition: int) -> int:
+    if path != host.data_directory:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        spu.replicas.reading(topic, partition)
+        host.replicas.reading(topic, partition)
     except KafkaError as error:
         is_elsewhere = error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else error.code

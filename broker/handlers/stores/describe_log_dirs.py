@@ -6,7 +6,6 @@
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol.error_codes import ErrorCode
@@ -19,19 +18,18 @@ from tailrace.protocol.messages.describe_log_dirs import (
 )
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .store_host import VolumeHost
 
 
-def handle(spu: "Spu", context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    result = DescribeLogDirsResult(log_dir=spu.data_directory)
+def handle(host: VolumeHost, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    result = DescribeLogDirsResult(log_dir=host.data_directory)
     try:
-        result.total_bytes, result.usable_bytes = spu.files.free_bytes(spu.data_directory)
+        result.total_bytes, result.usable_bytes = host.files.free_bytes(host.data_directory)
     except OSError:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return DescribeLogDirsResponse(results=[result])
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for replica in _asked(spu, request):
+    for replica in _asked(host, request):
         topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(name=replica.topic))
         topic.partitions.append(
             DescribeLogDirsPartition(partition_index=replica.partition, partition_size=replica.log.size_bytes)
@@ -40,9 +38,9 @@ def handle(spu: "Spu", context: RequestContext, request: DescribeLogDirsRequest)
     return DescribeLogDirsResponse(results=[result])
 
 
-def _asked(spu: "Spu", request: DescribeLogDirsRequest) -> Iterable[Replica]:
+def _asked(host: VolumeHost, request: DescribeLogDirsRequest) -> Iterable[Replica]:
     if request.topics is None:
-        return spu.replicas
+        return host.replicas
     keys = dict.fromkeys((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
-    found = (spu.replicas.find(topic, partition) for topic, partition in keys)
+    found = (host.replicas.find(topic, partition) for topic, partition in keys)
     return (replica for replica in found if replica is not None)

@@ -4,15 +4,14 @@ Only the leader answers: NOT_LEADER_OR_FOLLOWER from others, OFFSET_NOT_AVAILABL
 not committed.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.broker.descriptions.consumer_positions import describe_positions
 from tailrace.protocol.internal.describe_positions import DescribePositionsRequest, DescribePositionsResponse
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
+from .store_host import StoreHost
 
 
-async def handle(spu: "Spu", context: RequestContext, request: DescribePositionsRequest) -> DescribePositionsResponse:
-    return await describe_positions(spu.replicas, request)
+async def handle(
+    host: StoreHost, context: RequestContext, request: DescribePositionsRequest
+) -> DescribePositionsResponse:
+    return await describe_positions(host.replicas, request)

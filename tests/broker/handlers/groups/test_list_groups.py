@@ -10,8 +10,8 @@ from hosts import request_of
 from msgspec import Struct, field
 
 from tailrace.broker.groups.common.group import Group, GroupKind
+from tailrace.broker.handlers.groups.group_host import GroupHost
 from tailrace.broker.handlers.groups.list_groups import handle
-from tailrace.broker.spu import Spu
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -44,7 +44,9 @@ def spu() -> Partitions:
 
 def listed(spu: Partitions, **asked: list[str]) -> ListGroupsResponse:
     return handle(
-        cast(Spu, SimpleNamespace(groups=spu)), request_of(ApiKey.LIST_GROUPS), ListGroupsRequest(**cast(Any, asked))
+        cast(GroupHost, SimpleNamespace(groups=spu)),
+        request_of(ApiKey.LIST_GROUPS),
+        ListGroupsRequest(**cast(Any, asked)),
     )
 
 

@@ -1,0 +1,30 @@
+"""What the handlers of group APIs need of the SPU, one interface per need.
+
+`Spu` satisfies all of these without naming them; `handlers.SpuHost` is where mypy checks that.
+"""
+
+from typing import Protocol
+
+from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+
+
+class GroupHost(Protocol):
+    @property
+    def groups(self) -> GroupCoordination:
+        """The groups that this SPU coordinates."""
+
+
+class ConsumerGroupHost(GroupHost, Protocol):
+    """For APIs that only groups of KIP-848 have."""
+
+    @property
+    def broker_configs(self) -> BrokerConfigs:
+        """The settings, which say whether groups of KIP-848 are enabled."""
+
+
+class ManyGroupsHost(GroupHost, Protocol):
+    """For requests that may name thousands of groups, and so are handled in several turns."""
+
+    def end_turn(self) -> None:
+        """Lets other tasks see what this turn has appended."""

@@ -1,0 +1,126 @@
+"""What the handlers that write and read records need of the SPU, one interface per need.
+
+`Spu` satisfies all of these without naming them; `handlers.SpuHost` is where mypy checks that. The tests can satisfy
+them with less.
+"""
+
+from typing import Protocol
+
+from tailrace.broker.controller_link.isolation import Isolation
+from tailrace.broker.controller_link.producer_ids import ProducerIds
+from tailrace.broker.replicas.deadlines import Deadlines
+from tailrace.broker.replicas.replica import Replica
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.shelves.offloading import Shelving
+from tailrace.broker.shelves.shelf_reads import ShelfReader
+from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.broker.upkeep.storage_limit import StorageLimit
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.wall_clock import WallClock
+
+from .fetch_sessions import FetchSessions
+from .refused_batches import RefusedBatches
+
+
+class ReplicasHost(Protocol):
+    @property
+    def replicas(self) -> Replicas:
+        """The replicas that this SPU holds."""
+
+
+class LeadingHost(ReplicasHost, Protocol):
+    """For handlers whose response a client cannot take back, so that only a leader with a lease may give it."""
+
+    def is_sure_to_lead(self, replica: Replica) -> bool:
+        """Whether no other SPU can lead the partition now."""
+
+
+class LeaderHintHost(ReplicasHost, Protocol):
+    """For telling a client that asked the wrong SPU which SPU leads."""
+
+    @property
+    def id(self) -> SpuId:
+        """The id of this SPU."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The mirror of the cluster's metadata."""
+
+
+class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
+    @property
+    def wall_clock(self) -> WallClock:
+        """The clock that gives records their append time."""
+
+    @property
+    def metrics(self) -> BrokerMetrics:
+        """The counters that a produce request raises."""
+
+    @property
+    def storage_limit(self) -> StorageLimit:
+        """The limit of what producers may add to this SPU's storage."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether this SPU is cut off from the controller and its followers."""
+
+    @property
+    def refused_batches(self) -> RefusedBatches:
+        """The batches that idempotent producers have to send again."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The deadlines of requests that wait for an acknowledgement."""
+
+    def on_appended(self, replica: Replica) -> None:
+        """Notes that the replica's log has grown; followers and fetches are woken at the end of the turn."""
+
+
+class FetchHost(LeadingHost, LeaderHintHost, Protocol):
+    @property
+    def broker_configs(self) -> BrokerConfigs:
+        """The settings that bound a fetch."""
+
+    @property
+    def metrics(self) -> BrokerMetrics:
+        """The counters that a fetch raises."""
+
+    @property
+    def fetch_sessions(self) -> FetchSessions:
+        """The incremental fetch sessions of this SPU's clients."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether this SPU is cut off from the controller and its followers."""
+
+    @property
+    def shelf_reader(self) -> ShelfReader:
+        """Reads records that only shelves still have."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """The deadlines of fetches that wait for records."""
+
+
+class ListOffsetsHost(ReplicasHost, Protocol):
+    @property
+    def shelf_reader(self) -> ShelfReader:
+        """Finds records by time on shelves."""
+
+
+class DeleteRecordsHost(ReplicasHost, Protocol):
+    @property
+    def shelving(self) -> Shelving:
+        """Deletes records on shelves."""
+
+    @property
+    def storage_limit(self) -> StorageLimit:
+        """The limit that a deletion makes room below."""
+
+
+class ProducerIdHost(Protocol):
+    @property
+    def producer_ids(self) -> ProducerIds:
+        """The producer ids that the controller has given to this SPU."""

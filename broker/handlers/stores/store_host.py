@@ -1,0 +1,41 @@
+"""What the handlers that describe or read an SPU's storage need of the SPU, one interface per need.
+
+`Spu` satisfies all of these without naming them; `handlers.SpuHost` is where mypy checks that.
+"""
+
+from typing import Protocol
+
+from tailrace.broker.peers.peer_links import PeerLinks
+from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.shelves.shelf_keeper import Shelves
+from tailrace.runtime.files import Files
+
+
+class StoreHost(Protocol):
+    @property
+    def replicas(self) -> Replicas:
+        """The replicas that this SPU holds."""
+
+
+class DirectoryHost(StoreHost, Protocol):
+    @property
+    def data_directory(self) -> str:
+        """The one directory in which this SPU stores everything."""
+
+
+class VolumeHost(DirectoryHost, Protocol):
+    @property
+    def files(self) -> Files:
+        """The file system that the data directory is on."""
+
+
+class PeersHost(DirectoryHost, Protocol):
+    @property
+    def peers(self) -> PeerLinks:
+        """The links to other SPUs."""
+
+
+class ShelfHost(Protocol):
+    @property
+    def shelves(self) -> Shelves:
+        """The shelves that this SPU stores for other leaders."""
