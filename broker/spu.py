@@ -35,9 +35,9 @@ from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.broker.peers.replica_trace import ReplicaTrace
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.roles.role_context import ReplicationContext
+from tailrace.broker.roles.role_context import RoleContext
 from tailrace.broker.shelves.offloading import Shelving
 from tailrace.broker.shelves.shelf_keeper import Shelves
 from tailrace.broker.shelves.shelf_reads import ShelfReader
@@ -91,7 +91,7 @@ class Spu:
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
-        self.replicas = Replicas(self.id, self.cluster)
+        self.replicas = ReplicaRegistry(self.id, self.cluster)
         self._logger = logger.bind(spu=settings.id)
         self._trace = ReplicaTrace(self._logger) if traces else None
         self.deadlines = Deadlines()
@@ -327,7 +327,7 @@ class Spu:
 
     def _replication(self, nursery: trio.Nursery, live_replicas: LiveReplicasUpdater) -> ReplicaInfoDispatcher:
         return ReplicaInfoDispatcher(
-            ReplicationContext(
+            RoleContext(
                 self.id,
                 self._process,
                 self._storage.incarnation,
@@ -341,9 +341,9 @@ class Spu:
                 self.end_turn,
                 trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
-                self._housekeeping.says_too_much_of,
+                self._housekeeping.checkpoint_is_ahead_of,
                 self._on_unreadable,
-                self._scrubbing.on_doubt,
+                self._scrubbing.on_suspected,
                 self.metrics,
                 self._logger,
                 FetchedPortions(self._spus, self.metrics),

@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.broker.controller_link.cluster_identity import ClusterIdentity
 from tailrace.broker.controller_link.spec_dispatcher import CLOSES_AT_ONCE
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.parking import Parking
 from tailrace.protocol.ids import SpuId
@@ -100,7 +100,7 @@ class SpuStorage:
             self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
         return bool(missing)
 
-    async def leave(self, replicas: Replicas, *, opened_all: bool) -> None:
+    async def leave(self, replicas: ReplicaRegistry, *, opened_all: bool) -> None:
         """Brings every log to the disk; the mark says which of them got there. `opened_all`: there is no other one."""
         # Who was to note it may have been stopped before that.
         has_failed = any(replica.log.may_have_lost for replica in replicas)

@@ -7,7 +7,7 @@ from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -37,7 +37,7 @@ class World:
     def __init__(self) -> None:
         self.files = SimulatedFiles()
         self.cluster = Cluster()
-        self.replicas = Replicas(HERE, self.cluster)
+        self.replicas = ReplicaRegistry(HERE, self.cluster)
 
     def add(self, topic: TopicSpec, **configs: str) -> list[Replica]:
         self.cluster.put_topic(topic)

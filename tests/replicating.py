@@ -24,12 +24,12 @@ from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.peers.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
+from tailrace.broker.replication.copying import CopyLimits, CopyRequest, CopyResponse
 from tailrace.broker.replication.messages import Hello
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.roles.role_context import ReplicationContext
+from tailrace.broker.roles.role_context import RoleContext
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -106,19 +106,19 @@ class WireCopies:
     def limits(self, replica: Replica) -> CopyLimits | None:
         return self._wire.copy_limits
 
-    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
         wire, store = self._wire, self._wire.stores.get(asked.holder)
         await trio.sleep(wire.portion_seconds)
         wire.portions_left -= 1
         if store is None or wire.portions_left < 0 or not wire.reaches(self._spu, asked.holder):
-            return CopiedEntries(asked, failure="it is not there"), None
+            return CopyResponse(asked, failure="it is not there"), None
         end = store.replica.high_watermark
         found = store.log.read(asked.offset, asked.bytes_max, end, at_least_one=True)
         if found is None:
-            return CopiedEntries(asked, (), end), None
+            return CopyResponse(asked, (), end), None
         wire.handed_over.add(asked.holder)
         entries, received = peer_codec.read_batches(memoryview(found.read()), asked.epoch, asked.offset, None)
-        return CopiedEntries(asked, entries, end), received
+        return CopyResponse(asked, entries, end), received
 
 
 class Store(Struct):
@@ -276,7 +276,7 @@ class Wire(Struct):
         cluster = Cluster()
         for each in range(1, 6):
             cluster.put_spu(SpuSpec(SpuId(each)))
-        replicas = Replicas(spu, cluster)
+        replicas = ReplicaRegistry(spu, cluster)
         settings = settings_of(self.configs, BrokerConfigs({}))
         log = log_at(disk, f"/data/topics/t/{TOPIC}/0", settings.log, clean=False)
         spec = replace(self.spec, replicas=self.spec.replicas or (spu, SpuId(99)), leader=NO_LEADER)
@@ -298,7 +298,7 @@ class Wire(Struct):
                 async with trio.open_nursery() as nursery:
                     made.append(
                         ReplicaInfoDispatcher(
-                            ReplicationContext(
+                            RoleContext(
                                 spu,
                                 process,
                                 incarnation,
@@ -420,7 +420,7 @@ async def no_checkpoint() -> None:
 def replication_on(
     spu: SpuId,
     files: SimulatedFiles,
-    replicas: Replicas,
+    replicas: ReplicaRegistry,
     nursery: trio.Nursery,
     promises: Promises | None = None,
     live_replicas: LiveReplicasUpdater | None = None,
@@ -430,7 +430,7 @@ def replication_on(
     files.make_directories("/data")
     identity = PeerIdentity(spu, "store", "process")
     return ReplicaInfoDispatcher(
-        ReplicationContext(
+        RoleContext(
             spu,
             identity.process,
             identity.incarnation,

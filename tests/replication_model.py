@@ -15,11 +15,11 @@ from replication_reader import QuorumReader
 from replication_store import InvariantError, Store, check, content_of
 from replication_truth import Truth
 
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
+from tailrace.broker.replication.copying import CopyLimits, CopyRequest, CopyResponse
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader, LeaderLimits
-from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
+from tailrace.broker.replication.live_replica_tracker import LagLimits, LiveReplicaTracker
 from tailrace.broker.replication.messages import (
     Append,
     AppendReply,
@@ -30,17 +30,17 @@ from tailrace.broker.replication.messages import (
     Seal,
     SealReply,
 )
-from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.policy import LivePolicy, QuorumPolicy, ReplicationPolicy
 from tailrace.broker.replication.ready import (
     AdvanceLogStart,
     AppendEntries,
-    Cut,
     EndDoubt,
     ExpectStamped,
     Persist,
     Restamp,
     StorePromise,
     Sync,
+    Truncate,
 )
 from tailrace.controller.objects.objects import PartitionSpec
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -50,7 +50,7 @@ LIMITS = LeaderLimits(
     append_bytes_max=2,
     appends_in_flight_max=2,
     first_appends_max=2,
-    quiet_seconds_max=0.5,
+    resend_seconds=0.5,
     recovered_bytes_max=2,
     recovered_entries_max=2,
 )
@@ -149,7 +149,7 @@ class Cluster:
         self.now = 0.0
         self.truth = Truth()
         self.moves = world.moves
-        count = policy.stores if isinstance(policy, Quorum) else 3
+        count = policy.stores if isinstance(policy, QuorumPolicy) else 3
         count = self.moves.stores if self.moves is not None else count
         self.stores = {SpuId(number): Store(SpuId(number)) for number in range(1, count + 1)}
         self.network: list[Item] = []
@@ -307,10 +307,10 @@ class Cluster:
         is_gone = item.link is not None and self.links.get(item.link) != item.link_number
         is_cut = item.link is not None and self.cut_off in item.link
         is_lost = is_gone or is_cut or self.random.random() < self.faults.loss
-        if isinstance(item.message, AskForCopies):
+        if isinstance(item.message, CopyRequest):
             self.hand_over(item, item.message, is_lost=is_lost or self.cut_off in (item.sender, item.receiver))
             return
-        if isinstance(item.message, CopiedEntries):
+        if isinstance(item.message, CopyResponse):
             self.on_copied(item, item.message, is_lost=is_lost or self.cut_off in (item.sender, item.receiver))
             return
         if is_lost:
@@ -352,21 +352,21 @@ class Cluster:
             case _:
                 pass
 
-    def hand_over(self, item: Item, asked: AskForCopies, *, is_lost: bool) -> None:
+    def hand_over(self, item: Item, asked: CopyRequest, *, is_lost: bool) -> None:
         """As to any consumer: what is committed, and the answer says up to where it is."""
         store = self.stores[item.receiver]
         end = store.high_watermark.value
-        copied = CopiedEntries(asked, failure="nothing was heard")
+        copied = CopyResponse(asked, failure="nothing was heard")
         if not is_lost and store.is_up and store.log.log_start <= asked.offset <= store.log.log_end:
             held = [entry for entry in store.log.entries(asked.offset, end) if entry.end <= end]
-            copied = CopiedEntries(asked, tuple(held[: asked.bytes_max]), end)
+            copied = CopyResponse(asked, tuple(held[: asked.bytes_max]), end)
         self.network.append(Item(item.receiver, item.process, item.sender, copied))
 
-    def on_copied(self, item: Item, copied: CopiedEntries, *, is_lost: bool) -> None:
+    def on_copied(self, item: Item, copied: CopyResponse, *, is_lost: bool) -> None:
         store = self.stores[item.receiver]
         if store.is_up and store.process == item.process and isinstance(store.role, Follower):
             before = store.role.matched_end
-            store.role.on_copied(CopiedEntries(copied.asked, failure="nothing was heard") if is_lost else copied)
+            store.role.on_copied(CopyResponse(copied.asked, failure="nothing was heard") if is_lost else copied)
             self.copied += store.role.matched_end > before
             self.carry_out(store)
 
@@ -424,7 +424,7 @@ class Cluster:
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
                 policy=self.policy_of(spec),
-                live_replicas=LiveReplicas(
+                live_replicas=LiveReplicaTracker(
                     store.spu,
                     store.incarnation,
                     spec.epoch,
@@ -496,8 +496,8 @@ class Cluster:
             return
         for receiver, message in ready.send:
             self.send(store, receiver, message)
-        if ready.ask is not None:
-            self.network.append(Item(store.spu, store.process, ready.ask.holder, ready.ask))
+        if ready.copy_request is not None:
+            self.network.append(Item(store.spu, store.process, ready.copy_request.holder, ready.copy_request))
         if ready.propose is not None:
             self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
         if isinstance(role, Leader) and ready.fenced_by is None:
@@ -542,7 +542,7 @@ class Cluster:
             case EndDoubt():
                 store.doubt = False
                 store.sync()
-                if not isinstance(self.policy, Live):
+                if not isinstance(self.policy, LivePolicy):
                     store.is_damaged = False
             case Sync():
                 if not self.bugs.sync_is_skipped:
@@ -554,7 +554,7 @@ class Cluster:
                 log.advance_log_start(offset)
                 if not store.is_outdated:
                     self.truth.on_deleted(offset)
-            case Cut(end):
+            case Truncate(end):
                 check(not isinstance(store.role, Leader) or not store.waiting, "a leader that serves cuts its log")
                 is_held = any(end < each.end <= store.checked_end for each in log.all)
                 check(not is_held or self.world.unclean, "something committed was cut")
@@ -665,7 +665,7 @@ class Cluster:
             if self.moves is not None:
                 if not self.moves.survive(self.spec.layout, self.wanted, damaged):
                     return
-            elif isinstance(self.policy, Quorum):
+            elif isinstance(self.policy, QuorumPolicy):
                 if len(damaged) >= self.policy.writes:
                     return
             elif self.policy.replicas_min > 1 and len(damaged) >= self.policy.replicas_min:
@@ -808,7 +808,7 @@ class Cluster:
 
     def candidates(self) -> list[SpuId]:
         live = self.spec.live
-        if not live or not isinstance(self.policy, Live):
+        if not live or not isinstance(self.policy, LivePolicy):
             return sorted(self.online.intersection(self.spec.layout.copy_set))
         sure = [spu for spu, name in live.items() if spu in self.online and self.registered[spu][1] == name]
         if self.bugs.controller_ignores_incarnations:
@@ -844,7 +844,7 @@ class Cluster:
                 named = {}
             for spu, name in named.items():
                 store = self.stores[spu]
-                if store.is_up and name == store.incarnation and isinstance(self.policy, Live):
+                if store.is_up and name == store.incarnation and isinstance(self.policy, LivePolicy):
                     store.is_damaged = False
         self.tell(sender)
 
@@ -879,7 +879,7 @@ class Cluster:
 
     def check_enough_have_it(self) -> None:
         """What was acknowledged is kept by W stores, but for what a power failure took: so one more may fail."""
-        if not isinstance(self.policy, Quorum) or self.moves is not None:
+        if not isinstance(self.policy, QuorumPolicy) or self.moves is not None:
             return
         sound = [store for store in self.stores.values() if not store.is_damaged]
         held = [{content_of(entry) for entry in store.log.all} for store in sound]
@@ -898,7 +898,7 @@ class Cluster:
         if self.moves is not None:
             row = self.layouts[epoch].copy_set
             check(len(holders.intersection(row)) >= self.moves.writes_of(row), "acknowledged by too few")
-        elif isinstance(self.policy, Quorum):
+        elif isinstance(self.policy, QuorumPolicy):
             check(len(holders) >= self.policy.writes, "acknowledged by too few")
         else:
             check(self.spec.live.keys() <= holders, "acknowledged, and a live replica does not have it")

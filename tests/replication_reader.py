@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from replication_store import Content, Store, check, content_of
 
 from tailrace.broker.replication.entries import EntryKind
-from tailrace.broker.replication.policy import Live
+from tailrace.broker.replication.policy import LivePolicy
 from tailrace.broker.replication.quorum_read import Membership, QuorumRead, StoreAnswer, quorum_read
 from tailrace.protocol.ids import SpuId
 
@@ -52,7 +52,7 @@ class QuorumReader:
     def _begin(self) -> None:
         cluster = self._cluster
         self._answers.clear()
-        self._live = set(cluster.spec.live) if isinstance(cluster.policy, Live) else None
+        self._live = set(cluster.spec.live) if isinstance(cluster.policy, LivePolicy) else None
         truth = cluster.truth
         self._acknowledged_end = max((each.end for each in truth.acknowledged), default=0)
         if self._random.random() < 0.1:

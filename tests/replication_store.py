@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark, epoch_at_start, high_watermark_at_start
 from tailrace.broker.replication.leader import Leader

@@ -12,7 +12,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 
 WITHOUT_LEASE_SECONDS_MAX = 1.5
 """An SC that is started again at once changes nothing."""
@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.5
 
 
 class Isolation:
-    def __init__(self, replicas: Replicas, lease_end: Callable[[], float], logger: FilteringBoundLogger) -> None:
+    def __init__(self, replicas: ReplicaRegistry, lease_end: Callable[[], float], logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
         self._lease_end = lease_end
         self._logger = logger
@@ -29,7 +29,7 @@ class Isolation:
         """That partitions are cut off, since they are."""
 
     def is_cut_off(self, replica: Replica) -> bool:
-        return self._is_without_lease and replica.replication is not None and not replica.replication.is_in_touch
+        return self._is_without_lease and replica.replication is not None and not replica.replication.reaches_peers
 
     async def watch(self) -> None:
         """Runs until cancelled."""
@@ -52,4 +52,4 @@ class Isolation:
             self._logger.warning("partitions_cut_off", count=len(cut_off))
         self._is_said = bool(cut_off)
         for replica in cut_off:
-            replica.refuse_waiters(replica.cut_off())
+            replica.refuse_waiters(replica.isolated_error())

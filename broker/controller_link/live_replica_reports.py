@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.descriptions.replica_counts import lags_of_followers
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import ErrorCode, known_code
@@ -37,7 +37,7 @@ Report = Callable[[ReportLiveReplicasRequest], Awaitable[ReportLiveReplicasRespo
 
 
 class LiveReplicasUpdater:
-    def __init__(self, replicas: Replicas, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
+    def __init__(self, replicas: ReplicaRegistry, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger

@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.client_view import online_spus
@@ -36,7 +36,7 @@ class ScReceiver:
         mirror: MirrorUpdater,
         live_replicas: LiveReplicasUpdater,
         replication: ReplicaInfoDispatcher,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         cluster: Cluster,
         storage_limit: StorageLimit,
     ) -> None:

@@ -16,8 +16,8 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.descriptions.replica_counts import note_live_replicas
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import DamagedLogError, LogOfEntries
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import TopicSettings, settings_of
 from tailrace.broker.replication.high_watermark import epoch_at_start
 from tailrace.broker.roles.replica_controller import UNREADABLE
@@ -71,7 +71,7 @@ class SpecDispatcher:
         spu: SpuId,
         data_directory: str,
         files: Files,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         parking: Parking,
         broker_configs: BrokerConfigs,
         flusher: Flusher,
@@ -258,7 +258,7 @@ class SpecDispatcher:
         self._report_recovery(spec, log)
         saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
-            entries = LogOfEntries(log)
+            entries = ReplicaLog(log)
             entries.find_producers()
             if alone and settings.log.flush_messages == 1:
                 await log.sync()  # what only reached the page cache was acknowledged to nobody, and can be read now

@@ -11,7 +11,7 @@ import trio
 from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.broker.peers.peer_messages import ReceivedBatches
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
+from tailrace.broker.replication.copying import CopyLimits, CopyRequest, CopyResponse
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 
@@ -25,14 +25,14 @@ AT_ONCE_MAX = 4
 ANSWER_SECONDS_MAX = 5.0
 """Who is slower than that has other things to do, or none of it comes: the leader sends it then."""
 
-Portion = tuple[CopiedEntries, ReceivedBatches | None]
+Portion = tuple[CopyResponse, ReceivedBatches | None]
 
 
 class BulkCopies(Protocol):
     def limits(self, replica: Replica) -> CopyLimits | None:
         """None: all that it lacks is its leader's to send."""
 
-    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion: ...
+    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion: ...
 
 
 class NoCopies:
@@ -41,7 +41,7 @@ class NoCopies:
     def limits(self, replica: Replica) -> CopyLimits | None:
         return None
 
-    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
         raise AssertionError("nothing is to be copied")
 
 
@@ -56,22 +56,22 @@ class FetchedPortions:
         of two that are compacted, the beginning of one and the end of the other may make one that never was."""
         return None if replica.spec.was_unclean or replica.settings.log.compacts else LIMITS
 
-    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
         async with self._turns:
             try:
                 return await self._fetch(replica, asked)
             except (OSError, RemoteProtocolError, KafkaError) as error:
-                return CopiedEntries(asked, failure=str(error)), None
+                return CopyResponse(asked, failure=str(error)), None
 
-    async def _fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+    async def _fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
         found = await fetch_records(
             self._spus, asked.holder, CLIENT_ID, replica.spec, asked.offset, asked.bytes_max, ANSWER_SECONDS_MAX
         )
         if found.error_code:
-            return CopiedEntries(asked, failure=f"it answers with error {found.error_code}"), None
+            return CopyResponse(asked, failure=f"it answers with error {found.error_code}"), None
         records = records_of(found)
         if not records:
-            return CopiedEntries(asked, (), found.high_watermark), None
+            return CopyResponse(asked, (), found.high_watermark), None
         entries, received = read_batches(memoryview(records), asked.epoch, asked.offset, None)
         self._metrics.copied_bytes += len(received.data)
-        return CopiedEntries(asked, entries, found.high_watermark), received
+        return CopyResponse(asked, entries, found.high_watermark), received

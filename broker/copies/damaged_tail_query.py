@@ -9,7 +9,12 @@ from msgspec import Struct
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_log import entry_of
-from tailrace.broker.replication.damaged_tail import Elsewhere, is_lone, newest, who_might
+from tailrace.broker.replication.damaged_tail import (
+    TailReport,
+    may_truncate_tail,
+    newest_membership,
+    stores_that_may_hold,
+)
 from tailrace.broker.replication.entries import EntryKind
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.error_codes import KafkaError
@@ -22,7 +27,7 @@ from .batch_copies import Copies
 from .store_answers import membership_of
 
 
-class LostEnd(Struct, frozen=True):
+class DamagedTail(Struct, frozen=True):
     """What could not be mended, and all behind it."""
 
     segment: SealedSegment | OpenBeginning
@@ -34,35 +39,35 @@ class LostEnd(Struct, frozen=True):
     """It is the only one in the segment that is."""
 
 
-class LoneEnds:
+class DamagedTailQuery:
     def __init__(self, copies: Copies) -> None:
         self._copies = copies
 
-    async def is_lone(self, replica: Replica, lost: LostEnd) -> bool:
+    async def may_truncate_tail(self, replica: Replica, lost: DamagedTail) -> bool:
         """Whether no other store has it of those that might, as all of them say: then it was never acknowledged. Raises
         OSError."""
         if lost.offset < replica.high_watermark:
             return False
         here, own = self._copies.here, membership_of(replica)
-        others: dict[SpuId, Elsewhere] = {}
-        while missing := who_might(here, newest(own, others)) - others.keys():
+        others: dict[SpuId, TailReport] = {}
+        while missing := stores_that_may_hold(here, newest_membership(own, others)) - others.keys():
             for spu in sorted(missing):
                 found = await self._look(spu, replica, lost)
                 if found is None:
                     return False
                 others[spu] = found
-        return is_lone(here, own, others)
+        return may_truncate_tail(here, own, others)
 
-    async def _look(self, spu: SpuId, replica: Replica, lost: LostEnd) -> Elsewhere | None:
+    async def _look(self, spu: SpuId, replica: Replica, lost: DamagedTail) -> TailReport | None:
         looked = await self._copies.look(spu, replica, lost.offset)
         if looked is None:
             return None
         answer, copy = looked
-        may_have_it = answer.log_start > lost.offset or await _may_be(lost, copy)
-        return Elsewhere(answer.membership, answer.in_doubt, may_have_it)
+        may_hold_tail = answer.log_start > lost.offset or await _may_be(lost, copy)
+        return TailReport(answer.membership, answer.in_doubt, may_hold_tail)
 
 
-async def _may_be(lost: LostEnd, copy: Buffer) -> bool:
+async def _may_be(lost: DamagedTail, copy: Buffer) -> bool:
     """Whether this may be what was there: that store has it in this place."""
     if not copy:
         return False
@@ -75,7 +80,7 @@ async def _may_be(lost: LostEnd, copy: Buffer) -> bool:
     return entry.base == lost.offset and not (lost.is_alone and await _is_another(lost, copy))
 
 
-async def _is_another(lost: LostEnd, copy: Buffer) -> bool:
+async def _is_another(lost: DamagedTail, copy: Buffer) -> bool:
     """Than what was written here."""
     if lost.segment.is_closed:  # while others were asked: its file may be gone, and must not be made anew
         return False

@@ -5,7 +5,7 @@ acknowledged.
 """
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.read_store import CopySet, ReadStoreRequest, ReadStoreResponse
 
@@ -13,7 +13,7 @@ READ_BYTES_MAX = 1 << 20
 """In one answer, whatever is asked for; a larger batch comes all the same."""
 
 
-def read_store(replicas: Replicas, request: ReadStoreRequest) -> ReadStoreResponse:
+def read_store(replicas: ReplicaRegistry, request: ReadStoreRequest) -> ReadStoreResponse:
     try:
         replica = replicas.reading(request.topic_id, request.partition)
         records = _read(replica, request.offset, request.bytes_max)

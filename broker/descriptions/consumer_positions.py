@@ -7,7 +7,7 @@ from itertools import islice
 
 from tailrace.broker.groups.common.lag import NOTHING_THERE
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.describe_positions import (
     DescribedPartition,
@@ -24,7 +24,7 @@ OFFSETS_PER_TURN = 50
 """After so many others get their turn."""
 
 
-async def describe_positions(replicas: Replicas, request: DescribePositionsRequest) -> DescribePositionsResponse:
+async def describe_positions(replicas: ReplicaRegistry, request: DescribePositionsRequest) -> DescribePositionsResponse:
     response = DescribePositionsResponse()
     turns = Turns(OFFSETS_PER_TURN)
     for topic in request.topics:

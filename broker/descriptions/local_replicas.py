@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
     DescribeReplicasRequest,
@@ -16,7 +16,7 @@ EPOCHS_MAX = 1000
 """Of one replica, whoever asks for more."""
 
 
-def describe_replicas(replicas: Replicas, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
+def describe_replicas(replicas: ReplicaRegistry, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
     """Those that were asked for, or all; what is not here is left out."""
     epochs_max = max(0, min(request.epochs_max, EPOCHS_MAX))
     asked = {(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions}
@@ -29,7 +29,7 @@ def _key(described: DescribedReplica) -> ReplicaKey:
     return described.topic_id, described.partition
 
 
-def _all(replicas: Replicas, epochs_max: int) -> Iterator[DescribedReplica]:
+def _all(replicas: ReplicaRegistry, epochs_max: int) -> Iterator[DescribedReplica]:
     for replica in replicas:
         yield _described(replica, epochs_max)
     for (topic_id, partition), damage in replicas.damaged.items():

@@ -15,7 +15,7 @@ import crc32c
 import trio
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.batches.control_batches import ControlKind
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.describe_replica_segments import (
@@ -47,7 +47,7 @@ class SegmentState(StrEnum):
 
 
 async def describe_segments(
-    replicas: Replicas, request: DescribeReplicaSegmentsRequest
+    replicas: ReplicaRegistry, request: DescribeReplicaSegmentsRequest
 ) -> DescribeReplicaSegmentsResponse:
     replica = replicas.find(request.topic_id, request.partition)
     if replica is None:

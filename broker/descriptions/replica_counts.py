@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
@@ -37,7 +37,7 @@ class ReplicaCounts(Struct):
     """Of the follower that is farthest behind a leader here."""
 
 
-def count_replicas(replicas: Replicas) -> ReplicaCounts:
+def count_replicas(replicas: ReplicaRegistry) -> ReplicaCounts:
     counts = ReplicaCounts(partitions=len(replicas.damaged), offline=len(replicas.damaged))
     for replica in replicas:
         counts.partitions += 1
@@ -51,7 +51,7 @@ def count_replicas(replicas: Replicas) -> ReplicaCounts:
     return counts
 
 
-def gauge_partitions(replicas: Replicas) -> list[PartitionGauges]:
+def gauge_partitions(replicas: ReplicaRegistry) -> list[PartitionGauges]:
     return [
         PartitionGauges(
             replica.topic,
@@ -67,7 +67,7 @@ def gauge_partitions(replicas: Replicas) -> list[PartitionGauges]:
     ]
 
 
-def unsynced_seconds_max(replicas: Replicas, now: float) -> float:
+def unsynced_seconds_max(replicas: ReplicaRegistry, now: float) -> float:
     """For how long the oldest append has not been on the disk."""
     return now - min((each.unsynced_since for each in replicas if each.unsynced_since is not None), default=now)
 
@@ -76,7 +76,7 @@ def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
     """How many records each follower lacks of a log that is led here; nothing of one that has not said what it has."""
     if not replica.is_leader:
         return {}
-    ends = {spu: replica.follower_said_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
+    ends = {spu: replica.follower_last_matched_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
     return {spu: max(replica.log.log_end - end, 0) for spu, end in ends.items() if end is not None}
 
 

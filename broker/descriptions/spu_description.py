@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from tailrace.broker.peers.peer_links import PeerLinks
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_spu import DescribeSpuResponse, FollowerOfLeader, FollowerOfThis
 
 from .replica_counts import lags_of_followers
 
 
-def describe_spu(log_directory: str, replicas: Replicas, links: PeerLinks) -> DescribeSpuResponse:
+def describe_spu(log_directory: str, replicas: ReplicaRegistry, links: PeerLinks) -> DescribeSpuResponse:
     return DescribeSpuResponse(
         log_directory,
         sum(replica.is_leader for replica in replicas),
@@ -22,7 +22,7 @@ def describe_spu(log_directory: str, replicas: Replicas, links: PeerLinks) -> De
     )
 
 
-def _followers(replicas: Replicas, links: PeerLinks) -> Iterator[FollowerOfThis]:
+def _followers(replicas: ReplicaRegistry, links: PeerLinks) -> Iterator[FollowerOfThis]:
     """Of one that has not said what it has in this epoch, all that is in the log may have to be sent."""
     waiting_records: dict[SpuId, list[int]] = {}
     for replica in replicas:

@@ -10,7 +10,8 @@ from typing import Any
 from crc32c import crc32c
 
 from tailrace.broker.replicas.replica_log import entry_of, entry_of_control
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 from tailrace.protocol.batches.control_batches import control_kind
 from tailrace.protocol.batches.record_batch import CONTROL, CRC_START, LOG_OVERHEAD, BatchHeader, read_header

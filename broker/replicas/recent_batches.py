@@ -11,7 +11,7 @@ BYTES_MAX = 128 * 1024
 _NONE = -1
 
 
-class BatchesAtHand:
+class RecentBatches:
     """Copies, for what was received lies in a buffer that the next connection receives into."""
 
     __slots__ = ("_base", "_batches", "_bytes", "_end")

@@ -28,7 +28,7 @@ from .acknowledgements import Acknowledgements, AcknowledgementWaiter
 from .topic_settings import TopicSettings
 
 
-class CutOffError(KafkaError):
+class IsolatedError(KafkaError):
     """NOT_LEADER_OR_FOLLOWER of one who can tell nobody who leads: the client has to ask another SPU. As long as this
     one answers, it may never do so: the connection is closed behind the answer."""
 
@@ -43,7 +43,7 @@ class Replication(Protocol):
     """The replica's part in replicating its partition."""
 
     @property
-    def is_in_touch(self) -> bool:
+    def reaches_peers(self) -> bool:
         """Whether a leader is linked with those it commits with, and a follower with its leader."""
 
     @property
@@ -75,13 +75,13 @@ class Replication(Protocol):
 class Replica:
     __slots__ = (
         "_commits_at_append",
-        "_deleters",
+        "_leader_waiters",
         "_spu",
         "damaged_from",
         "deleted_end",
         "flush_running",
-        "follower_end",
-        "follower_said_end",
+        "follower_last_matched_end",
+        "follower_matched_end",
         "high_watermark",
         "high_watermark_epoch",
         "is_alone",
@@ -145,13 +145,13 @@ class Replica:
         """Where that log ended: earlier leaders appended all before it."""
         self.lagging_count = 0
         """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
-        self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
+        self.follower_matched_end: Callable[[SpuId], int | None] = _nobody_follows
         """Up to where a follower is known to have the log of the leader here."""
-        self.follower_said_end: Callable[[SpuId], int | None] = _nobody_follows
+        self.follower_last_matched_end: Callable[[SpuId], int | None] = _nobody_follows
         """The same, also of one whose link is lost: what it said last."""
         self.deleted_end = self._log_start
         """Up to where records are deleted for good, whoever leads next."""
-        self._deleters: trio.lowlevel.ParkingLot | None = None
+        self._leader_waiters: trio.lowlevel.ParkingLot | None = None
         """Those who wait for that, or for what the Streaming Controller says of it. None before the first."""
         self.offline_reason: str | None = None
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
@@ -166,7 +166,7 @@ class Replica:
         self.is_leader = False
         """In this process and epoch, and nobody has said that there is a newer one."""
         self.role_watcher: Callable[[Replica], None] | None = None
-        """Called when `leads_recovered` may have changed, or the epoch at which it does."""
+        """Called when `is_recovered_leader` may have changed, or the epoch at which it does."""
         log.may_roll = self.may_roll
         self._take(spec, settings)
 
@@ -206,14 +206,14 @@ class Replica:
         return earliest_offset(self.spec, log_start) if self.spec.shelves else log_start
 
     @property
-    def shelves_more(self) -> bool:
+    def wants_more_shelves(self) -> bool:
         """Whether more of it is to be put on shelves."""
         return self.settings.shelves and not self.is_internal
 
     @property
     def has_shelves(self) -> bool:
         """Or is to have some."""
-        return bool(self.spec.shelves) or self.shelves_more
+        return bool(self.spec.shelves) or self.wants_more_shelves
 
     @property
     def readable_end(self) -> int:
@@ -222,7 +222,7 @@ class Replica:
         return self.log.log_end if self.settings.reads_uncommitted and self.is_leader else self.high_watermark
 
     @property
-    def leads_recovered(self) -> bool:
+    def is_recovered_leader(self) -> bool:
         """Whether all that was acknowledged under earlier leaders is in the log here, and what comes next is appended
         here alone."""
         return self.is_leader and not self.is_recovering and self.is_open and self.offline_reason is None
@@ -251,7 +251,7 @@ class Replica:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
             self.on_advanced()  # a fetch of the epoch before is fenced
-        self.wake_deleters()
+        self.wake_leader_waiters()
         self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
@@ -291,7 +291,7 @@ class Replica:
     def end_leading(self) -> None:
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
-        self.follower_end = self.follower_said_end = _nobody_follows
+        self.follower_matched_end = self.follower_last_matched_end = _nobody_follows
         self.deleted_end = self._log_start
         self.refuse_waiters(self.not_leader())
         self._on_role()
@@ -415,14 +415,14 @@ class Replica:
             self.check_leads(epoch)
             if has_come():
                 return
-            if self._deleters is None:
-                self._deleters = trio.lowlevel.ParkingLot()
-            await self._deleters.park()
+            if self._leader_waiters is None:
+                self._leader_waiters = trio.lowlevel.ParkingLot()
+            await self._leader_waiters.park()
 
-    def wake_deleters(self) -> None:
+    def wake_leader_waiters(self) -> None:
         """What they wait for may have come, or cannot come any more."""
-        if self._deleters is not None:
-            self._deleters.unpark_all()
+        if self._leader_waiters is not None:
+            self._leader_waiters.unpark_all()
 
     def may_roll(self, segment_base: int) -> bool:
         """Whether another segment may follow the one with this base: no more than two are not committed."""
@@ -486,16 +486,16 @@ class Replica:
         for waiting in (self.waiting_acknowledgements, self.waiting_syncs):
             if waiting is not None:
                 waiting.refuse(error)
-        self.wake_deleters()
+        self.wake_leader_waiters()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
 
-    def is_put_off_by(self, error: OSError) -> bool:
+    def is_out_of_descriptors(self, error: OSError) -> bool:
         """Nothing is wrong with the disk where all files that may be open are: what was to be done was not begun."""
         return are_used_up(error) and not self.log.has_failed
 
     def _refused(self, what: str, error: OSError) -> KafkaError:
-        if self.is_put_off_by(error):  # the client tries again
+        if self.is_out_of_descriptors(error):  # the client tries again
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
         self.go_offline(f"{what} failed: {error}")
         return self.storage_error()
@@ -510,10 +510,10 @@ class Replica:
         leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
 
-    def cut_off(self) -> CutOffError:
+    def isolated_error(self) -> IsolatedError:
         """Another one leads by now, if one can."""
         whom = "those that it commits with" if self.is_leader else "the leader"
-        return CutOffError(
+        return IsolatedError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"SPU {self._spu} reaches neither the Streaming Controller nor {whom} of {self.topic}-{self.partition}",
         )

@@ -11,8 +11,9 @@ from operator import attrgetter
 
 import trio
 
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart, compacted_end
-from tailrace.broker.replication.high_watermark import known_at_start
+from tailrace.broker.replication.entries import Entry, EntryKind, compacted_end
+from tailrace.broker.replication.epoch_starts import EpochStart
+from tailrace.broker.replication.high_watermark import checkpointed_high_watermark
 from tailrace.protocol.batches.control_batches import ControlKind, bridge, bridge_epoch, hole
 from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader, crc_of
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -21,7 +22,7 @@ from tailrace.runtime.files import Buffer
 from tailrace.storage.log.log import Log
 from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
 
-from .recent_batches import BatchesAtHand
+from .recent_batches import RecentBatches
 
 NEWEST_KEPT_MAX = 256
 LOOKED_THROUGH_IN_A_TURN = 500
@@ -41,8 +42,8 @@ class DamagedLogError(KafkaError):
         """Of the last batch before it that looks like one; perhaps it is the one that does not say where it ends."""
 
 
-class LogOfEntries:
-    __slots__ = ("_log", "_newest", "_newest_end", "_newest_start", "at_hand")
+class ReplicaLog:
+    __slots__ = ("_log", "_newest", "_newest_end", "_newest_start", "recent_batches")
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -50,7 +51,7 @@ class LogOfEntries:
         """Of what was appended since, the last ones."""
         self._newest_start = self._newest_end = log.log_end
         """Between these nothing is in the log but them."""
-        self.at_hand = BatchesAtHand()
+        self.recent_batches = RecentBatches()
 
     @property
     def log_start(self) -> int:
@@ -96,7 +97,7 @@ class LogOfEntries:
     def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Batches that recovery did not write were appended: what they are need not be read again."""
         base, end = headers[0].base_offset, self._log.log_end
-        self.at_hand.add(batches, base, end)
+        self.recent_batches.add(batches, base, end)
         if self._newest_end == base:
             for header in headers:
                 self._newest.append(entry_of(header))
@@ -141,7 +142,7 @@ class LogOfEntries:
         last = min(max(checkpoint, self.log_start), self.log_end)
         before: list[Entry] = []
         try:
-            value = start = position = known_at_start(self, checkpoint)
+            value = start = position = checkpointed_high_watermark(self, checkpoint)
             while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
                 if before and some[0].base < position:
                     raise DamagedLogError(position, _out_of_place(some[0].base))
@@ -181,7 +182,7 @@ class LogOfEntries:
 
     def on_changed(self) -> None:
         """Something else has happened to the log than that it was appended to."""
-        self.at_hand.forget()
+        self.recent_batches.forget()
         self._forget_newest()
 
     def _forget_newest(self) -> None:

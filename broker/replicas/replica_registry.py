@@ -21,7 +21,7 @@ class Damage(NamedTuple):
     reason: str
 
 
-class Replicas:
+class ReplicaRegistry:
     """Every replica on this SPU, and which error a client gets when it asks for one that it cannot have here."""
 
     def __init__(self, spu: SpuId, cluster: Cluster) -> None:

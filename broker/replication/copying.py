@@ -26,7 +26,7 @@ class CopyLimits(Struct, frozen=True):
     portion_bytes_max: int = 1 << 20
 
 
-class AskForCopies(Struct, frozen=True):
+class CopyRequest(Struct, frozen=True):
     """That store, for what is committed there from the offset on."""
 
     holder: SpuId
@@ -36,10 +36,10 @@ class AskForCopies(Struct, frozen=True):
     is_first: bool = False
 
 
-class CopiedEntries(Struct, frozen=True):
+class CopyResponse(Struct, frozen=True):
     """What it has handed over."""
 
-    asked: AskForCopies
+    asked: CopyRequest
     entries: tuple[Entry, ...] = ()
     high_watermark: int = 0
     """There; what lies beyond is not to be copied."""
@@ -47,7 +47,7 @@ class CopiedEntries(Struct, frozen=True):
     """Why nothing was, if it was not for want of anything."""
 
 
-class CopyEnd(Struct, frozen=True):
+class CopyOutcome(Struct, frozen=True):
     """A copy is over; the leader goes on."""
 
     offset: int
@@ -81,7 +81,7 @@ class Copying:
         self._holders = list(holders)
         """Who is yet to be asked, the first one now."""
         self._portion_bytes_max = portion_bytes_max
-        self._asked: AskForCopies | None = None
+        self._asked: CopyRequest | None = None
         self._records = self._size_bytes = 0
         self._sources: dict[SpuId, None] = {}
         self.given_up: set[SpuId] = set()
@@ -95,20 +95,20 @@ class Copying:
         if append.high_watermark >= self.told.high_watermark:
             self.told = append
 
-    def next_question(self, matched_end: int) -> AskForCopies | None:
+    def next_question(self, matched_end: int) -> CopyRequest | None:
         """None: it is over."""
         if matched_end >= self.end or not self._holders:
             return None
         is_first = self._asked is None
-        self._asked = AskForCopies(
+        self._asked = CopyRequest(
             self._holders[0], self.told.epoch, matched_end, self._portion_bytes_max, is_first=is_first
         )
         return self._asked
 
-    def is_asked(self, asked: AskForCopies) -> bool:
+    def is_asked(self, asked: CopyRequest) -> bool:
         return asked == self._asked
 
-    def take(self, copied: CopiedEntries, matched_end: int) -> tuple[Entry, ...]:
+    def take(self, copied: CopyResponse, matched_end: int) -> tuple[Entry, ...]:
         """What of it goes on behind the matched end. Who has nothing that does is not asked again."""
         end = min(self.end, copied.high_watermark)
         taken: list[Entry] = []
@@ -130,10 +130,10 @@ class Copying:
                 self.given_up.add(holder)
         return tuple(taken)
 
-    def over(self, matched_end: int, reason: str | None = None) -> CopyEnd:
+    def over(self, matched_end: int, reason: str | None = None) -> CopyOutcome:
         if reason is None:
             reason = "done" if matched_end >= self.end else "nobody else has more"
-        return CopyEnd(matched_end, self._records, self._size_bytes, tuple(self._sources), reason)
+        return CopyOutcome(matched_end, self._records, self._size_bytes, tuple(self._sources), reason)
 
 
 def lacking_bytes(append: Append, matched_end: int) -> int:
@@ -146,7 +146,7 @@ def lacking_bytes(append: Append, matched_end: int) -> int:
     return lacking * sum(entry.size for entry in append.entries) // sent
 
 
-def in_turn(holders: Collection[SpuId], turn: int) -> list[SpuId]:
+def rotated(holders: Collection[SpuId], turn: int) -> list[SpuId]:
     """So that of many partitions not all ask the same one first."""
     holders = sorted(holders)
     turn = turn % len(holders) if holders else 0

@@ -16,30 +16,30 @@ from tailrace.protocol.ids import SpuId
 from .quorum_read import Membership
 
 
-class Elsewhere(Struct, frozen=True):
+class TailReport(Struct, frozen=True):
     """What another store says."""
 
     membership: Membership
     in_doubt: bool
-    may_have_it: bool
+    may_hold_tail: bool
 
 
-def newest(own: Membership, others: Mapping[SpuId, Elsewhere]) -> Membership:
+def newest_membership(own: Membership, others: Mapping[SpuId, TailReport]) -> Membership:
     return max((own, *(each.membership for each in others.values())), key=lambda each: each.age)
 
 
-def who_might(here: SpuId, membership: Membership) -> frozenset[SpuId]:
+def stores_that_may_hold(here: SpuId, membership: Membership) -> frozenset[SpuId]:
     """Have what is acknowledged, of the others."""
     policy = membership.policy
     return (membership.replicas if policy.reads_others else membership.live_replicas) - {here}
 
 
-def is_lone(here: SpuId, own: Membership, others: Mapping[SpuId, Elsewhere]) -> bool:
+def may_truncate_tail(here: SpuId, own: Membership, others: Mapping[SpuId, TailReport]) -> bool:
     """Whether nobody else has it, and so many have never had it that it cannot have been acknowledged."""
-    membership = newest(own, others)
-    asked = who_might(here, membership)
+    membership = newest_membership(own, others)
+    asked = stores_that_may_hold(here, membership)
     answers = {spu: others.get(spu) for spu in asked}
-    if not all(each is not None and not each.may_have_it for each in answers.values()):
+    if not all(each is not None and not each.may_hold_tail for each in answers.values()):
         return False
     sure = {spu for spu, each in answers.items() if each is not None and not each.in_doubt}
     return not membership.policy.commits_without(sure, asked)

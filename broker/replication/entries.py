@@ -11,12 +11,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.protocol.ids import Epoch
+
+from .epoch_starts import EpochStart
 
 _by_base = attrgetter("base")
 
@@ -39,12 +41,6 @@ _COMPACTED = EntryKind.COMPACTED
 """An enum is slow to look up, and this is asked of each entry."""
 
 
-class EpochStart(NamedTuple):
-    epoch: Epoch
-    start: int
-    """The offset at which it begins: where its bridge is, or its first entry if it has none."""
-
-
 class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could refer to it
     base: int
     end: int
@@ -57,7 +53,7 @@ class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could r
     size: int = 1
     """In bytes."""
 
-    def same_as(self, other: "Entry") -> bool:
+    def is_same_as(self, other: "Entry") -> bool:
         """It is the same for sure: of one content, or of one epoch, which has but one content at an offset."""
         if self.base != other.base or self.end != other.end:
             return False
@@ -65,7 +61,7 @@ class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could r
             return True
         return self.content == other.content and self.kind is other.kind
 
-    def may_be(self, other: "Entry") -> bool:
+    def may_equal(self, other: "Entry") -> bool:
         """Nobody can tell from the content, because one of them has lost some of it."""
         return (
             self.base == other.base
@@ -78,7 +74,7 @@ class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could r
         return self if self.epoch == epoch else replace(self, epoch=epoch)
 
 
-class ReplicaLog(Protocol):
+class EntryLog(Protocol):
     """A replica's own log, read only: what is to change in it is asked for with effects."""
 
     @property
@@ -177,10 +173,3 @@ def _has_gap(entries: Sequence[Entry], start: int) -> bool:
 def _goes_on(entries: Sequence[Entry], at: int, start: int) -> bool:
     """Whether the entry does not overlap the one before it; the first one reaches beyond `start`."""
     return entries[at].base >= entries[at - 1].end if at else entries[at].end > start
-
-
-def epochs_from(epochs: Sequence[EpochStart], base: int) -> tuple[EpochStart, ...]:
-    """Those of which there is anything from that offset on; the first one may have begun before it."""
-    begun = [each.epoch for each in epochs if each.start <= base][-1:]
-    later = [each for each in epochs if each.start > base]
-    return (*(EpochStart(epoch, base) for epoch in begun), *later)

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-from .agreement import agreed_end
-from .copying import CopiedEntries, Copying, CopyLimits, in_turn, lacking_bytes
-from .entries import ReplicaLog, compacted_end, end_of, epochs_from
+from .copying import Copying, CopyLimits, CopyResponse, lacking_bytes, rotated
+from .entries import EntryLog, compacted_end, end_of
+from .epoch_starts import common_end, epochs_from
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, ExpectStamped, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectStamped, Ready, StorePromise, Sync, Truncate
 from .rewriting import rewritten
 from .sealing import Promise
 
@@ -29,7 +29,7 @@ class Follower:
         leader: SpuId,
         epoch: Epoch,
         *,
-        log: ReplicaLog,
+        log: EntryLog,
         promise: Promise,
         high_watermark: HighWatermark,
         in_doubt: bool,
@@ -155,7 +155,7 @@ class Follower:
         else:
             self._copying.on_append(append)
 
-    def on_copied(self, copied: CopiedEntries) -> None:
+    def on_copied(self, copied: CopyResponse) -> None:
         """What another follower was asked for, or that it does not have it."""
         copying = self._copying
         if copying is None or not copying.is_asked(copied.asked):
@@ -199,7 +199,7 @@ class Follower:
         assert self._copy_limits is not None
         others = append.live_replicas - {self.leader, self._spu}
         self._given_up &= others
-        holders = in_turn(others - self._given_up, self._turn)
+        holders = rotated(others - self._given_up, self._turn)
         if holders:
             end, bytes_max = self._expects_stamped_to, self._copy_limits.portion_bytes_max
             self._copying = Copying(append, end, holders, bytes_max)
@@ -209,9 +209,9 @@ class Follower:
         """The next portion; or the leader is told to go on."""
         copying = self._copying
         assert copying is not None
-        self._ready.ask = copying.next_question(self.matched_end)
+        self._ready.copy_request = copying.next_question(self.matched_end)
         self._given_up |= copying.given_up
-        if self._ready.ask is None:
+        if self._ready.copy_request is None:
             self.stop_copying()
             self._reply(log_end, missed=False)
 
@@ -221,7 +221,7 @@ class Follower:
         """Below the high watermark it is the leader's log, unless one was elected that lacked something of it."""
         self.is_compared = True
         log = self._log
-        agreed = agreed_end(log.epochs, log.log_end, seal.epochs, log_end)
+        agreed = common_end(log.epochs, log.log_end, seal.epochs, log_end)
         if agreed < log.log_start:
             agreed = 0  # what is deleted here is not what this leader has there, or more than it has deleted
         end = min(self._high_watermark.value, max(agreed, seal.log_start), log.log_end, log_end)
@@ -278,7 +278,7 @@ class Follower:
             self._expect_stamped(append)
         if log_end > self.matched_end == append.log_end:
             log_end = self.matched_end
-            persist.append(Cut(log_end))
+            persist.append(Truncate(log_end))
             self._high_watermark.fall_back(log_end)
             self._log_start = min(self._log_start, log_end)
         self._high_watermark.advance(min(append.high_watermark, self.matched_end), append.high_watermark_epoch)
@@ -333,7 +333,7 @@ class Follower:
             begin_at = start if begins_anew and start > log.log_start else None
             for change in rewritten(own, own_end, entries, begin_at=begin_at, producers=append.producers):
                 persist.append(change)
-                if isinstance(change, Cut):
+                if isinstance(change, Truncate):
                     self._high_watermark.fall_back(change.log_end)
                     self._log_start = min(self._log_start, change.log_end)
                     log_end = end

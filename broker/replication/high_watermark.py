@@ -6,7 +6,7 @@ that a leader of that epoch or a later one had, has the same before it.
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
 
-from .entries import ReplicaLog, compacted_end
+from .entries import EntryLog, compacted_end
 
 
 class HighWatermark:
@@ -37,17 +37,17 @@ def epoch_at_start(high_watermark: int, checkpoint: int, epoch: Epoch) -> Epoch:
     return epoch if high_watermark <= checkpoint else NO_EPOCH
 
 
-def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
+def high_watermark_at_start(log: EntryLog, checkpoint: int) -> int:
     """What a store knows of it when it opens a log: the one it wrote down last, or more, if the log itself tells more.
 
     Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap.
     """
-    value = known_at_start(log, checkpoint)
+    value = checkpointed_high_watermark(log, checkpoint)
     follows = log.log_end if log.is_end_sure else None
     return max(value, compacted_end(list(log.entries(value, log.log_end)), value, follows, log.is_sound))
 
 
-def known_at_start(log: ReplicaLog, checkpoint: int) -> int:
+def checkpointed_high_watermark(log: EntryLog, checkpoint: int) -> int:
     """Without a look at all that is in the log behind it. It is the end of an entry in any case: a log may start in the
     midst of one."""
     value = min(max(checkpoint, log.log_start), log.log_end)

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-from .appends import Appends
-from .entries import Entry, ReplicaLog, end_of, entry_at, portions
-from .follower_link import FollowerLink
+from .append_builder import AppendBuilder
+from .entries import Entry, EntryLog, end_of, entry_at, portions
+from .follower_progress import FollowerProgress
 from .high_watermark import HighWatermark, high_watermark_at_start
-from .live_replicas import LagLimits, LiveReplicas
+from .live_replica_tracker import LagLimits, LiveReplicaTracker
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
 from .ready import (
@@ -32,7 +32,7 @@ from .ready import (
     StorePromise,
     Sync,
 )
-from .recovery import bridge, recover
+from .recovery import bridge_entry, recovered_log
 from .rewriting import rewritten
 from .sealing import Promise, Sealing
 
@@ -44,7 +44,7 @@ class LeaderLimits(Struct, frozen=True):
     first_appends_max: int = 1
     """The same, for one that has answered none yet and lacks what is committed: perhaps so much that it has it from
     elsewhere."""
-    quiet_seconds_max: float = 0.5
+    resend_seconds: float = 0.5
     """A follower that lacks something and has not answered for so long is sent something again."""
     high_watermark_delay_seconds: float = 0.01
     """So long a new high watermark waits for entries that take it along."""
@@ -60,12 +60,12 @@ class Leader:
         epoch: Epoch,
         copy_set: Collection[SpuId],
         *,
-        log: ReplicaLog,
+        log: EntryLog,
         promise: Promise,
         high_watermark: HighWatermark,
         in_doubt: bool,
         policy: ReplicationPolicy,
-        live_replicas: LiveReplicas,
+        live_replicas: LiveReplicaTracker,
         limits: LeaderLimits,
         syncs_before_acknowledging: bool = False,
         was_unclean: bool = False,
@@ -82,7 +82,7 @@ class Leader:
             high_watermark.epoch = NO_EPOCH  # its leader, and later ones, may lack what was committed then
         self._policy = policy
         self._limits = limits
-        self._links: dict[SpuId, FollowerLink] = {}
+        self._links: dict[SpuId, FollowerProgress] = {}
         self._matched: dict[SpuId, int] = {}
         """Matched ends, the own one among them."""
         self._offline: set[SpuId] = set()
@@ -95,7 +95,7 @@ class Leader:
         """When followers are told of the high watermark that is new, unless entries have taken it along."""
         self._appended_at = -math.inf
         self._synced_end = 0
-        self._appends = Appends(epoch, log, limits.append_bytes_max)
+        self._appends = AppendBuilder(epoch, log, limits.append_bytes_max)
         self._was_unclean = was_unclean
         """A leader of this partition was once elected that may have lacked something: this one, or an earlier one."""
         self._ready = Ready()
@@ -156,8 +156,8 @@ class Leader:
             if self._tell_at < deadline:
                 deadline = self._tell_at
         for link in self._links.values():
-            if link.quiet_at < deadline:
-                deadline = link.quiet_at
+            if link.resend_at < deadline:
+                deadline = link.resend_at
         return deadline
 
     @property
@@ -166,11 +166,11 @@ class Leader:
         speaking = dict.fromkeys([self._spu, *self._links], 1)
         return self._policy.committed_end(speaking, self.live_replicas.counting) > 0
 
-    def follower_end(self, spu: SpuId) -> int | None:
+    def follower_matched_end(self, spu: SpuId) -> int | None:
         """Up to where it is known to have this log."""
         return self._matched.get(spu)
 
-    def follower_said_end(self, spu: SpuId) -> int | None:
+    def follower_last_matched_end(self, spu: SpuId) -> int | None:
         """Up to where it has said that it has this log, in this epoch, though its link may have been lost since."""
         end = self._matched.get(spu)
         return self.live_replicas.last_ends.get(spu) if end is None else end
@@ -178,7 +178,7 @@ class Leader:
     def holders_of(self, entry: Entry) -> list[SpuId]:
         """The followers that have this entry, as they said when they were sealed."""
         held = {spu: entry_at(reply.entries, entry.base) for spu, reply in self._sealing.replies.items()}
-        return [spu for spu, each in held.items() if spu != self._spu and each is not None and entry.same_as(each)]
+        return [spu for spu, each in held.items() if spu != self._spu and each is not None and entry.is_same_as(each)]
 
     # what happened
 
@@ -191,7 +191,7 @@ class Leader:
         self._offline.discard(hello.spu)
         link = self._links.get(hello.spu)
         if link is None or link.incarnation != hello.incarnation:
-            link = self._links[hello.spu] = FollowerLink(hello.incarnation)
+            link = self._links[hello.spu] = FollowerProgress(hello.incarnation)
             self._matched.pop(hello.spu, None)
             self.live_replicas.on_link_lost(hello.spu, now)
         self._seal(hello.spu, link, now)
@@ -204,7 +204,7 @@ class Leader:
         if reply.log_start <= reply.high_watermark:
             link.log_start = reply.log_start
         if not self.is_serving:
-            link.quiet_at = math.inf
+            link.resend_at = math.inf
             self._sealing.add(reply)
             self._recover_if_sealed(now)
         else:
@@ -222,7 +222,7 @@ class Leader:
             return
         log_start_before = link.log_start
         if link.on_reply(reply):
-            self._ready.doubted_from = link.matched_end
+            self._ready.suspect_from = link.matched_end
         self._matched[spu] = link.matched_end
         if reply.log_start > log_start_before and not self._was_unclean:
             # It led before, and was still deleting when it was sealed.
@@ -232,7 +232,7 @@ class Leader:
         caught_up_at = link.caught_up_at(log_end, now)
         if caught_up_at is not None:
             self.live_replicas.on_caught_up(spu, caught_up_at)
-        link.quiet_at = now + self._limits.quiet_seconds_max
+        link.resend_at = now + self._limits.resend_seconds
         if link.sent_end < log_end:
             self._push(spu, link, log_end, now)
         self._commit(now)
@@ -241,7 +241,7 @@ class Leader:
             and reply.high_watermark >= self._high_watermark.value
             and reply.log_start >= self._log.log_start
         ):
-            link.quiet_at = math.inf
+            link.resend_at = math.inf
 
     def on_appended(self, now: float) -> None:
         """The log has grown, by a producer's batches, or by its recovery a moment ago."""
@@ -349,7 +349,7 @@ class Leader:
             return
         self._commit(now)
         for spu, link in self._links.items():
-            if now >= link.quiet_at:
+            if now >= link.resend_at:
                 self._speak_up(spu, link, now)
 
     def take_ready(self) -> Ready:
@@ -370,8 +370,8 @@ class Leader:
             SealReply(self.epoch, self._spu, "", high_watermark, log_end, in_doubt, entries, log_start, committed_in)
         )
 
-    def _seal(self, spu: SpuId, link: FollowerLink, now: float) -> None:
-        link.quiet_at = now + self._limits.quiet_seconds_max
+    def _seal(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
+        link.resend_at = now + self._limits.resend_seconds
         log = self._log
         entries_from = self._recovers_from if self._policy.reads_others and not self.is_serving else None
         if self._was_unclean:
@@ -404,7 +404,7 @@ class Leader:
         start, end = self._recovers_from, self._log.log_end
         if start >= end:
             return start
-        self._ready.persist += [Restamp(start, end, self.epoch), AppendEntries((bridge(end, self.epoch),))]
+        self._ready.persist += [Restamp(start, end, self.epoch), AppendEntries((bridge_entry(end, self.epoch),))]
         return end + 1
 
     def _make_one_log(self) -> int:
@@ -414,7 +414,7 @@ class Leader:
         lowest = min((reply.entries[0].base for reply in replies.values() if reply.entries), default=start)
         own = replies[self._spu]
         others = [reply for spu, reply in replies.items() if spu != self._spu]
-        recovered = recover(list(log.entries(lowest, start)), start, [own, *others], self.epoch)
+        recovered = recovered_log(list(log.entries(lowest, start)), start, [own, *others], self.epoch)
         own_entries = [entry for entry in own.entries if entry.end > recovered.start]
         begin_at = recovered.start if recovered.start > start else None
         for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
@@ -433,7 +433,7 @@ class Leader:
         log need not be had again. But all at once where the own log has, or may have, some of it behind the cut: that
         may be acknowledged, and must not wait for others to be in the log again."""
         limits, held = self._limits, ((each, entry_at(entries, each.base)) for each in own)
-        if any(other is not None and (each.same_as(other) or each.may_be(other)) for each, other in held):
+        if any(other is not None and (each.is_same_as(other) or each.may_equal(other)) for each, other in held):
             parts = iter([tuple(entries)])
         else:
             parts = portions(entries, limits.recovered_bytes_max, limits.recovered_entries_max)
@@ -444,13 +444,13 @@ class Leader:
 
     # replicating
 
-    def _begin(self, spu: SpuId, link: FollowerLink, now: float) -> None:
+    def _begin(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
         """Below its high watermark a store has the committed log, which is this one."""
         link.begin(min(link.high_watermark, self.recovered_end), now)
         assert link.matched_end is not None
         self._matched[spu] = link.matched_end
 
-    def _push(self, spu: SpuId, link: FollowerLink, log_end: int, now: float) -> bool:
+    def _push(self, spu: SpuId, link: FollowerProgress, log_end: int, now: float) -> bool:
         """Whether there was anything to send, and room."""
         if link.matched_end is None:
             return False
@@ -461,19 +461,19 @@ class Leader:
             append = self._appends.next_from(link.sent_end, log_end, self._high_watermark, self.live_replicas.counting)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:
-                self._ready.doubted_from = end  # the log goes on here, and nobody can say with what
+                self._ready.suspect_from = end  # the log goes on here, and nobody can say with what
                 break
             self._send_append(spu, link, append, end, now)
             has_sent = True
         return has_sent
 
-    def _is_sent_enough(self, link: FollowerLink) -> bool:
+    def _is_sent_enough(self, link: FollowerProgress) -> bool:
         lacks_committed = link.sent_end < self._high_watermark.value
         return lacks_committed and len(link.in_flight) >= self._limits.first_appends_max
 
-    def _speak_up(self, spu: SpuId, link: FollowerLink, now: float) -> None:
+    def _speak_up(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
         """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""
-        link.quiet_at = now + self._limits.quiet_seconds_max
+        link.resend_at = now + self._limits.resend_seconds
         if link.matched_end is None:
             self._seal(spu, link, now)
             return
@@ -481,15 +481,15 @@ class Leader:
         if not self._push(spu, link, self._log.log_end, now):
             self._send_sign_of_life(spu, link, now)
 
-    def _send_sign_of_life(self, spu: SpuId, link: FollowerLink, now: float) -> None:
+    def _send_sign_of_life(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
         live = self.live_replicas.counting
         append = self._appends.nothing_from(link.sent_end, self._high_watermark, live)
         self._send_append(spu, link, append, link.sent_end, now)
 
-    def _send_append(self, spu: SpuId, link: FollowerLink, append: Append, end: int, now: float) -> None:
+    def _send_append(self, spu: SpuId, link: FollowerProgress, append: Append, end: int, now: float) -> None:
         link.on_sent(append, end)
-        if link.quiet_at == math.inf:
-            link.quiet_at = now + self._limits.quiet_seconds_max
+        if link.resend_at == math.inf:
+            link.resend_at = now + self._limits.resend_seconds
         self._send(spu, append)
 
     # committing
@@ -567,7 +567,7 @@ class Leader:
 
     # ends, and what is not for this leader
 
-    def _speaking(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> FollowerLink | None:
+    def _speaking(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> FollowerProgress | None:
         """The follower that says this. Another store than the one that is known has to be sealed first.
 
         Whichever it is, the old or the new one: a Hello may have been late, and the one who lives speaks last.

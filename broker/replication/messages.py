@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-from .entries import Entry, EpochStart
+from .entries import Entry
+from .epoch_starts import EpochStart
 
 RECORDS_BYTES_MAX = (1 << 30) - 64 * 1024
 """The most bytes of record batches in one message. A larger batch could never reach a follower."""

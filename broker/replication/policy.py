@@ -47,7 +47,7 @@ class ReplicationPolicy(Protocol):
         ...
 
 
-class Live(Struct, frozen=True):
+class LivePolicy(Struct, frozen=True):
     """All live replicas commit, so any one of them may lead without asking the others."""
 
     replicas_min: int = 1
@@ -79,7 +79,7 @@ class Live(Struct, frozen=True):
         return frozenset(live).isdisjoint(stores)
 
 
-class Quorum(Struct, frozen=True):
+class QuorumPolicy(Struct, frozen=True):
     """W of N stores commit, N-W+1 seal: any two such sets have a store in common."""
 
     stores: int
@@ -118,10 +118,10 @@ class Quorum(Struct, frozen=True):
 
 class CopySet(Struct, frozen=True):
     members: frozenset[SpuId]
-    quorum: Quorum
+    quorum: QuorumPolicy
 
 
-class CopySets(Struct, frozen=True):
+class CopySetsPolicy(Struct, frozen=True):
     """While a partition gets other replicas: those of the last set commit, and enough of each set seal.
 
     What earlier epochs committed is in one of the sets, so whoever seals meets it. Replicas of no set have no say: they
@@ -165,8 +165,10 @@ def parse_policy(
 
     Raises ValueError with a sentence.
     """
-    sets = [CopySet(frozenset(each), Quorum(*sizes)) for each in copy_sets if (sizes := quorum_sizes(text, len(each)))]
+    sets = [
+        CopySet(frozenset(each), QuorumPolicy(*sizes)) for each in copy_sets if (sizes := quorum_sizes(text, len(each)))
+    ]
     if sets:
-        return CopySets(tuple(sets))
+        return CopySetsPolicy(tuple(sets))
     sizes = quorum_sizes(text, replicas)
-    return Live(replicas_min) if sizes is None else Quorum(*sizes)
+    return LivePolicy(replicas_min) if sizes is None else QuorumPolicy(*sizes)

@@ -170,7 +170,7 @@ def _agreed_end(tails: Collection[Sequence[Entry]]) -> int:
     first, *others = tails
     end = 0
     for entry in first:
-        if not all((other := entry_at(each, entry.base)) is not None and entry.same_as(other) for each in others):
+        if not all((other := entry_at(each, entry.base)) is not None and entry.is_same_as(other) for each in others):
             break
         end = entry.end
     return end

@@ -8,8 +8,9 @@ from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .copying import AskForCopies, CopyEnd
-from .entries import Entry, EpochStart
+from .copying import CopyOutcome, CopyRequest
+from .entries import Entry
+from .epoch_starts import EpochStart
 from .messages import Message, ProposeLiveReplicas
 
 
@@ -23,7 +24,7 @@ class EndDoubt(Struct, frozen=True):
     """The store has caught up: must sync the log, then be on the disk itself."""
 
 
-class Cut(Struct, frozen=True):
+class Truncate(Struct, frozen=True):
     """Gives up all entries from here on; a log that begins later becomes an empty one that begins here.
 
     A larger high watermark that was written down must not outlive it. There is none, but for an unclean election.
@@ -64,7 +65,7 @@ class Sync(Struct, frozen=True):
     """All that is in the log must be on the disk before anything is sent."""
 
 
-Change = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectStamped | Sync
+Change = StorePromise | EndDoubt | AdvanceLogStart | Truncate | Restamp | ExpectStamped | Sync
 """What can be done without the bytes of any entry."""
 Persist = Change | AppendEntries
 
@@ -76,11 +77,11 @@ class Ready(Struct):
     delete_to: int | None = None
     """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
     nothing waits for it."""
-    doubted_from: int | None = None
+    suspect_from: int | None = None
     """What follows in a leader's log is perhaps damaged: it cannot be read, or sent again and again does not arrive."""
-    ask: AskForCopies | None = None
+    copy_request: CopyRequest | None = None
     """Another follower, for what this one lacks; there is one question at a time."""
-    copy_end: CopyEnd | None = None
+    copy_end: CopyOutcome | None = None
     takes_long: bool = False
     """To persist that: whoever waits until this replica leads should hear first that it is about to."""
     fenced_by: Epoch | None = None

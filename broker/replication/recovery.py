@@ -16,7 +16,7 @@ from .entries import Entry, EntryKind, end_of
 from .messages import SealReply
 
 
-class Recovered(Struct, frozen=True):
+class RecoveredLog(Struct, frozen=True):
     start: int
     """From here on the leader's log is to be this; all before it was committed already, or is deleted."""
     entries: tuple[Entry, ...]
@@ -32,7 +32,9 @@ class Recovered(Struct, frozen=True):
         return end_of(self.entries, self.start)
 
 
-def recover(own_before: Sequence[Entry], start: int, replies: Collection[SealReply], epoch: Epoch) -> Recovered:
+def recovered_log(
+    own_before: Sequence[Entry], start: int, replies: Collection[SealReply], epoch: Epoch
+) -> RecoveredLog:
     """The log from the leader's own high watermark (`start`) on; its entries before that are compared only.
 
     The first reply is the leader's own.
@@ -49,9 +51,9 @@ def recover(own_before: Sequence[Entry], start: int, replies: Collection[SealRep
     ]
     entries += merge(max(start, high_watermark), fitting, epoch)
     if entries:
-        entries.append(bridge(entries[-1].end, epoch))
+        entries.append(bridge_entry(entries[-1].end, epoch))
     log_start = max(reply.log_start for reply in replies)
-    return Recovered(start, tuple(entries), high_watermark, authority.high_watermark_epoch, log_start)
+    return RecoveredLog(start, tuple(entries), high_watermark, authority.high_watermark_epoch, log_start)
 
 
 def _beginning(authority: SealReply, start: int) -> int:
@@ -100,7 +102,7 @@ def begins_like(committed: Sequence[Entry], start: int, entries: Sequence[Entry]
         if position == len(committed):
             break
         other = committed[position]
-        if other.base < entry.end and not (entry.same_as(other) or entry.may_be(other)):
+        if other.base < entry.end and not (entry.is_same_as(other) or entry.may_equal(other)):
             return False
     return True
 
@@ -118,12 +120,12 @@ class _Reader:
     def agrees_with(self, taken: Entry) -> bool:
         """Goes on if the store has this entry, or misses it; no more of a store that has another one."""
         assert self.entry is not None
-        if self.entry.same_as(taken):
+        if self.entry.is_same_as(taken):
             self.entry = next(self._rest, None)
             return True
         return self.entry.base >= taken.end
 
 
-def bridge(end: int, epoch: Epoch) -> Entry:
+def bridge_entry(end: int, epoch: Epoch) -> Entry:
     """Ends what was recovered. Its content names the epoch: the bridge of another recovery is another one."""
     return Entry(end, end + 1, epoch, content=epoch, kind=EntryKind.BRIDGE)

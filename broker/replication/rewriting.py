@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tailrace.protocol.ids import Epoch
 
 from .entries import Entry, EntryKind
-from .ready import AdvanceLogStart, AppendEntries, Cut, Persist, Restamp
+from .ready import AdvanceLogStart, AppendEntries, Persist, Restamp, Truncate
 
 
 def rewritten(
@@ -37,16 +37,16 @@ def rewritten(
         mine = own[at]
         is_of_one_epoch = mine.epoch == entry.epoch or mine.kind is EntryKind.BRIDGE
         is_certain = is_of_one_epoch or (at, next_one) == (kept, done)
-        if is_certain and mine.same_as(entry):
+        if is_certain and mine.is_same_as(entry):
             pairs.append((mine, entry if epoch is None else entry.stamped(epoch)))
             kept, done = at + 1, next_one + 1
-        elif not (mine.same_as(entry) or mine.may_be(entry)):
+        elif not (mine.is_same_as(entry) or mine.may_equal(entry)):
             break
         at += 1
     yield from restamps(pairs)
     rest = wanted[done:]
     if kept < len(own) or (rest and rest[0].base < log_end):
-        yield Cut(min(entry.base for entry in (*own[kept : kept + 1], *rest[:1])))
+        yield Truncate(min(entry.base for entry in (*own[kept : kept + 1], *rest[:1])))
     if begin_at is not None:
         yield AdvanceLogStart(begin_at, producers)
     if rest:

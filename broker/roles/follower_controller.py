@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import LogOfEntries
+from tailrace.broker.replicas.replica_log import ReplicaLog
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.messages import Append, Message, Seal
@@ -16,17 +16,17 @@ from tailrace.broker.replication.ready import Ready
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
 
-from .role_context import ReplicationContext
+from .role_context import RoleContext
 
 
 class FollowerController:
     def __init__(
         self,
         replica: Replica,
-        entries: LogOfEntries,
+        entries: ReplicaLog,
         promise: Promise,
         high_watermark: HighWatermark,
-        context: ReplicationContext,
+        context: RoleContext,
         logger: FilteringBoundLogger,
         *,
         in_doubt: bool,
@@ -66,7 +66,7 @@ class FollowerController:
         return self.core.leader
 
     @property
-    def is_in_touch(self) -> bool:
+    def reaches_peers(self) -> bool:
         return self._context.peers.is_linked(self.leader, from_leader=True)
 
     # life
@@ -120,8 +120,8 @@ class FollowerController:
         return True
 
     def _tell_of_copies(self, ready: Ready) -> None:
-        if ready.ask is not None and ready.ask.is_first:
-            self._logger.info("copy_began", offset=ready.ask.offset, copied_from=ready.ask.holder)
+        if ready.copy_request is not None and ready.copy_request.is_first:
+            self._logger.info("copy_began", offset=ready.copy_request.offset, copied_from=ready.copy_request.holder)
         if ready.copy_end is not None:
             over = ready.copy_end
             self._logger.info(

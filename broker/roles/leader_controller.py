@@ -14,11 +14,11 @@ from tailrace.broker.peers.peer_messages import (
     RecordsToSend,
 )
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import LogOfEntries, made_batch
+from tailrace.broker.replicas.replica_log import ReplicaLog, made_batch
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
-from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
+from tailrace.broker.replication.live_replica_tracker import LagLimits, LiveReplicaTracker
 from tailrace.broker.replication.messages import (
     RECORDS_BYTES_MAX,
     Append,
@@ -38,7 +38,7 @@ from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
 from tailrace.runtime.descriptors import AGAIN_SECONDS
 from tailrace.runtime.files import Buffer
 
-from .role_context import ReplicationContext
+from .role_context import RoleContext
 
 PROPOSED_AGAIN_SECONDS = 1.0
 FETCH_SECONDS_MAX = 5.0
@@ -58,10 +58,10 @@ class LeaderController:
     def __init__(
         self,
         replica: Replica,
-        entries: LogOfEntries,
+        entries: ReplicaLog,
         promise: Promise,
         high_watermark: HighWatermark,
-        context: ReplicationContext,
+        context: RoleContext,
         logger: FilteringBoundLogger,
         *,
         in_doubt: bool,
@@ -92,7 +92,7 @@ class LeaderController:
             high_watermark=high_watermark,
             in_doubt=in_doubt,
             policy=policy,
-            live_replicas=LiveReplicas(
+            live_replicas=LiveReplicaTracker(
                 context.spu,
                 context.store_incarnation,
                 spec.epoch,
@@ -118,15 +118,15 @@ class LeaderController:
         return self.core.epoch
 
     @property
-    def is_in_touch(self) -> bool:
+    def reaches_peers(self) -> bool:
         return self.core.can_commit
 
     # life
 
     def begin(self, now: float) -> None:
         self._replica.begin_leading()
-        self._replica.follower_end = self.core.follower_end
-        self._replica.follower_said_end = self.core.follower_said_end
+        self._replica.follower_matched_end = self.core.follower_matched_end
+        self._replica.follower_last_matched_end = self.core.follower_last_matched_end
         self._replica.deleted_end = lambda: self.core.deleted_end
         spus = self._context.cluster.spus
         for spu in self._replica.spec.replicas:
@@ -196,7 +196,7 @@ class LeaderController:
             base, end = message.entries[0].base, message.entries[-1].end
             if end <= message.high_watermark:
                 self._context.metrics.caught_up_bytes += sum(entry.size for entry in message.entries)
-            records = self._entries.at_hand.between(base, end)
+            records = self._entries.recent_batches.between(base, end)
             if records is None or not self._context.peers.keeps_up(to):
                 records = partial(self._replica.log.read_batches, base, end)
         self._context.peers.to_follower(to, self._replica.key, message, records)
@@ -225,9 +225,9 @@ class LeaderController:
         replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)
-        if ready.doubted_from is not None:
-            self._context.on_doubt(replica, ready.doubted_from)
-        replica.wake_deleters()
+        if ready.suspect_from is not None:
+            self._context.on_suspected(replica, ready.suspect_from)
+        replica.wake_leader_waiters()
         if replica.is_recovering and core.has_sealed_earlier_segments:
             replica.end_recovering()
         return True
@@ -253,7 +253,7 @@ class LeaderController:
             return
         for own in self._entries.entries(min(wanted), self._entries.log_end):
             entry = wanted.get(own.base)
-            if entry is not None and entry.same_as(own):
+            if entry is not None and entry.is_same_as(own):
                 (found,) = self._replica.log.read_batches(own.base, own.end)
                 self._kept[own.base] = found.file.read_at(found.position, found.count)
 

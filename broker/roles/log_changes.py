@@ -6,18 +6,18 @@ from itertools import chain
 
 from tailrace.broker.peers.peer_messages import ReceivedBatches
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import LogOfEntries
+from tailrace.broker.replicas.replica_log import ReplicaLog
 from tailrace.broker.replication.ready import (
     AdvanceLogStart,
     AppendEntries,
     Change,
-    Cut,
     EndDoubt,
     ExpectStamped,
     Persist,
     Restamp,
     StorePromise,
     Sync,
+    Truncate,
 )
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.ids import Epoch
@@ -26,7 +26,7 @@ from tailrace.storage.manifest.leader_epochs import EpochStart
 from tailrace.storage.producers.producer_state import ProducerStates
 
 from .leader_controller import LeaderController
-from .role_context import ReplicationContext
+from .role_context import RoleContext
 
 
 class LogChanges:
@@ -34,7 +34,7 @@ class LogChanges:
 
     __slots__ = ("_context", "_entries", "_replica", "in_doubt")
 
-    def __init__(self, replica: Replica, entries: LogOfEntries, context: ReplicationContext) -> None:
+    def __init__(self, replica: Replica, entries: ReplicaLog, context: RoleContext) -> None:
         self._replica = replica
         self._entries = entries
         self._context = context
@@ -87,8 +87,8 @@ class LogChanges:
                 self.in_doubt = False
             case Sync():
                 await once_files_can_be_opened(log.sync)
-            case Cut(end):
-                self._context.logger_of(self._replica).info("log_cut", to=end, log_end=log.log_end)
+            case Truncate(end):
+                self._context.logger_of(self._replica).info("log_truncated", to=end, log_end=log.log_end)
                 if end < replica.high_watermark:
                     # Only after an unclean election. What was written down must not outlive what it spoke of.
                     replica.high_watermark = end

@@ -15,8 +15,8 @@ import trio
 from tailrace.broker.peers.peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
 from tailrace.broker.replicas.deadlines import Timer
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import DamagedLogError, LogOfEntries
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries
+from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
+from tailrace.broker.replication.copying import CopyRequest, CopyResponse
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.messages import Append, Fenced, Seal
 from tailrace.broker.replication.ready import AppendEntries, Persist, Ready
@@ -29,7 +29,7 @@ from tailrace.runtime.descriptors import once_files_can_be_opened
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
 from .log_changes import LogChanges
-from .role_context import ReplicationContext
+from .role_context import RoleContext
 
 KEPT_EVENTS_MAX = 1000
 """Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
@@ -45,10 +45,10 @@ Event = Callable[[Role, float], None]
 
 
 class ReplicaController:
-    def __init__(self, replica: Replica, context: ReplicationContext) -> None:
+    def __init__(self, replica: Replica, context: RoleContext) -> None:
         self._replica = replica
         self._context = context
-        self.entries = LogOfEntries(replica.log)
+        self.entries = ReplicaLog(replica.log)
         self.on_batches = self.entries.on_batches
         self._changes = LogChanges(replica, self.entries, context)
         self._promise = Promise(context.promises.epoch(replica.key))
@@ -81,8 +81,8 @@ class ReplicaController:
         return self._carried_out is not None
 
     @property
-    def is_in_touch(self) -> bool:
-        return self._role is not None and self._role.is_in_touch
+    def reaches_peers(self) -> bool:
+        return self._role is not None and self._role.reaches_peers
 
     @property
     def promised(self) -> Epoch:
@@ -146,7 +146,7 @@ class ReplicaController:
             self._context.trace.leader_told(self._replica.key, "appended")
         if isinstance(role, LeaderController) and self._carried_out is None and role.core.is_serving:
             self._hear(_on_appended)
-        self.entries.at_hand.forget()
+        self.entries.recent_batches.forget()
 
     def on_synced(self) -> None:
         # As far as it is when the leader hears of it: recovery may have cut off some of it until then.
@@ -251,7 +251,7 @@ class ReplicaController:
             self._end_role()
             if not self._may_begin(leads):
                 return
-            if context.says_too_much_of(replica):
+            if context.checkpoint_is_ahead_of(replica):
                 self._takes_spec = True
                 self._do_first(self._write_down_less)
                 return
@@ -288,7 +288,7 @@ class ReplicaController:
             self._role.end()
             self._role = None
             self._kept.clear()
-            self.entries.at_hand.forget()
+            self.entries.recent_batches.forget()
 
     # looking through the log
 
@@ -356,7 +356,7 @@ class ReplicaController:
         try:
             self._changes.append_received(effects[0], received)
         except OSError as error:
-            if not self._replica.is_put_off_by(error):
+            if not self._replica.is_out_of_descriptors(error):
                 raise
             return False
         return True
@@ -425,14 +425,14 @@ class ReplicaController:
     def _finish(self, role: Role, ready: Ready) -> None:
         for to, message in ready.send:
             role.send(to, message)
-        if ready.ask is not None:
-            self._context.nursery.start_soon(self._copy, role, ready.ask)
+        if ready.copy_request is not None:
+            self._context.nursery.start_soon(self._copy, role, ready.copy_request)
         if role.finish(ready):
             self._set_timer(role)
         else:
             self._end_role()
 
-    async def _copy(self, role: Role, asked: AskForCopies) -> None:
+    async def _copy(self, role: Role, asked: CopyRequest) -> None:
         """What another follower has of what is lacking here."""
         copied, received = await self._context.copies.fetch(self._replica, asked)
         if self._role is role:
@@ -443,7 +443,7 @@ class ReplicaController:
         damaged_from: int | None = None
         if isinstance(error, DamagedLogError):
             damaged_from = error.offset
-        elif isinstance(error, KafkaError) or self._replica.is_put_off_by(error):
+        elif isinstance(error, KafkaError) or self._replica.is_out_of_descriptors(error):
             # For want of an open file nothing is damaged, but what the role was about to do may be half done: the log
             # is opened anew when files can be opened, and a role that knows nothing of this begins on it.
             damaged_from = self._replica.high_watermark
@@ -482,7 +482,7 @@ def _on_recovery_failed(holder: SpuId, role: Role, now: float) -> None:
         role.core.on_recovery_failed(holder, now)
 
 
-def _on_copied(copied: CopiedEntries, role: Role, now: float) -> None:
+def _on_copied(copied: CopyResponse, role: Role, now: float) -> None:
     if isinstance(role, FollowerController):
         role.core.on_copied(copied)
 

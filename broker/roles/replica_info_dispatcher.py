@@ -15,14 +15,14 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .replica_controller import ReplicaController
-from .role_context import ReplicationContext
+from .role_context import RoleContext
 
 HAND_OVER_SECONDS_MAX = 1.0
 """A follower that does not answer learns by recovery what it was not told."""
 
 
 class ReplicaInfoDispatcher:
-    def __init__(self, context: ReplicationContext) -> None:
+    def __init__(self, context: RoleContext) -> None:
         self._context = context
         self._controllers: dict[ReplicaKey, ReplicaController] = {}
 

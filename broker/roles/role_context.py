@@ -34,7 +34,7 @@ class LiveReplicaReports(Protocol):
         """Notes that these replicas have changed; None means all of them."""
 
 
-class ReplicationContext(Struct, frozen=True):
+class RoleContext(Struct, frozen=True):
     spu: SpuId
     process: str
     """This process; a leader epoch is given to one."""
@@ -53,11 +53,11 @@ class ReplicationContext(Struct, frozen=True):
     """Trio's time, from the clock itself: it is asked for with each message."""
     write_high_watermarks: Callable[[], Awaitable[None]]
     """Of all replicas, to the disk. Raises OSError."""
-    says_too_much_of: Callable[[Replica], bool]
+    checkpoint_is_ahead_of: Callable[[Replica], bool]
     """Whether what is written down there is more than is known of the replica."""
     on_unreadable: Callable[[ReplicaKey, str], None]
     """That replica's log cannot be read, and why: soon it is offline."""
-    on_doubt: Callable[[Replica, int], None]
+    on_suspected: Callable[[Replica, int], None]
     """What its log holds from this offset on may be damaged."""
     metrics: BrokerMetrics
     logger: FilteringBoundLogger

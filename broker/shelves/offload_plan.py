@@ -65,7 +65,7 @@ class ShelvedPartition(Struct, frozen=True):
 
     spec: PartitionSpec
     settings: TopicSettings
-    shelves_more: bool
+    wants_more_shelves: bool
     """Whether more is to be put on shelves."""
     log_start: int
     segments: Sequence[SegmentFacts]
@@ -233,7 +233,7 @@ def _growth(partition: ShelvedPartition) -> Step | None:
 
 def _next_end(partition: ShelvedPartition, start: int) -> int | None:
     """Where the next segment ends that may be put on a shelf."""
-    if not partition.shelves_more or start < max(partition.log_start, partition.compacted_end):
+    if not partition.wants_more_shelves or start < max(partition.log_start, partition.compacted_end):
         return None
     end_max = min(partition.high_watermark, partition.synced_end)
     return next((each.end for each in partition.segments[:-1] if start < each.end <= end_max), None)

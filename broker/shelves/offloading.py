@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.broker.controller_link.sc_connection import ScUnreachableError
 from tailrace.broker.copies.spu_requests import Spus
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.upkeep.resting import rest
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
@@ -65,7 +65,7 @@ class Shelving:
     def __init__(
         self,
         spus: Spus,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         configs: BrokerConfigs,
         wall_clock: WallClock,
         report: AskController,
@@ -118,7 +118,7 @@ class Shelving:
                 self.begin_round()
 
     def begin_round(self) -> None:
-        led = [replica for replica in self._replicas if replica.leads_recovered and replica.has_shelves]
+        led = [replica for replica in self._replicas if replica.is_recovered_leader and replica.has_shelves]
         keys = {replica.key for replica in led}
         self._known = {key: known for key, known in self._known.items() if key in keys}
         waiting = [key for key in self._due if key in keys]
@@ -151,13 +151,13 @@ class Shelving:
 
     async def attend(self, replica: Replica, *, asks: bool = True) -> bool:
         """Does what can be done for one partition now. Whether that took too long, and there is more of it."""
-        if not replica.leads_recovered:
+        if not replica.is_recovered_leader:
             return False
         epoch, known, failed = replica.spec.epoch, self._known_of(replica), set[SpuId]()
         if asks:
             known.copies.clear()
         ends_at, reports = trio.current_time() + TURN_SECONDS_MAX, True
-        while replica.leads_recovered and replica.spec.epoch == epoch:
+        while replica.is_recovered_leader and replica.spec.epoch == epoch:
             step = next_step(self._partition(replica, known, failed, reports=reports))
             if step is None:
                 return False
@@ -183,7 +183,7 @@ class Shelving:
         return ShelvedPartition(
             spec,
             replica.settings,
-            replica.shelves_more,
+            replica.wants_more_shelves,
             log.log_start,
             log.segments(),
             replica.high_watermark,

@@ -10,7 +10,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.spu_requests import Spus
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replication.copying import in_turn
+from tailrace.broker.replication.copying import rotated
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.shelf_lookup import shelf_of, shelves_before
 from tailrace.cluster.specs import Shelf
@@ -73,7 +73,7 @@ class ShelfReader:
         request = ReadShelfRequest(
             replica.spec.topic_id, replica.partition, shelf.base, shelf.end, offset, bytes_max, timestamp
         )
-        for store in filter(self._spus.is_there, in_turn(shelf.stores, shelf.base + replica.partition)):
+        for store in filter(self._spus.is_there, rotated(shelf.stores, shelf.base + replica.partition)):
             try:
                 return await self._answer_of(store, request)
             except (OSError, RemoteProtocolError) as error:

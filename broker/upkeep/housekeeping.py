@@ -9,7 +9,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
@@ -36,7 +36,7 @@ class Housekeeping:
         data_directory: str,
         files: Files,
         wall_clock: WallClock,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         parking: Parking,
         configs: BrokerConfigs,
         closed: ClosedReplicas,
@@ -59,7 +59,7 @@ class Housekeeping:
         """What a process before this one has written down."""
         self._saved_high_watermarks = found
 
-    def says_too_much_of(self, replica: Replica) -> bool:
+    def checkpoint_is_ahead_of(self, replica: Replica) -> bool:
         """Whether more is written down of it than is known here: the end of its log was lost since. At the next start
         that would be said of whatever has come in its place."""
         saved = self._saved_high_watermarks.get(replica.key)
@@ -74,7 +74,7 @@ class Housekeeping:
                 replica.log.producers.expire(silent_since_ms)
                 # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say. And
                 # with shelves more belongs to a partition than its log: see `Shelving`.
-                if replica.leads_recovered and replica.settings.log.deletes and not replica.has_shelves:
+                if replica.is_recovered_leader and replica.settings.log.deletes and not replica.has_shelves:
                     await self._attempt(replica, self._apply_retention)
             await self._remove_parked()
 
@@ -161,7 +161,7 @@ class Housekeeping:
         try:
             await work(replica)
         except OSError as error:
-            if replica.is_put_off_by(error):
+            if replica.is_out_of_descriptors(error):
                 self._log(replica).warning("housekeeping_put_off", reason=str(error))
             elif replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(str(error))

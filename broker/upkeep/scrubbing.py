@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.batch_copies import Copies
-from tailrace.broker.copies.damaged_tail_query import LoneEnds, LostEnd
+from tailrace.broker.copies.damaged_tail_query import DamagedTail, DamagedTailQuery
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import KafkaError
@@ -50,7 +50,7 @@ class _Found(Struct):
 class Scrubbing:
     def __init__(
         self,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         copies: Copies,
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
@@ -58,7 +58,7 @@ class Scrubbing:
     ) -> None:
         self._replicas = replicas
         self._copies = copies
-        self._lone_ends = LoneEnds(copies)
+        self._damaged_tail_query = DamagedTailQuery(copies)
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
@@ -77,7 +77,7 @@ class Scrubbing:
 
     # doubts
 
-    def on_doubt(self, replica: Replica, offset: int) -> None:
+    def on_suspected(self, replica: Replica, offset: int) -> None:
         """What its log holds from there on does not arrive elsewhere as what it was: it is looked at soon."""
         now = trio.current_time()
         self._doubted_at = {key: at for key, at in self._doubted_at.items() if now < at + DOUBTED_AGAIN_SECONDS}
@@ -94,7 +94,7 @@ class Scrubbing:
                 replica, offset = self._doubts.popitem()
                 await self._give_up_lone(replica, await self.mend(replica, offset))
 
-    async def mend(self, replica: Replica, offset: int) -> LostEnd | None:
+    async def mend(self, replica: Replica, offset: int) -> DamagedTail | None:
         """What is damaged soon after the offset, as far as that is possible: the rest is returned."""
         return await self._mend(replica, partial(replica.log.damaged_segment, offset))
 
@@ -102,7 +102,7 @@ class Scrubbing:
         """The same, for one that takes part in nothing. Where it ends with what could not be mended, and no other store
         has that, it is cut off; whether it was."""
         lost = await self.mend(replica, offset)
-        if lost is None or not await self._is_lone(replica, lost):
+        if lost is None or not await self._may_truncate_tail(replica, lost):
             return False
         log_end = replica.log.log_end
         try:
@@ -118,21 +118,21 @@ class Scrubbing:
             self._log(replica).warning("lone_end_cut", to=lost.offset, log_end=log_end)
         return was_cut
 
-    async def _give_up_lone(self, replica: Replica, lost: LostEnd | None) -> None:
+    async def _give_up_lone(self, replica: Replica, lost: DamagedTail | None) -> None:
         """Nobody can be sent what a leader has lost so: it is cut off once nobody waits for it any more."""
-        if lost is None or not replica.is_leader or not await self._is_lone(replica, lost):
+        if lost is None or not replica.is_leader or not await self._may_truncate_tail(replica, lost):
             return
         if self._can_scrub(replica):
             replica.go_offline(LONE_END, damaged_from=lost.offset)
 
-    async def _is_lone(self, replica: Replica, lost: LostEnd) -> bool:
+    async def _may_truncate_tail(self, replica: Replica, lost: DamagedTail) -> bool:
         try:
-            return await self._lone_ends.is_lone(replica, lost)
+            return await self._damaged_tail_query.may_truncate_tail(replica, lost)
         except OSError as error:
             self._on_failed(replica, lost.segment, error)
             return False
 
-    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> LostEnd | None:
+    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> DamagedTail | None:
         segment: Scrubbed | None = None
         if not self._can_scrub(replica):
             return None
@@ -199,10 +199,10 @@ class Scrubbing:
 
     def _on_failed(self, replica: Replica, segment: Scrubbed | None, error: OSError) -> None:
         is_over = segment is not None and segment.is_closed
-        if replica.is_open and not is_over and not replica.is_put_off_by(error):
+        if replica.is_open and not is_over and not replica.is_out_of_descriptors(error):
             replica.go_offline(str(error))
 
-    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> LostEnd | None:
+    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> DamagedTail | None:
         """What could not be mended."""
         if segment.is_closed:
             return None
@@ -232,7 +232,7 @@ class Scrubbing:
             return None
         if not scrub.is_proven:
             self._tell_damage(replica, scrub, found.lost)
-            return None if scrub.sound_end is None else LostEnd(segment, *scrub.sound_end, found.damaged == 1)
+            return None if scrub.sound_end is None else DamagedTail(segment, *scrub.sound_end, found.damaged == 1)
         if (scrub.mended or scrub.has_other_times) and await replica.log.mend(scrub):
             self._tell_mended(replica, scrub, found.sources)
         return None

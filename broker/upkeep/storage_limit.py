@@ -13,7 +13,7 @@ from math import inf
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -23,7 +23,7 @@ MEASURED_EVERY_SECONDS = 1
 class StorageLimit:
     def __init__(
         self,
-        replicas: Replicas,
+        replicas: ReplicaRegistry,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
         measure_shelves: Callable[[], int],

@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct, field
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import DamagedLogError, LogOfEntries
+from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
 from tailrace.runtime.descriptors import are_used_up
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.log.log import Log
@@ -101,7 +101,7 @@ class UnreadableLogs:
         while True:
             if await self._mend(replica, damaged_from):
                 unreadable.was_whole = False
-            entries = LogOfEntries(replica.log)
+            entries = ReplicaLog(replica.log)
             try:
                 entries.check_behind(damaged_from)
                 await entries.high_watermark_at_start(replica.high_watermark)

@@ -12,7 +12,7 @@ from simulation.files import SimulatedFiles
 from spus import World, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_storage import SpuStorage, StartError
 from tailrace.broker.upkeep.parking import Parking
@@ -32,7 +32,7 @@ def _storage(world: World, files: SimulatedFiles | None = None) -> SpuStorage:
 async def test_one_that_was_left_is_the_same_store_and_one_that_was_not_is_so_while_its_machine_runs(
     autojump_clock: object,
 ) -> None:
-    world, none = World(), Replicas(SpuId(1), Cluster())
+    world, none = World(), ReplicaRegistry(SpuId(1), Cluster())
     with ExitStack() as held:
         first = _storage(world)
         assert await first.take(held) == {}
@@ -53,7 +53,7 @@ async def test_one_that_was_left_is_the_same_store_and_one_that_was_not_is_so_wh
 
 
 async def test_one_that_was_not_looked_at_as_a_whole_is_left_as_it_was_found(autojump_clock: object) -> None:
-    world, none = World(), Replicas(SpuId(1), Cluster())
+    world, none = World(), ReplicaRegistry(SpuId(1), Cluster())
     for opened_all, is_left_cleanly in ((False, False), (True, True), (False, True)):
         with ExitStack() as held:
             storage = _storage(world)
@@ -68,7 +68,7 @@ async def test_one_that_was_not_looked_at_as_a_whole_is_left_as_it_was_found(aut
 async def test_a_mark_for_which_there_is_no_room_is_not_left_and_the_store_stays_the_same(
     autojump_clock: object,
 ) -> None:
-    world, none = World(), Replicas(SpuId(1), Cluster())
+    world, none = World(), ReplicaRegistry(SpuId(1), Cluster())
     with ExitStack() as held:
         first = _storage(world)
         await first.take(held)

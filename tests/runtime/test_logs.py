@@ -17,7 +17,7 @@ def test_json_is_one_object_a_line_on_standard_error(capsys: pytest.CaptureFixtu
     logs.configure("info", json=True)
     logger = logs.get_logger().bind(topic="orders")
     logger.info("segment_sealed", base_offset=7)
-    logger.warning("log_cut", reason={1})
+    logger.warning("log_truncated", reason={1})
     captured = capsys.readouterr()
     assert captured.out == ""
     first, second = map(json.loads, captured.err.splitlines())

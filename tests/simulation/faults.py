@@ -252,7 +252,7 @@ async def flip_lone_end(context: FaultContext, fault: Fault) -> None:
         (number, replica)
         for number, process in context.world.running_spus().items()
         for replica in process.replicas
-        if replica.leads_recovered and not replica.is_internal and context.may_flip_lone(number)
+        if replica.is_recovered_leader and not replica.is_internal and context.may_flip_lone(number)
     ]
     if not led:
         return

@@ -224,7 +224,7 @@ class Invariants:
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
         self._check_unsealed(where, replica)
         self._check_synced(where, SpuId(number), replica)
-        if replica.leads_recovered and not replica.is_internal:
+        if replica.is_recovered_leader and not replica.is_internal:
             self._check_deleted(where, replica)
         if replica.settings.shelves and not (replica.is_internal or self._retention):
             self._check_let_go(where, replica)
@@ -264,7 +264,7 @@ class Invariants:
         """Where power may fail anywhere, a leader counts no copy of its own that has not reached the disk."""
         role, counted = _leader_of(replica), None
         if role is not None and role.core.syncs_before_acknowledging and not replica.is_merging:
-            counted = role.core.follower_end(spu)
+            counted = role.core.follower_matched_end(spu)
         elif replica.is_alone and replica.is_leader and replica.syncs_before_acknowledging:
             counted = replica.high_watermark
         is_synced = counted is None or counted <= replica.log.synced_end

@@ -17,9 +17,9 @@ from tailrace.broker.replication import leader, quorum_read
 from tailrace.broker.replication.entries import Entry, end_of
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
-from tailrace.broker.replication.live_replicas import LiveReplicas
+from tailrace.broker.replication.live_replica_tracker import LiveReplicaTracker
 from tailrace.broker.replication.messages import Append, SealReply
-from tailrace.broker.replication.policy import Live, Quorum
+from tailrace.broker.replication.policy import LivePolicy, QuorumPolicy
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.broker.roles.replica_controller import ReplicaController
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
@@ -179,10 +179,10 @@ def gives_an_epoch_to_two_leaders(patch: pytest.MonkeyPatch) -> None:
 
 
 def counts_a_smaller_live_set_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
-    def counting(self: LiveReplicas) -> Any:
+    def counting(self: LiveReplicaTracker) -> Any:
         return self.stored.keys() if self._proposal is None else {spu for spu, _ in self._proposal.members}
 
-    patch.setattr(LiveReplicas, "counting", property(counting, lambda self, value: None), raising=False)
+    patch.setattr(LiveReplicaTracker, "counting", property(counting, lambda self, value: None), raising=False)
 
 
 def elects_whoever_was_live_once(patch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def counts_stores_in_doubt_when_sealing(patch: pytest.MonkeyPatch) -> None:
 
 
 def seals_with_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Quorum, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
+    patch.setattr(QuorumPolicy, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
 
 
 def takes_the_most_that_is_left_for_all_there_was(patch: pytest.MonkeyPatch) -> None:
@@ -277,15 +277,15 @@ def believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyP
 
 def keeps_what_it_has_at_an_offset(patch: pytest.MonkeyPatch) -> None:
     """A follower that does not cut what its leader has otherwise."""
-    patch.setattr(Entry, "same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
+    patch.setattr(Entry, "is_same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
 
 
 def recovers_from_its_own_log_alone(patch: pytest.MonkeyPatch) -> None:
-    def recover(own_before: Any, start: int, replies: Any, epoch: Any) -> Any:
+    def recovered_log(own_before: Any, start: int, replies: Any, epoch: Any) -> Any:
         return original(own_before, start, list(replies)[:1], epoch)
 
-    original = leader.recover
-    patch.setattr(leader, "recover", recover)
+    original = leader.recovered_log
+    patch.setattr(leader, "recovered_log", recovered_log)
 
 
 # Reads
@@ -300,15 +300,15 @@ def lets_a_follower_be_read_to_its_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledges_what_a_majority_of_the_live_has(patch: pytest.MonkeyPatch) -> None:
-    def committed_end(self: Live, matched: Any, live: Any) -> int:
+    def committed_end(self: LivePolicy, matched: Any, live: Any) -> int:
         ends = sorted((matched.get(spu, 0) for spu in live), reverse=True)
         return ends[len(ends) // 2]
 
-    patch.setattr(Live, "committed_end", committed_end)
+    patch.setattr(LivePolicy, "committed_end", committed_end)
 
 
 def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Quorum, "committed_end", lambda self, matched, live: max(matched.values()))
+    patch.setattr(QuorumPolicy, "committed_end", lambda self, matched, live: max(matched.values()))
 
 
 def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
@@ -372,10 +372,10 @@ def shows_readers_whatever_may_be_acknowledged(patch: pytest.MonkeyPatch) -> Non
 
 
 def lets_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
-    def is_readable(self: Quorum, sure: Collection[SpuId], in_doubt: Any, live: Any) -> bool:
+    def is_readable(self: QuorumPolicy, sure: Collection[SpuId], in_doubt: Any, live: Any) -> bool:
         return len(sure) >= self.reads - 1 and bool(sure)
 
-    patch.setattr(Quorum, "is_readable", is_readable)
+    patch.setattr(QuorumPolicy, "is_readable", is_readable)
 
 
 # Copies from followers

@@ -37,7 +37,7 @@ def says_that_all_is_well_when_deposed(patch: pytest.MonkeyPatch) -> None:
 
 
 def loads_before_recovery_has_ended(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "leads_recovered", property(lambda self: self.is_leader))
+    patch.setattr(Replica, "is_recovered_leader", property(lambda self: self.is_leader))
 
 
 def goes_on_with_what_it_knew(patch: pytest.MonkeyPatch) -> None:

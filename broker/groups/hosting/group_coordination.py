@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -27,7 +27,7 @@ LOAD_AGAIN_SECONDS = 1.0
 
 
 class GroupCoordination:
-    def __init__(self, replicas: Replicas, context: GroupContext) -> None:
+    def __init__(self, replicas: ReplicaRegistry, context: GroupContext) -> None:
         self._replicas = replicas
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
@@ -108,13 +108,13 @@ class GroupCoordination:
         number = replica.partition
         here = self._partitions.get(number)
         if here is not None:
-            if here.replica is not replica and not replica.leads_recovered:
+            if here.replica is not replica and not replica.is_recovered_leader:
                 return  # of a topic that was deleted, and created again since
-            if here.replica is replica and here.epoch == replica.spec.epoch and replica.leads_recovered:
+            if here.replica is replica and here.epoch == replica.spec.epoch and replica.is_recovered_leader:
                 return
             del self._partitions[number]
             here.end()
-        if replica.leads_recovered:
+        if replica.is_recovered_leader:
             self._load(replica)
 
     def _on_topic_gone(self, topic: TopicSpec) -> None:

@@ -220,7 +220,7 @@ class GroupPartition:
 
     def _append(self, records: Sequence[GroupRecord]) -> bool:
         replica = self.replica
-        if self._is_over or not replica.leads_recovered:
+        if self._is_over or not replica.is_recovered_leader:
             return False
         now_ms = self._context.wall_clock.now_ms()
         base = replica.log.log_end

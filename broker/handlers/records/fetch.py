@@ -25,7 +25,7 @@ import trio
 from msgspec import Struct
 
 from tailrace.broker.replicas.deadlines import Timer
-from tailrace.broker.replicas.replica import CutOffError, Replica
+from tailrace.broker.replicas.replica import IsolatedError, Replica
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, NO_EPOCH, NO_REPLICA, SpuId
@@ -212,7 +212,7 @@ class Fetch:
                 replica = self._find(name, number, wanted.current_leader_epoch)
                 data = self._read_partition(replica, wanted, reading)
             except KafkaError as error:
-                if isinstance(error, CutOffError):
+                if isinstance(error, IsolatedError):
                     self._context.close_after = error.message
                 data = PartitionData(
                     partition_index=number,
@@ -280,7 +280,7 @@ class Fetch:
             if found is not None:
                 data.records = found
         elif offset >= end and self._host.isolation.is_cut_off(replica):
-            raise replica.cut_off()
+            raise replica.isolated_error()
         return data
 
     async def read_through(self, reading: Reading) -> FetchResponse:

@@ -27,7 +27,7 @@ def preferred_replica(replica: Replica, rack: str, offset: int, spus: Mapping[Sp
     best, best_end = NO_PREFERENCE, offset - 1
     for spu in spec.live_replicas:
         if spu != spec.leader and _rack_of(spu, spus) == rack:
-            end = replica.follower_end(spu)
+            end = replica.follower_matched_end(spu)
             if end is not None and end > best_end:
                 best, best_end = spu, end
     return best

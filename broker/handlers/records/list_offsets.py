@@ -21,7 +21,7 @@ import trio
 from msgspec import Struct
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.shelf_reads import ShelfReader
 from tailrace.cluster.shelf_lookup import shelved_end, shelves_before
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -125,7 +125,7 @@ def _is_by_time(partition: ListOffsetsPartition) -> bool:
 
 
 def _answers(
-    replicas: Replicas,
+    replicas: ReplicaRegistry,
     version: int,
     request: ListOffsetsRequest,
     asked: Counter[tuple[str, int]],
@@ -146,7 +146,7 @@ def _answers(
 
 
 def _answer(
-    replicas: Replicas,
+    replicas: ReplicaRegistry,
     version: int,
     topic: str,
     partition: ListOffsetsPartition,

@@ -18,7 +18,7 @@ from uuid import UUID
 import trio
 
 from tailrace.broker.replicas.acknowledgements import AcknowledgementWaiter
-from tailrace.broker.replicas.replica import CutOffError, Replica
+from tailrace.broker.replicas.replica import IsolatedError, Replica
 from tailrace.protocol.batches.produced_batch import RecordsRefusedError, admit
 from tailrace.protocol.batches.record_batch import (
     LOG_OVERHEAD,
@@ -113,7 +113,7 @@ def writable(host: ProduceHost, topic: str | UUID, partition: int, acks: int) ->
     if replica.is_merging:
         raise replica.not_leader()  # not yet: the client tries again
     if host.isolation.is_cut_off(replica):
-        raise replica.cut_off()
+        raise replica.isolated_error()
     if acks == ALL:
         live, wanted = replica.live_count, replica.replicas_min
         if live < wanted:
@@ -135,7 +135,7 @@ def _send_on(
     error: KafkaError,
 ) -> None:
     """To the leader, if this one knows who that is."""
-    if isinstance(error, CutOffError):
+    if isinstance(error, IsolatedError):
         context.close_after = error.message
     if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < LEADERS_FROM:
         return

@@ -10,7 +10,7 @@ from tailrace.broker.controller_link.isolation import Isolation
 from tailrace.broker.controller_link.producer_ids import ProducerIds
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.offloading import Shelving
 from tailrace.broker.shelves.shelf_reads import ShelfReader
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -26,7 +26,7 @@ from .refused_batches import RefusedBatches
 
 class ReplicasHost(Protocol):
     @property
-    def replicas(self) -> Replicas:
+    def replicas(self) -> ReplicaRegistry:
         """The replicas that this SPU holds."""
 
 

@@ -6,14 +6,14 @@
 from typing import Protocol
 
 from tailrace.broker.peers.peer_links import PeerLinks
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.shelf_keeper import Shelves
 from tailrace.runtime.files import Files
 
 
 class StoreHost(Protocol):
     @property
-    def replicas(self) -> Replicas:
+    def replicas(self) -> ReplicaRegistry:
         """The replicas that this SPU holds."""
 
 

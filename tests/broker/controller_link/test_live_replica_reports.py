@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from tailrace.broker.controller_link import live_replica_reports as live_replicas_updater
 from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -40,7 +40,7 @@ def _proposal(version: int, members: int) -> ProposeLiveReplicas:
 
 @dataclass
 class _Spu:
-    replicas: Replicas = field(default_factory=lambda: Replicas(HERE, Cluster()))
+    replicas: ReplicaRegistry = field(default_factory=lambda: ReplicaRegistry(HERE, Cluster()))
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
     standings: list[tuple[int, int, dict[int, int]]] = field(default_factory=list)
@@ -169,7 +169,7 @@ async def test_how_the_records_stand_is_said_with_it() -> None:
     followed = spu.add(replace(_spec(1, leader=ELSEWHERE), replicas=(HERE, ELSEWHERE)))
     entries = bytearray(batch(b"a", b"b", b"c"))
     led.log.append(entries, read_header(entries))
-    led.high_watermark, led.is_leader, led.follower_said_end = 2, True, {ELSEWHERE: 1}.get
+    led.high_watermark, led.is_leader, led.follower_last_matched_end = 2, True, {ELSEWHERE: 1}.get
     async with spu.connected():
         for replica in (led, followed):
             spu.updater.propose(replica.key, _proposal(8, members=2))

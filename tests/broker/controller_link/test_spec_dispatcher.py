@@ -22,8 +22,8 @@ from tailrace.broker.controller_link.spec_dispatcher import CLOSES_AT_ONCE, Spec
 from tailrace.broker.replicas import replica_log
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import DamagedLogError, LogOfEntries
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.flusher import Flusher
@@ -83,7 +83,7 @@ class _Spu:
         logger = structlog.get_logger()
         self.closed = ClosedReplicas()
         self.closed.whole = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
-        self.replicas = Replicas(HERE, Cluster())
+        self.replicas = ReplicaRegistry(HERE, Cluster())
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs({})
         self.files.make_directories("/data")
@@ -574,7 +574,7 @@ async def test_so_is_one_that_opened_and_could_not_be_looked_through(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as now:
-        now.setattr(LogOfEntries, "find_producers", lack_open_files)
+        now.setattr(ReplicaLog, "find_producers", lack_open_files)
         assert await spu.apply(_topic()) == []
     assert len(await spu.apply(_topic())) == 1
 
@@ -699,7 +699,7 @@ async def test_a_replica_whose_role_lacked_an_open_file_takes_part_again_when_th
     _append(replica, b"a")
     led = _topic(epoch=7, live=(HERE, ELSEWHERE))
     with monkeypatch.context() as now:
-        now.setattr(LogOfEntries, "entries", lack_open_files)
+        now.setattr(ReplicaLog, "entries", lack_open_files)
         await spu.change(replace(led, partitions=(replace(led.partitions[0], leader_incarnation="process"),)))
         await trio.sleep(5)
         assert list(spu.replicas) == []
@@ -917,7 +917,7 @@ async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_nex
     again = spu.again(spu.files.after_kill(), clean=False)
     if is_damaged:
 
-        def find_none(entries: LogOfEntries) -> NoReturn:
+        def find_none(entries: ReplicaLog) -> NoReturn:
             raise DamagedLogError(0, KafkaError(ErrorCode.CORRUPT_MESSAGE, "a header is none"))
 
         async def mend(replica: Replica, offset: int) -> bool:
@@ -925,7 +925,7 @@ async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_nex
                 await replica.log.sync()
             return False
 
-        monkeypatch.setattr(LogOfEntries, "find_producers", find_none)
+        monkeypatch.setattr(ReplicaLog, "find_producers", find_none)
         monkeypatch.setattr(again, "mend", mend)
     again.files.syncs_fail = True
     assert await again.apply(topic) == []

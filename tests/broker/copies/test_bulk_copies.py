@@ -8,7 +8,7 @@ from spus import ADDRESS, filled, running_spu, spus_from
 
 from tailrace.broker.copies.bulk_copies import ANSWER_SECONDS_MAX, AT_ONCE_MAX, LIMITS, FetchedPortions
 from tailrace.broker.replicas.topic_settings import settings_of
-from tailrace.broker.replication.copying import AskForCopies
+from tailrace.broker.replication.copying import CopyRequest
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -27,8 +27,8 @@ def _portions(network: Network) -> FetchedPortions:
     return FetchedPortions(spus_from(SpuId(9), cluster, network), BrokerMetrics())
 
 
-def _asked(offset: int, bytes_max: int = 1_000_000, holder: SpuId = THERE) -> AskForCopies:
-    return AskForCopies(holder, Epoch(9), offset, bytes_max)
+def _asked(offset: int, bytes_max: int = 1_000_000, holder: SpuId = THERE) -> CopyRequest:
+    return CopyRequest(holder, Epoch(9), offset, bytes_max)
 
 
 async def test_a_portion_is_what_is_committed_from_the_offset_on(autojump_clock: object) -> None:

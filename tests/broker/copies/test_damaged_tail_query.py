@@ -7,7 +7,7 @@ from batch_samples import header_of, make_batch
 from logs import log_at
 from simulation.files import SimulatedFile, SimulatedFiles
 
-from tailrace.broker.copies.damaged_tail_query import LoneEnds, LostEnd
+from tailrace.broker.copies.damaged_tail_query import DamagedTail, DamagedTailQuery
 from tailrace.broker.copies.store_answers import membership_of
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.topic_settings import settings_of
@@ -51,10 +51,10 @@ def flip(file: object, position: int) -> None:
     file.write_at(position, bytes([file.read_at(position, 1)[0] ^ 1]))
 
 
-async def lost_of(replica: Replica, *, offset: int = LOST, is_alone: bool = True) -> LostEnd:
+async def lost_of(replica: Replica, *, offset: int = LOST, is_alone: bool = True) -> DamagedTail:
     segment = await replica.log.damaged_segment(0)
     assert isinstance(segment, OpenBeginning)
-    return LostEnd(segment, offset * BATCH_BYTES, offset, is_alone)
+    return DamagedTail(segment, offset * BATCH_BYTES, offset, is_alone)
 
 
 class _Stores:
@@ -85,14 +85,14 @@ class _Stores:
 
 async def test_an_end_that_nobody_else_has_is_lone(replica: Replica) -> None:
     stores = _Stores(replica, {B: b"", C: b""})
-    assert await LoneEnds(stores).is_lone(replica, await lost_of(replica))
+    assert await DamagedTailQuery(stores).may_truncate_tail(replica, await lost_of(replica))
     assert stores.asked == [B, C]
 
 
 async def test_what_is_known_to_be_committed_is_not_asked_for(replica: Replica) -> None:
     stores = _Stores(replica, {B: b"", C: b""})
     replica.high_watermark = LOST + 1
-    assert not await LoneEnds(stores).is_lone(replica, await lost_of(replica))
+    assert not await DamagedTailQuery(stores).may_truncate_tail(replica, await lost_of(replica))
     assert stores.asked == []
 
 
@@ -102,29 +102,31 @@ async def test_nothing_is_lone_that_somebody_may_have(replica: Replica) -> None:
     compacted = make_batch(LOST, size=BATCH_BYTES, epoch=5)
     compacted[57:61] = bytes(4)
     for copy in (None, same, later, compacted, b"no batch at all" * 9):
-        assert not await LoneEnds(_Stores(replica, {B: b"", C: copy})).is_lone(replica, await lost_of(replica)), copy
+        assert not await DamagedTailQuery(_Stores(replica, {B: b"", C: copy})).may_truncate_tail(
+            replica, await lost_of(replica)
+        ), copy
     deleted = _Stores(replica, {B: b"", C: b""})
     deleted.log_start = LOST + 1
-    assert not await LoneEnds(deleted).is_lone(replica, await lost_of(replica))
+    assert not await DamagedTailQuery(deleted).may_truncate_tail(replica, await lost_of(replica))
     doubtful = _Stores(replica, {B: b"", C: b""})
     doubtful.in_doubt = (C,)
-    assert not await LoneEnds(doubtful).is_lone(replica, await lost_of(replica))
+    assert not await DamagedTailQuery(doubtful).may_truncate_tail(replica, await lost_of(replica))
 
 
 async def test_what_others_have_instead_is_something_else_if_nothing_but_this_is_damaged(replica: Replica) -> None:
     other, before = make_batch(LOST, size=BATCH_BYTES, timestamp=3, epoch=6), make_batch(LOST - 1, 3, epoch=6)
     for copy in (other, before, hole(LOST, LOST + 1, Epoch(6))):
         stores = _Stores(replica, {B: b"", C: copy})
-        assert await LoneEnds(stores).is_lone(replica, await lost_of(replica))
+        assert await DamagedTailQuery(stores).may_truncate_tail(replica, await lost_of(replica))
     with_more = _Stores(replica, {B: b"", C: other})
-    assert not await LoneEnds(with_more).is_lone(replica, await lost_of(replica, is_alone=False))
+    assert not await DamagedTailQuery(with_more).may_truncate_tail(replica, await lost_of(replica, is_alone=False))
 
 
 async def test_nothing_is_told_of_a_segment_that_has_changed_meanwhile(replica: Replica) -> None:
     lost = await lost_of(replica)
     await replica.log.truncate(LOST + 1)
     stores = _Stores(replica, {B: b"", C: make_batch(LOST, size=BATCH_BYTES, timestamp=3, epoch=6)})
-    assert not await LoneEnds(stores).is_lone(replica, lost)
+    assert not await DamagedTailQuery(stores).may_truncate_tail(replica, lost)
 
 
 async def test_the_file_of_a_segment_that_goes_meanwhile_is_not_made_anew(
@@ -133,5 +135,5 @@ async def test_the_file_of_a_segment_that_goes_meanwhile_is_not_made_anew(
     lost = await lost_of(replica)
     stores = _Stores(replica, {B: b"", C: make_batch(LOST, size=BATCH_BYTES, timestamp=3, epoch=6)})
     await replica.log.truncate_fully(100)
-    assert not await LoneEnds(stores).is_lone(replica, lost)
+    assert not await DamagedTailQuery(stores).may_truncate_tail(replica, lost)
     assert not files.exists(lost.segment.reader.log.path)

@@ -6,7 +6,7 @@ from spus import batch
 from tailrace.broker.copies.store_answers import batches_of, store_answer
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.policy import CopySet as Copies
-from tailrace.broker.replication.policy import CopySets, Live, Quorum
+from tailrace.broker.replication.policy import CopySetsPolicy, LivePolicy, QuorumPolicy
 from tailrace.broker.replication.quorum_read import Membership, StoreAnswer
 from tailrace.protocol.batches.control_batches import bridge, hole
 from tailrace.protocol.batches.record_batch import read_header, stamp
@@ -59,11 +59,11 @@ def test_what_brings_no_batch_has_told_that_there_is_none() -> None:
 
 def test_the_spec_says_who_commits() -> None:
     found = store_answer(A, _response()).membership
-    assert found == Membership(Epoch(4), 6, False, frozenset((A, B, C)), frozenset((A, B)), 2, Live(2))
-    assert store_answer(A, _response(policy="nrw:3,2,2")).membership.policy == Quorum(3, 2, 2)
+    assert found == Membership(Epoch(4), 6, False, frozenset((A, B, C)), frozenset((A, B)), 2, LivePolicy(2))
+    assert store_answer(A, _response(policy="nrw:3,2,2")).membership.policy == QuorumPolicy(3, 2, 2)
     moving = _response(policy="majority", copy_sets=[CopySet([1, 2]), CopySet([3])])
-    assert store_answer(A, moving).membership.policy == CopySets(
-        (Copies(frozenset((A, B)), Quorum(2, 2, 2)), Copies(frozenset((C,)), Quorum(1, 1, 1)))
+    assert store_answer(A, moving).membership.policy == CopySetsPolicy(
+        (Copies(frozenset((A, B)), QuorumPolicy(2, 2, 2)), Copies(frozenset((C,)), QuorumPolicy(1, 1, 1)))
     )
 
 

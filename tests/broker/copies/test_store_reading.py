@@ -15,7 +15,7 @@ from tailrace.broker.copies import store_reading
 from tailrace.broker.copies.store_answers import batches_of, store_answer
 from tailrace.broker.copies.store_reading import read_store
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.replication.quorum_read import QuorumRead, quorum_read
 from tailrace.cluster.cluster import Cluster
@@ -37,7 +37,7 @@ TOPIC = TopicId(int=7)
 class Replication(Struct):
     promised: Epoch = Epoch(2)
     is_sure: bool = True
-    is_in_touch: bool = True
+    reaches_peers: bool = True
 
 
 async def _replica(
@@ -59,7 +59,7 @@ async def _replica(
 
 
 def _asked(replica: Replica, offset: int = 0, bytes_max: int = 1 << 20) -> ReadStoreResponse:
-    replicas = Replicas(replica.spec.leader, Cluster())
+    replicas = ReplicaRegistry(replica.spec.leader, Cluster())
     replicas.add(replica)
     return read_store(replicas, ReadStoreRequest(TOPIC, 0, offset, bytes_max))
 

@@ -16,7 +16,7 @@ from tailrace.broker.descriptions.lag_measurement import ANSWER_SECONDS_MAX, FRE
 from tailrace.broker.groups.common.lag import Lag
 from tailrace.broker.groups.offsets.committed_offsets import CommittedOffset, CommittedOffsets
 from tailrace.broker.handlers.stores import describe_positions as describe_positions_handler
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu import Spu
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId, TopicId
@@ -136,7 +136,7 @@ async def test_an_age_is_looked_up_once_for_as_long_as_a_group_stands_there(
 ) -> None:
     asked: list[int] = []
 
-    async def noted(replicas: Replicas, request: DescribePositionsRequest) -> DescribePositionsResponse:
+    async def noted(replicas: ReplicaRegistry, request: DescribePositionsRequest) -> DescribePositionsResponse:
         asked.extend(offset for topic in request.topics for each in topic.partitions for offset in each.offsets)
         return await describe_positions(replicas, request)
 

@@ -5,7 +5,7 @@ from spus import batch
 
 from tailrace.broker.descriptions.local_replicas import describe_replicas
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -24,9 +24,9 @@ TOPIC = TopicId(int=7)
 SPEC = PartitionSpec(TOPIC, "t", 0, HERE, Epoch(0), (HERE,), (HERE,))
 
 
-def _replicas(*specs: PartitionSpec) -> Replicas:
+def _replicas(*specs: PartitionSpec) -> ReplicaRegistry:
     files = SimulatedFiles()
-    replicas = Replicas(HERE, Cluster())
+    replicas = ReplicaRegistry(HERE, Cluster())
     settings = settings_of({}, BrokerConfigs({}))
     for spec in specs:
         log = log_at(files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)

@@ -7,7 +7,7 @@ from spus import batch
 from tailrace.broker.descriptions import local_segments as segment_descriptions
 from tailrace.broker.descriptions.local_segments import describe_segments
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -33,7 +33,7 @@ class Holder:
         settings = settings_of({}, BrokerConfigs({}))
         self.log = log_at(SimulatedFiles(), f"/data/topics/t/{TOPIC}/0", settings.log, clean=True)
         self.replica = Replica(HERE, SPEC, self.log, settings, 0)
-        self.replicas = Replicas(HERE, Cluster())
+        self.replicas = ReplicaRegistry(HERE, Cluster())
         self.replicas.add(self.replica)
 
     def append(self, epoch: int, *values: bytes) -> None:

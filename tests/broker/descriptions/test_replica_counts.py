@@ -15,7 +15,7 @@ from tailrace.broker.descriptions.replica_counts import (
     unsynced_seconds_max,
 )
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
@@ -37,7 +37,7 @@ def _replica(files: SimulatedFiles, spec: PartitionSpec) -> Replica:
 
 
 def test_leaders_are_counted_by_how_many_copies_are_live() -> None:
-    files, replicas = SimulatedFiles(), Replicas(HERE, Cluster())
+    files, replicas = SimulatedFiles(), ReplicaRegistry(HERE, Cluster())
     for number, spec in enumerate(
         (
             LED_HERE,
@@ -58,30 +58,30 @@ def test_leaders_are_counted_by_how_many_copies_are_live() -> None:
 
 
 def test_the_follower_that_is_farthest_behind_is_told() -> None:
-    replicas = Replicas(HERE, Cluster())
+    replicas = ReplicaRegistry(HERE, Cluster())
     replica = _replica(SimulatedFiles(), LED_HERE)
     replicas.add(replica)
     assert count_replicas(replicas).follower_lag_records == 0
     replica.log.log_end = 10
-    replica.follower_said_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
+    replica.follower_last_matched_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
     assert count_replicas(replicas).follower_lag_records == 7
     assert lags_of_followers(replica) == {SECOND: 2, THIRD: 7}
     assert gauge_partitions(replicas) == [PartitionGauges("t", 0, 0, 10, 0, 0, 10, {SECOND: 2, THIRD: 7})]
-    replica.follower_said_end = {SECOND: 0}.get
+    replica.follower_last_matched_end = {SECOND: 0}.get
     assert lags_of_followers(replica) == {SECOND: 10}, "the other one has not said what it has"
     replica.is_leader = False
     assert lags_of_followers(replica) == {}
 
 
 def test_a_partition_is_said_to_begin_where_its_shelves_do() -> None:
-    replicas = Replicas(HERE, Cluster())
+    replicas = ReplicaRegistry(HERE, Cluster())
     replicas.add(_replica(SimulatedFiles(), replace(LED_HERE, shelved_from=3, shelves=(Shelf(0, 9, (SpuId(4),)),))))
     (gauges,) = gauge_partitions(replicas)
     assert gauges.log_start == 3
 
 
 def test_the_append_that_waits_longest_for_the_disk_is_told() -> None:
-    files, replicas = SimulatedFiles(), Replicas(HERE, Cluster())
+    files, replicas = SimulatedFiles(), ReplicaRegistry(HERE, Cluster())
     assert unsynced_seconds_max(replicas, 9.0) == 0
     for number, since in enumerate((None, 7.0, 6.5)):
         replica = _replica(files, replace(LED_HERE, partition=number))

@@ -10,7 +10,7 @@ from simulation.network import MemoryNetwork
 from tailrace.broker.descriptions.spu_description import describe_spu
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -25,7 +25,7 @@ LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_
 
 class _Spu:
     def __init__(self) -> None:
-        self.replicas = Replicas(HERE, Cluster())
+        self.replicas = ReplicaRegistry(HERE, Cluster())
         self.links = PeerLinks(identity(HERE), Cluster(), MemoryNetwork(), RandomChance(1), structlog.get_logger())
         self._files = SimulatedFiles()
 
@@ -57,7 +57,7 @@ async def test_there_is_one_follower_controller_for_each_leader_and_none_after_t
 
 def test_what_a_follower_has_not_said_it_has_waits_for_it() -> None:
     spu = _Spu()
-    spu.add(LED_HERE, log_end=10).follower_said_end = {SECOND: 10, THIRD: 4}.get
+    spu.add(LED_HERE, log_end=10).follower_last_matched_end = {SECOND: 10, THIRD: 4}.get
     spu.add(replace(LED_HERE, partition=1, replicas=(HERE, THIRD)), log_end=100)
     spu.add(replace(LED_HERE, partition=2, leader=SECOND), log_end=1000)
     described = describe_spu("/data", spu.replicas, spu.links)

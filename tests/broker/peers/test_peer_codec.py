@@ -10,7 +10,8 @@ from tailrace.broker.peers.peer_codec import DamagedBatchError, decode_told, enc
 from tailrace.broker.peers.peer_frames import frame
 from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replicas.replica_log import entry_of, entry_of_control
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.messages import Append, Fenced, Hello, Seal, SealReply
 from tailrace.protocol.batches.control_batches import bridge, control_kind, hole
 from tailrace.protocol.batches.record_batch import read_header, stamp_crc, write_header

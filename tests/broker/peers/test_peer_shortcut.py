@@ -12,7 +12,7 @@ from tailrace.broker.peers import peer_codec, peer_shortcut
 from tailrace.broker.peers.peer_messages import PeerMessage
 from tailrace.broker.peers.peer_shortcut import PeerShortcut
 from tailrace.broker.replicas.replica_log import entry_of
-from tailrace.broker.replication.entries import EpochStart
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.messages import Append, AppendReply
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.error_codes import RemoteProtocolError

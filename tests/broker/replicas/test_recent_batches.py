@@ -1,11 +1,11 @@
 import pytest
 from spus import batch
 
-from tailrace.broker.replicas.recent_batches import BYTES_MAX, BatchesAtHand
+from tailrace.broker.replicas.recent_batches import BYTES_MAX, RecentBatches
 from tailrace.protocol.batches.record_batch import stamp
 
 
-def _add(at_hand: BatchesAtHand, base: int, value: bytes) -> bytes:
+def _add(at_hand: RecentBatches, base: int, value: bytes) -> bytes:
     data = bytearray(batch(value))
     stamp(data, 0, base, 1)
     at_hand.add(memoryview(data), base, base + 1)
@@ -15,7 +15,7 @@ def _add(at_hand: BatchesAtHand, base: int, value: bytes) -> bytes:
 
 
 def test_what_was_appended_together_is_handed_out_together() -> None:
-    at_hand = BatchesAtHand()
+    at_hand = RecentBatches()
     added = [_add(at_hand, base, b"%d" % base) for base in (5, 6, 7)]
     assert at_hand.between(5, 8) == b"".join(added)
     assert at_hand.between(5, 8) is at_hand.between(5, 8)
@@ -23,14 +23,14 @@ def test_what_was_appended_together_is_handed_out_together() -> None:
 
 @pytest.mark.parametrize(("base", "end"), [(4, 7), (5, 8), (6, 7), (5, 6)])
 def test_what_is_not_all_of_it_has_to_be_read(base: int, end: int) -> None:
-    at_hand = BatchesAtHand()
+    at_hand = RecentBatches()
     for offset in (5, 6):
         _add(at_hand, offset, b"x")
     assert at_hand.between(base, end) is None
 
 
 def test_nothing_is_handed_out_when_the_turn_is_over() -> None:
-    at_hand = BatchesAtHand()
+    at_hand = RecentBatches()
     _add(at_hand, 5, b"x")
     at_hand.forget()
     assert at_hand.between(5, 6) is None
@@ -39,7 +39,7 @@ def test_nothing_is_handed_out_when_the_turn_is_over() -> None:
 
 
 def test_a_batch_that_does_not_follow_begins_anew() -> None:
-    at_hand = BatchesAtHand()
+    at_hand = RecentBatches()
     _add(at_hand, 5, b"x")
     added = _add(at_hand, 9, b"y")
     assert at_hand.between(5, 10) is None
@@ -47,7 +47,7 @@ def test_a_batch_that_does_not_follow_begins_anew() -> None:
 
 
 def test_little_is_kept() -> None:
-    at_hand = BatchesAtHand()
+    at_hand = RecentBatches()
     half = b"x" * (BYTES_MAX // 2)
     _add(at_hand, 5, half)
     second = _add(at_hand, 6, half)

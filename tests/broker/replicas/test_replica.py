@@ -106,9 +106,9 @@ def test_what_is_asked_for_is_put_on_shelves_but_nothing_that_is_the_brokers_own
     topic: str, enabled: str, shelved: tuple[int, int]
 ) -> None:
     (replica,) = World().add(topic_of(topic), remote_storage_enable=enabled)
-    assert (replica.shelves_more, replica.has_shelves) == shelved
+    assert (replica.wants_more_shelves, replica.has_shelves) == shelved
     replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 3, (ELSEWHERE,)),)))
-    assert (replica.shelves_more, replica.has_shelves) == (shelved[0], True)
+    assert (replica.wants_more_shelves, replica.has_shelves) == (shelved[0], True)
 
 
 def test_uncommitted_reads_are_an_opt_in() -> None:

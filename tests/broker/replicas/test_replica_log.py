@@ -7,7 +7,7 @@ from simulation.files import SimulatedFiles
 from spus import batch
 
 from tailrace.broker.replicas import replica_log
-from tailrace.broker.replicas.replica_log import NEWEST_KEPT_MAX, DamagedLogError, LogOfEntries, made_batch
+from tailrace.broker.replicas.replica_log import NEWEST_KEPT_MAX, DamagedLogError, ReplicaLog, made_batch
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.high_watermark import high_watermark_at_start
 from tailrace.protocol.batches.control_batches import bridge, hole
@@ -33,14 +33,14 @@ def append(log: Log, data: bytes | bytearray, epoch: int = 1) -> Entry:
 def test_batches_are_entries_with_their_checksum_for_content() -> None:
     log = new_log()
     appended = [append(log, batch(b"%d" % number, b"x")) for number in range(4)]
-    assert list(LogOfEntries(log).entries(0, 8)) == appended
-    assert list(LogOfEntries(log).entries(3, 5)) == appended[1:3]
-    assert list(LogOfEntries(log).entries(8, 8)) == []
+    assert list(ReplicaLog(log).entries(0, 8)) == appended
+    assert list(ReplicaLog(log).entries(3, 5)) == appended[1:3]
+    assert list(ReplicaLog(log).entries(8, 8)) == []
 
 
 def test_what_is_appended_behind_its_back_is_found() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     appended = []
     for number in range(3 * NEWEST_KEPT_MAX):
         appended.append(append(log, batch(b"%d" % number)))
@@ -52,7 +52,7 @@ def test_what_is_appended_behind_its_back_is_found() -> None:
 
 def test_a_batch_that_is_told_of_is_not_read_again() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     first, second = (batch(b"%d" % number, b"x") for number in range(2))
     appended = []
     for data in (first, second):
@@ -67,7 +67,7 @@ def test_a_batch_that_is_told_of_is_not_read_again() -> None:
 
 def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     appended = [append(log, batch(b"a")), append(log, batch(b"b"))]
     second = log.read_batches(1, 2)[0].read()
     entries.on_batches(second, [read_header(second)])
@@ -76,7 +76,7 @@ def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None
 
 async def test_what_was_cut_is_seen_no_more() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     kept = append(log, batch(b"kept"))
     append(log, batch(b"cut"))
     assert len(list(entries.entries(0, 2))) == 2
@@ -88,7 +88,7 @@ async def test_what_was_cut_is_seen_no_more() -> None:
 
 async def test_what_was_deleted_is_seen_no_more() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     appended = [append(log, batch(b"a", b"b")) for _ in range(3)]
     assert list(entries.entries(0, 6)) == appended
     await log.advance_log_start(3)
@@ -107,8 +107,8 @@ def test_what_recovery_makes_up_is_the_same_before_it_is_made_and_after() -> Non
     for entry in made:
         data = made_batch(entry)
         log.append(data, read_header(data))
-    found = list(LogOfEntries(log).entries(1, 6))
-    assert [entry.same_as(own) for entry, own in zip(made, found, strict=True)] == [True, True]
+    found = list(ReplicaLog(log).entries(1, 6))
+    assert [entry.is_same_as(own) for entry, own in zip(made, found, strict=True)] == [True, True]
     assert [bytes(made_batch(entry)) for entry in made] == [bytes(hole(1, 5, 3)), bytes(bridge(5, 3))]
 
 
@@ -116,12 +116,12 @@ def test_epochs_are_those_of_the_log() -> None:
     log = new_log()
     append(log, batch(b"a"), epoch=1)
     append(log, batch(b"b"), epoch=4)
-    assert list(LogOfEntries(log).epochs) == [(1, 0), (4, 1)]
+    assert list(ReplicaLog(log).epochs) == [(1, 0), (4, 1)]
 
 
 def test_at_rest_nothing_is_kept_and_all_is_found() -> None:
     log = new_log()
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     first = append(log, batch(b"a"))
     assert list(entries.entries(0, 1)) == [first]
     entries.on_rest()
@@ -136,7 +136,7 @@ async def test_what_was_looked_through_in_turns_is_not_read_again(monkeypatch: p
     monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
     log = new_log()
     appended = [append(log, batch(b"%d" % number)) for number in range(9)]
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     assert entries.takes_turns_from(6) and not entries.takes_turns_from(7)
     await entries.look_through(3)
     assert entries.takes_turns_from(0) and not entries.takes_turns_from(3)
@@ -154,7 +154,7 @@ async def test_what_changes_while_it_is_looked_through_is_looked_through_again(m
     log = new_log()
     for number in range(9):
         append(log, batch(b"%d" % number))
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     headers = Log.headers
 
     def changing(self: Log, start: int, end: int) -> Any:
@@ -180,7 +180,7 @@ async def test_what_follows_an_offset_that_has_flipped_is_not_taken_for_gone(
     appended = [append(log, batch(b"%d" % number)) for number in range(9)]
     (third,) = log.read_batches(3, 4)
     third.file.write_at(third.position, wrong.to_bytes(8))
-    entries = LogOfEntries(log)
+    entries = ReplicaLog(log)
     assert not await entries.look_through(0)
     assert list(entries.entries(4, 9)) == appended[4:]
 
@@ -194,8 +194,8 @@ async def test_the_high_watermark_is_found_in_turns_as_at_once(monkeypatch: pyte
         log.append(data, read_header(data))
     await log.advance_log_start(1)
     for checkpoint in (0, 1, 2, 10, 14, 21, 30):
-        expected = high_watermark_at_start(LogOfEntries(log), checkpoint)
-        assert await LogOfEntries(log).high_watermark_at_start(checkpoint) == expected
+        expected = high_watermark_at_start(ReplicaLog(log), checkpoint)
+        assert await ReplicaLog(log).high_watermark_at_start(checkpoint) == expected
     assert expected == 22
 
 
@@ -221,12 +221,12 @@ async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read
     fifth.file.write_at(fifth.position + field, wrong)
     for checkpoint in (0, 3, 4):
         with pytest.raises(DamagedLogError) as raised:
-            await LogOfEntries(log).high_watermark_at_start(checkpoint)
+            await ReplicaLog(log).high_watermark_at_start(checkpoint)
         assert raised.value.offset == found
     with pytest.raises(DamagedLogError) as raised:
-        await LogOfEntries(log).high_watermark_at_start(5)
+        await ReplicaLog(log).high_watermark_at_start(5)
     assert raised.value.offset == 5
-    assert await LogOfEntries(log).high_watermark_at_start(9) == 9
+    assert await ReplicaLog(log).high_watermark_at_start(9) == 9
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_what_is_out_of_place_in_a_log_that_is_open_is_damage(at: int, wro
     appended = [append(log, batch(b"%d" % number)) for number in range(5)]
     (last,) = log.read_batches(4, 5)
     last.file.write_at(last.position + at, bytes([wrong]))
-    entries = LogOfEntries(log).entries(2, 5)
+    entries = ReplicaLog(log).entries(2, 5)
     assert [next(entries), next(entries)] == appended[2:4]
     with pytest.raises(DamagedLogError, match="out of") as raised:
         next(entries)
@@ -284,13 +284,13 @@ async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
     files.flip(found.file.path, found.position + at, bit, is_covered=False)
     log = log_at(files, directory, config, clean=was_closed)
     with suppress(KafkaError):
-        assert high_watermark_at_start(LogOfEntries(log), 4) == 4
+        assert high_watermark_at_start(ReplicaLog(log), 4) == 4
     if is_told:
         with pytest.raises(DamagedLogError, match="out of") as raised:
-            await LogOfEntries(log).high_watermark_at_start(4)
+            await ReplicaLog(log).high_watermark_at_start(4)
         assert await log.damaged_segment(raised.value.offset) is not None, "from there on it is found"
     else:
-        assert await LogOfEntries(log).high_watermark_at_start(4) == 4
+        assert await ReplicaLog(log).high_watermark_at_start(4) == 4
 
 
 @pytest.mark.parametrize("bit", range(64))
@@ -305,12 +305,12 @@ async def test_a_bridge_of_which_the_offset_has_flipped_is_damage(bit: int) -> N
     log.append(made, read_header(made))
     await log.sync()
     (found,) = log.read_batches(8, log.log_end)
-    assert [entry.kind for entry in LogOfEntries(log).entries(8, log.log_end)] == [EntryKind.BRIDGE]
+    assert [entry.kind for entry in ReplicaLog(log).entries(8, log.log_end)] == [EntryKind.BRIDGE]
     files.flip(found.file.path, found.position + bit // 8, bit % 8, is_covered=False)
     with pytest.raises(DamagedLogError):
-        list(LogOfEntries(log).entries(8, log.log_end))
+        list(ReplicaLog(log).entries(8, log.log_end))
     with pytest.raises(DamagedLogError):
-        list(LogOfEntries(log).entries(0, log.log_end))
+        list(ReplicaLog(log).entries(0, log.log_end))
 
 
 async def test_what_lies_in_front_of_the_high_watermark_does_not_move_it() -> None:
@@ -323,7 +323,7 @@ async def test_what_lies_in_front_of_the_high_watermark_does_not_move_it() -> No
     await log.close()
     files.flip(found.file.path, found.position + BASE_OFFSET, 0, is_covered=False)
     log = log_at(files, directory, LogConfig(), clean=True)
-    assert await LogOfEntries(log).high_watermark_at_start(6) == 6
+    assert await ReplicaLog(log).high_watermark_at_start(6) == 6
 
 
 async def test_compaction_up_to_the_end_of_a_log_that_was_closed_is_seen() -> None:
@@ -337,6 +337,6 @@ async def test_compaction_up_to_the_end_of_a_log_that_was_closed_is_seen() -> No
     for clean, found in ((True, 9), (False, 0)):
         log = log_at(files, directory, LogConfig(), clean=clean)
         assert log.is_end_sure == clean
-        assert await LogOfEntries(log).high_watermark_at_start(0) == found
+        assert await ReplicaLog(log).high_watermark_at_start(0) == found
     append(log, batch(b"c"))
     assert log.is_end_sure, "what is behind the gap is where others have it, too, by now"

@@ -1,4 +1,4 @@
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, Copying, in_turn, lacking_bytes
+from tailrace.broker.replication.copying import Copying, CopyRequest, CopyResponse, lacking_bytes, rotated
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.messages import Append
 from tailrace.protocol.ids import Epoch, SpuId
@@ -19,7 +19,7 @@ def _copying(end: int = 100, high_watermark: int = 100) -> Copying:
     return Copying(_told(high_watermark=high_watermark), end, [ONE, OTHER], 1000)
 
 
-def _asked(copying: Copying, offset: int) -> AskForCopies:
+def _asked(copying: Copying, offset: int) -> CopyRequest:
     asked = copying.next_question(offset)
     assert asked is not None
     return asked
@@ -38,19 +38,19 @@ def test_what_is_not_committed_or_whose_epochs_are_not_known_is_not_to_be_copied
 
 
 def test_not_everybody_asks_the_same_one_first() -> None:
-    assert in_turn({ONE, OTHER}, 4) == [ONE, OTHER]
-    assert in_turn({ONE, OTHER}, 7) == [OTHER, ONE]
-    assert in_turn((), 7) == []
+    assert rotated({ONE, OTHER}, 4) == [ONE, OTHER]
+    assert rotated({ONE, OTHER}, 7) == [OTHER, ONE]
+    assert rotated((), 7) == []
 
 
 def test_it_asks_one_portion_after_the_other_until_all_is_there() -> None:
     copying = _copying(end=4)
     asked = _asked(copying, 0)
-    assert asked == AskForCopies(ONE, EPOCH, 0, 1000, is_first=True)
-    assert copying.take(CopiedEntries(asked, (e(0), e(1)), 50), 0) == (e(0), e(1))
+    assert asked == CopyRequest(ONE, EPOCH, 0, 1000, is_first=True)
+    assert copying.take(CopyResponse(asked, (e(0), e(1)), 50), 0) == (e(0), e(1))
     asked = _asked(copying, 2)
-    assert asked == AskForCopies(ONE, EPOCH, 2, 1000)
-    assert copying.take(CopiedEntries(asked, (e(2), e(3), e(4)), 50), 2) == (e(2), e(3)), "4 is beyond the end"
+    assert asked == CopyRequest(ONE, EPOCH, 2, 1000)
+    assert copying.take(CopyResponse(asked, (e(2), e(3), e(4)), 50), 2) == (e(2), e(3)), "4 is beyond the end"
     assert copying.next_question(4) is None
     over = copying.over(4)
     assert (over.records, over.size_bytes, over.holders, over.reason) == (4, 40, (ONE,), "done")
@@ -58,11 +58,11 @@ def test_it_asks_one_portion_after_the_other_until_all_is_there() -> None:
 
 def test_nothing_is_taken_beyond_the_high_watermark_of_its_holder_or_of_the_leader() -> None:
     copying = _copying()
-    assert copying.take(CopiedEntries(_asked(copying, 0), (e(0), e(1), e(2)), 2), 0) == (e(0), e(1))
+    assert copying.take(CopyResponse(_asked(copying, 0), (e(0), e(1), e(2)), 2), 0) == (e(0), e(1))
     copying = _copying(high_watermark=1)
-    assert copying.take(CopiedEntries(_asked(copying, 0), (e(0), e(1), e(2)), 3), 0) == (e(0),)
+    assert copying.take(CopyResponse(_asked(copying, 0), (e(0), e(1), e(2)), 3), 0) == (e(0),)
     copying.on_append(_told(high_watermark=2))
-    assert copying.take(CopiedEntries(_asked(copying, 1), (e(1), e(2)), 3), 1) == (e(1),)
+    assert copying.take(CopyResponse(_asked(copying, 1), (e(1), e(2)), 3), 1) == (e(1),)
 
 
 def test_a_late_message_takes_nothing_back() -> None:
@@ -74,18 +74,18 @@ def test_a_late_message_takes_nothing_back() -> None:
 def test_what_the_leader_has_sent_meanwhile_is_left_out() -> None:
     copying = _copying()
     asked = _asked(copying, 0)
-    assert copying.take(CopiedEntries(asked, (e(0), e(1), e(2)), 50), 2) == (e(2),)
-    assert copying.take(CopiedEntries(asked, (e(0),), 50), 3) == ()
+    assert copying.take(CopyResponse(asked, (e(0), e(1), e(2)), 50), 2) == (e(2),)
+    assert copying.take(CopyResponse(asked, (e(0),), 50), 3) == ()
     assert _asked(copying, 3).holder == ONE, "it may have what follows"
 
 
 def test_only_what_goes_on_without_a_gap_and_has_lost_nothing_is_taken() -> None:
     copying = _copying()
-    assert copying.take(CopiedEntries(_asked(copying, 0), (e(0), e(2)), 50), 0) == (e(0),)
-    assert copying.take(CopiedEntries(_asked(copying, 1), (e(2),), 50), 1) == ()
+    assert copying.take(CopyResponse(_asked(copying, 0), (e(0), e(2)), 50), 0) == (e(0),)
+    assert copying.take(CopyResponse(_asked(copying, 1), (e(2),), 50), 1) == ()
     assert copying.given_up == set(), "it handed over some"
     compacted = e(1, kind=EntryKind.COMPACTED)
-    assert copying.take(CopiedEntries(_asked(copying, 1), (compacted,), 50), 1) == ()
+    assert copying.take(CopyResponse(_asked(copying, 1), (compacted,), 50), 1) == ()
     assert copying.given_up == {OTHER}
     assert copying.next_question(1) is None
     assert copying.over(1).reason == "nobody else has more"
@@ -93,8 +93,8 @@ def test_only_what_goes_on_without_a_gap_and_has_lost_nothing_is_taken() -> None
 
 def test_who_does_not_answer_is_followed_by_the_next() -> None:
     copying = _copying()
-    assert copying.take(CopiedEntries(_asked(copying, 0), (e(0),), 50), 0) == (e(0),)
-    assert copying.take(CopiedEntries(_asked(copying, 1), failure="it is not there"), 1) == ()
+    assert copying.take(CopyResponse(_asked(copying, 0), (e(0),), 50), 0) == (e(0),)
+    assert copying.take(CopyResponse(_asked(copying, 1), failure="it is not there"), 1) == ()
     assert copying.given_up == {ONE}
     assert _asked(copying, 1).holder == OTHER
 

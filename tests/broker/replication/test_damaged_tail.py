@@ -3,7 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from tailrace.broker.replication.damaged_tail import Elsewhere, is_lone, newest, who_might
+from tailrace.broker.replication.damaged_tail import (
+    TailReport,
+    may_truncate_tail,
+    newest_membership,
+    stores_that_may_hold,
+)
 from tailrace.broker.replication.policy import parse_policy
 from tailrace.broker.replication.quorum_read import Membership
 from tailrace.protocol.ids import Epoch, SpuId
@@ -19,35 +24,35 @@ def member(
     return Membership(Epoch(epoch), 0, True, frozenset(replicas), frozenset(live), 1, parsed)
 
 
-def lacks(knows: Membership | None = None) -> Elsewhere:
-    return Elsewhere(knows or member(), in_doubt=False, may_have_it=False)
+def lacks(knows: Membership | None = None) -> TailReport:
+    return TailReport(knows or member(), in_doubt=False, may_hold_tail=False)
 
 
-def doubts(knows: Membership) -> Elsewhere:
+def doubts(knows: Membership) -> TailReport:
     return replace(lacks(knows), in_doubt=True)
 
 
 def test_it_is_lone_if_all_others_lack_it() -> None:
-    assert is_lone(HERE, member(), {B: lacks(), C: lacks()})
+    assert may_truncate_tail(HERE, member(), {B: lacks(), C: lacks()})
 
 
 @pytest.mark.parametrize("policy", ["live", "majority", "nrw:3,2,2"])
 def test_whoever_does_not_answer_may_be_the_one_that_has_it(policy: str) -> None:
     knows = member(policy)
-    assert is_lone(HERE, knows, {B: lacks(knows), C: lacks(knows)})
-    assert not is_lone(HERE, knows, {B: lacks(knows)})
+    assert may_truncate_tail(HERE, knows, {B: lacks(knows), C: lacks(knows)})
+    assert not may_truncate_tail(HERE, knows, {B: lacks(knows)})
 
 
 @pytest.mark.parametrize("policy", ["live", "majority", "nrw:3,2,2"])
 def test_nor_is_it_if_one_may_have_it(policy: str) -> None:
     knows = member(policy)
-    assert not is_lone(HERE, knows, {B: lacks(knows), C: replace(lacks(knows), may_have_it=True)})
+    assert not may_truncate_tail(HERE, knows, {B: lacks(knows), C: replace(lacks(knows), may_hold_tail=True)})
 
 
 @pytest.mark.parametrize("policy", ["majority", "nrw:3,2,2"])
 def test_nor_if_this_store_may_have_acknowledged_it_together_with_one_in_doubt(policy: str) -> None:
     knows = member(policy)
-    assert not is_lone(HERE, knows, {B: lacks(knows), C: doubts(knows)})
+    assert not may_truncate_tail(HERE, knows, {B: lacks(knows), C: doubts(knows)})
 
 
 @pytest.mark.parametrize(("policy", "are_enough"), [("nrw:3,1,3", True), ("nrw:3,3,1", False), ("live", True)])
@@ -55,44 +60,44 @@ def test_those_in_doubt_do_not_matter_if_it_could_not_have_been_acknowledged_wit
     policy: str, are_enough: bool
 ) -> None:
     knows = member(policy)
-    assert is_lone(HERE, knows, {B: lacks(knows), C: doubts(knows)}) is are_enough
-    assert not is_lone(HERE, knows, {B: doubts(knows), C: doubts(knows)})
+    assert may_truncate_tail(HERE, knows, {B: lacks(knows), C: doubts(knows)}) is are_enough
+    assert not may_truncate_tail(HERE, knows, {B: doubts(knows), C: doubts(knows)})
 
 
 def test_of_five_stores_with_three_copies_one_may_be_in_doubt_and_not_two() -> None:
     knows = member("nrw:5,3,3", replicas=(HERE, B, C, D, E))
     others = {spu: lacks(knows) for spu in (B, C, D, E)}
-    assert is_lone(HERE, knows, {**others, E: doubts(knows)})
-    assert not is_lone(HERE, knows, {**others, D: doubts(knows), E: doubts(knows)})
+    assert may_truncate_tail(HERE, knows, {**others, E: doubts(knows)})
+    assert not may_truncate_tail(HERE, knows, {**others, D: doubts(knows), E: doubts(knows)})
 
 
 def test_who_is_not_live_need_not_answer_where_the_live_replicas_commit() -> None:
     knows = member("live", live=(HERE, B))
-    assert who_might(HERE, knows) == {B}
-    assert is_lone(HERE, knows, {B: lacks(knows)})
-    assert who_might(HERE, member("majority", live=(HERE, B))) == {B, C}
+    assert stores_that_may_hold(HERE, knows) == {B}
+    assert may_truncate_tail(HERE, knows, {B: lacks(knows)})
+    assert stores_that_may_hold(HERE, member("majority", live=(HERE, B))) == {B, C}
 
 
 def test_what_this_store_alone_could_acknowledge_is_never_given_up() -> None:
     alone = member("live", live=(HERE,))
-    assert not is_lone(HERE, alone, {})
-    assert not is_lone(HERE, alone, {B: lacks(alone), C: lacks(alone)})
+    assert not may_truncate_tail(HERE, alone, {})
+    assert not may_truncate_tail(HERE, alone, {B: lacks(alone), C: lacks(alone)})
     one_copy = member("nrw:3,3,1")
-    assert not is_lone(HERE, one_copy, {B: lacks(one_copy), C: lacks(one_copy)})
+    assert not may_truncate_tail(HERE, one_copy, {B: lacks(one_copy), C: lacks(one_copy)})
 
 
 def test_while_sets_take_over_one_of_which_this_store_is_all_it_is_kept() -> None:
     for last, is_given_up in ((C, True), (HERE, False)):
         sets = parse_policy("majority", replicas=3, replicas_min=1, copy_sets=[(HERE, B), (last,)])
         knows = replace(member(), policy=sets)
-        assert is_lone(HERE, knows, {B: lacks(knows), C: lacks(knows)}) is is_given_up
-        assert not is_lone(HERE, knows, {B: doubts(knows), C: lacks(knows)})
+        assert may_truncate_tail(HERE, knows, {B: lacks(knows), C: lacks(knows)}) is is_given_up
+        assert not may_truncate_tail(HERE, knows, {B: doubts(knows), C: lacks(knows)})
 
 
 def test_the_newest_spec_says_who_has_to_answer() -> None:
     old, new = member("live", live=(HERE, B)), member("live", live=(HERE, B, C), epoch=2)
     others = {B: lacks(new)}
-    assert newest(old, others) == new
-    assert newest(new, {B: lacks(old)}) == new
-    assert not is_lone(HERE, old, others)
-    assert is_lone(HERE, old, {**others, C: lacks(old)})
+    assert newest_membership(old, others) == new
+    assert newest_membership(new, {B: lacks(old)}) == new
+    assert not may_truncate_tail(HERE, old, others)
+    assert may_truncate_tail(HERE, old, {**others, C: lacks(old)})

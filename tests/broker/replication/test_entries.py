@@ -7,7 +7,7 @@ ENTRY = Entry(3, 5, Epoch(1), content=7)
 
 
 def test_entries_are_the_same_whatever_their_epoch() -> None:
-    assert ENTRY.same_as(ENTRY.stamped(Epoch(2)))
+    assert ENTRY.is_same_as(ENTRY.stamped(Epoch(2)))
 
 
 def test_anything_else_makes_another_entry() -> None:
@@ -17,15 +17,15 @@ def test_anything_else_makes_another_entry() -> None:
         replace(ENTRY, content=8, epoch=2),
         replace(ENTRY, kind=EntryKind.HOLE, epoch=2),
     ):
-        assert not ENTRY.same_as(other)
+        assert not ENTRY.is_same_as(other)
 
 
 def test_a_compacted_batch_has_another_content_and_keeps_its_epoch() -> None:
-    assert ENTRY.same_as(replace(ENTRY, content=8))
+    assert ENTRY.is_same_as(replace(ENTRY, content=8))
 
 
 def test_a_hole_has_no_content() -> None:
-    assert replace(ENTRY, kind=EntryKind.HOLE).same_as(replace(ENTRY, kind=EntryKind.HOLE, content=8, epoch=2))
+    assert replace(ENTRY, kind=EntryKind.HOLE).is_same_as(replace(ENTRY, kind=EntryKind.HOLE, content=8, epoch=2))
 
 
 def _entries(*ends: tuple[int, int]) -> list[Entry]:

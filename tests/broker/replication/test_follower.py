@@ -4,16 +4,16 @@ import pytest
 from msgspec.structs import replace
 from replication_store import ListLog
 
-from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
-from tailrace.broker.replication.entries import Entry, EpochStart
+from tailrace.broker.replication.copying import CopyLimits, CopyRequest, CopyResponse
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
-from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.policy import CopySet, CopySetsPolicy, LivePolicy, QuorumPolicy, ReplicationPolicy
 from tailrace.broker.replication.ready import (
     AdvanceLogStart,
     AppendEntries,
-    Cut,
     EndDoubt,
     ExpectStamped,
     Persist,
@@ -21,6 +21,7 @@ from tailrace.broker.replication.ready import (
     Restamp,
     StorePromise,
     Sync,
+    Truncate,
 )
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -57,7 +58,7 @@ def _follower(
         promise=Promise(Epoch(promised)),
         high_watermark=HighWatermark(high_watermark),
         in_doubt=in_doubt,
-        policy=policy or Live(),
+        policy=policy or LivePolicy(),
     )
     follower.on_linked(0.0)
     return follower
@@ -162,13 +163,13 @@ def test_what_is_the_same_is_stamped() -> None:
 def test_the_log_is_cut_at_the_first_difference() -> None:
     follower = _follower([e(0), e(1, content=91), e(2, content=92)])
     ready = _after(follower, _append(0, e(0, 2), e(1, 2)))
-    assert ready.persist == [Restamp(0, 1, Epoch(2)), Cut(1), AppendEntries((e(1, 2),))]
+    assert ready.persist == [Restamp(0, 1, Epoch(2)), Truncate(1), AppendEntries((e(1, 2),))]
     assert _said(ready) == _reply(2, 2)
 
 
 def test_what_the_leader_does_not_have_is_cut_when_all_else_matches() -> None:
     ready = _after(_follower([e(0), e(1), e(2)], high_watermark=1), _append(1, e(1, 2), log_end=2))
-    assert ready.persist == [Restamp(1, 2, Epoch(2)), Cut(2)]
+    assert ready.persist == [Restamp(1, 2, Epoch(2)), Truncate(2)]
     assert _said(ready) == _reply(2, 2, high_watermark=1)
 
 
@@ -243,35 +244,35 @@ COMPACTED = Append(Epoch(2), 1, (e(3, 2),), 3, 100, 0, frozenset({LEADER, FOLLOW
 def _kept_of_compacted(policy: ReplicationPolicy, *, append: Append = COMPACTED, in_doubt: bool = False) -> bool:
     own = [e(number) for number in range(6)]
     follower = _follower(own, high_watermark=1, policy=policy, in_doubt=in_doubt)
-    return not any(isinstance(change, Cut) for change in _after(follower, append).persist)
+    return not any(isinstance(change, Truncate) for change in _after(follower, append).persist)
 
 
 def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
     """It could not be told from another log's, and what is cut is missing until the leader has sent it again."""
-    assert _kept_of_compacted(Live())
-    assert _kept_of_compacted(Quorum(3, 1, 3))
-    one = CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2))
-    assert _kept_of_compacted(CopySets((one,)))
-    assert _kept_of_compacted(CopySets((one, one)))
+    assert _kept_of_compacted(LivePolicy())
+    assert _kept_of_compacted(QuorumPolicy(3, 1, 3))
+    one = CopySet(frozenset({LEADER, FOLLOWER}), QuorumPolicy(2, 1, 2))
+    assert _kept_of_compacted(CopySetsPolicy((one,)))
+    assert _kept_of_compacted(CopySetsPolicy((one, one)))
 
 
 def test_what_may_be_committed_without_this_store_is_compared() -> None:
-    assert not _kept_of_compacted(Live(), append=replace(COMPACTED, live_replicas=frozenset({LEADER})))
-    assert not _kept_of_compacted(Quorum(3, 2, 2))
-    one, other = (CopySet(frozenset({LEADER, spu}), Quorum(2, 1, 2)) for spu in (FOLLOWER, SpuId(3)))
-    assert not _kept_of_compacted(CopySets((one, other)))
-    assert not _kept_of_compacted(CopySets((CopySet(frozenset({LEADER}), Quorum(1, 1, 1)),)))
+    assert not _kept_of_compacted(LivePolicy(), append=replace(COMPACTED, live_replicas=frozenset({LEADER})))
+    assert not _kept_of_compacted(QuorumPolicy(3, 2, 2))
+    one, other = (CopySet(frozenset({LEADER, spu}), QuorumPolicy(2, 1, 2)) for spu in (FOLLOWER, SpuId(3)))
+    assert not _kept_of_compacted(CopySetsPolicy((one, other)))
+    assert not _kept_of_compacted(CopySetsPolicy((CopySet(frozenset({LEADER}), QuorumPolicy(1, 1, 1)),)))
 
 
 def test_a_store_in_doubt_may_lack_what_was_committed_with_it() -> None:
-    assert not _kept_of_compacted(Live(), in_doubt=True)
+    assert not _kept_of_compacted(LivePolicy(), in_doubt=True)
 
 
 def test_who_commits_in_a_later_epoch_only_its_spec_says() -> None:
     later = replace(COMPACTED, epoch=Epoch(3))
-    assert not _kept_of_compacted(Quorum(3, 1, 3), append=later)
-    follower = _follower([e(number) for number in range(6)], high_watermark=1, policy=Quorum(3, 2, 2))
-    follower.use_policy(Quorum(3, 1, 3), Epoch(3))
+    assert not _kept_of_compacted(QuorumPolicy(3, 1, 3), append=later)
+    follower = _follower([e(number) for number in range(6)], high_watermark=1, policy=QuorumPolicy(3, 2, 2))
+    follower.use_policy(QuorumPolicy(3, 1, 3), Epoch(3))
     assert _after(follower, later).persist == [StorePromise(Epoch(3)), Restamp(3, 4, Epoch(2))]
 
 
@@ -290,7 +291,7 @@ def test_it_compares_epochs_only_when_the_leader_asks_for_it_and_once() -> None:
     sealed = _said(follower.take_ready())
     assert isinstance(sealed, SealReply) and sealed.high_watermark == 1
     ready = _after(follower, _append(1, e(1, 3, content=91), epoch=3, high_watermark=2, log_end=2))
-    assert ready.persist == [Cut(1), AppendEntries((e(1, 3, content=91),))]
+    assert ready.persist == [Truncate(1), AppendEntries((e(1, 3, content=91),))]
     follower.on_seal(Seal(Epoch(3), None, log_start=0, log_end=0))
     assert follower.matched_end == 2
 
@@ -316,7 +317,7 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
     sign_of_life = _append(1, high_watermark=8, log_start=1, log_end=8)
     assert _said(_after(follower, sign_of_life)) == _reply(1, 9, high_watermark=9, log_start=6)
     ready = _after(follower, _append(1, e(1), e(2), high_watermark=8, log_start=1, log_end=8))
-    assert ready.persist == [Cut(1), AppendEntries((e(1), e(2)))]
+    assert ready.persist == [Truncate(1), AppendEntries((e(1), e(2)))]
     assert _said(ready) == _reply(3, 3, high_watermark=3, log_start=1)
 
 
@@ -325,21 +326,21 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
     [
         (1, []),
         (3, [Restamp(3, 4, Epoch(5))]),
-        (4, [Cut(0), AppendEntries((e(3, 5),))]),
-        (NO_EPOCH, [Cut(0), AppendEntries((e(3, 5),))]),
+        (4, [Truncate(0), AppendEntries((e(3, 5),))]),
+        (NO_EPOCH, [Truncate(0), AppendEntries((e(3, 5),))]),
     ],
 )
 def test_it_has_what_was_committed_up_to_where_a_leader_of_that_epoch_or_a_later_one_stamped_its_log(
     committed_in: int, persist: list[Persist]
 ) -> None:
     """Though the leader has compacted it, and has another epoch on the rest."""
-    follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     append = replace(_append(0, e(3, 5), epoch=5, high_watermark=4), high_watermark_epoch=Epoch(committed_in))
     assert _after(follower, append).persist == persist
 
 
 def test_what_is_behind_the_matched_end_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a lot, and so may the Appends be that go through it."""
+    """It may be a lot, and so may the AppendBuilder be that go through it."""
     asked: list[tuple[int, int]] = []
     entries = ListLog.entries
 
@@ -348,7 +349,7 @@ def test_what_is_behind_the_matched_end_is_looked_at_once(monkeypatch: pytest.Mo
         return entries(self, start, end)
 
     own = [e(base) for base in range(9)]
-    follower = _follower(own, promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    follower = _follower(own, promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     monkeypatch.setattr(ListLog, "entries", listening)
     for base in range(9):
         append = replace(_append(base, e(base, 5), epoch=5, high_watermark=9), high_watermark_epoch=Epoch(3))
@@ -385,7 +386,7 @@ def test_a_log_that_ends_within_the_leaders_first_entry_is_cut_before_it() -> No
     """After an unclean election: the leader has deleted up to there, and this one has another log."""
     follower = _follower([Entry(0, 3, Epoch(1), 7)], high_watermark=3)
     append = _append(3, Entry(1, 4, Epoch(2), 8), log_start=3, high_watermark=3)
-    assert _after(follower, append).persist[:2] == [Cut(0), AppendEntries(append.entries)]
+    assert _after(follower, append).persist[:2] == [Truncate(0), AppendEntries(append.entries)]
 
 
 def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
@@ -395,7 +396,7 @@ def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
 
 
 def test_what_it_takes_for_committed_is_synced_also_before_it_says_that_it_misses_the_rest() -> None:
-    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     follower.syncs_before_acknowledging = True
     append = replace(_append(9, e(9, 5), epoch=5, high_watermark=3), high_watermark_epoch=Epoch(3))
     ready = _after(follower, append)
@@ -416,10 +417,10 @@ def test_what_was_synced_in_an_earlier_epoch_may_have_been_cut_since() -> None:
 
 
 def test_what_later_leaders_had_is_looked_for_again_in_each_epoch() -> None:
-    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     assert isinstance(follower._log, ListLog)
     append = replace(_append(1, e(1, 5, content=9), epoch=5, high_watermark=1), high_watermark_epoch=Epoch(3))
-    assert Cut(1) in _after(follower, append).persist
+    assert Truncate(1) in _after(follower, append).persist
     follower._log.cut(1)
     follower._log.append(e(1, 5, content=9))
     _after(follower, replace(_append(1, epoch=6, high_watermark=3), high_watermark_epoch=Epoch(3)))
@@ -434,7 +435,7 @@ LIMITS = CopyLimits(lacking_bytes_min=20, portion_bytes_max=5)
 
 def _far_behind(*, copy_limits: CopyLimits | None = LIMITS, spec_epoch: int = 2) -> Follower:
     follower = _follower([])
-    follower.use_policy(Live(), Epoch(spec_epoch), copy_limits)
+    follower.use_policy(LivePolicy(), Epoch(spec_epoch), copy_limits)
     follower.take_ready()
     return follower
 
@@ -453,14 +454,14 @@ def _carried_out(follower: Follower, ready: Ready) -> Ready:
     return ready
 
 
-def _begun(follower: Follower) -> AskForCopies:
+def _begun(follower: Follower) -> CopyRequest:
     ready = _carried_out(follower, _after(follower, _far_ahead(0, e(0), e(1))))
-    assert ready.ask is not None
-    return ready.ask
+    assert ready.copy_request is not None
+    return ready.copy_request
 
 
-def _handed_over(follower: Follower, asked: AskForCopies, *bases: int, high_watermark: int = 50) -> Ready:
-    follower.on_copied(CopiedEntries(asked, tuple(map(e, bases)), high_watermark))
+def _handed_over(follower: Follower, asked: CopyRequest, *bases: int, high_watermark: int = 50) -> Ready:
+    follower.on_copied(CopyResponse(asked, tuple(map(e, bases)), high_watermark))
     return _carried_out(follower, follower.take_ready())
 
 
@@ -471,7 +472,7 @@ def test_who_lacks_a_lot_asks_another_follower_and_does_not_answer_its_leader() 
         ExpectStamped(50, (EpochStart(Epoch(1), 0),)),
         AppendEntries((e(0), e(1))),
     ]
-    assert ready.ask == AskForCopies(HOLDER, Epoch(2), 2, 5, is_first=True)
+    assert ready.copy_request == CopyRequest(HOLDER, Epoch(2), 2, 5, is_first=True)
     assert ready.send == []
 
 
@@ -479,7 +480,7 @@ def test_what_is_copied_is_committed_and_nothing_is_promised_for_it() -> None:
     follower = _far_behind()
     ready = _handed_over(follower, _begun(follower), 2, 3)
     assert ready.persist == [AppendEntries((e(2), e(3)))]
-    assert ready.ask == AskForCopies(HOLDER, Epoch(2), 4, 5)
+    assert ready.copy_request == CopyRequest(HOLDER, Epoch(2), 4, 5)
     assert ready.send == []
     assert (follower.matched_end, follower._high_watermark.value) == (4, 4)
 
@@ -488,7 +489,7 @@ def test_when_all_is_copied_the_leader_is_told_to_go_on() -> None:
     follower = _far_behind()
     ready = _handed_over(follower, _begun(follower), *range(2, 50))
     assert _said(ready) == _reply(50, 50, high_watermark=50)
-    assert ready.ask is None
+    assert ready.copy_request is None
     assert ready.copy_end is not None
     assert (ready.copy_end.records, ready.copy_end.reason) == (48, "done")
 
@@ -498,15 +499,15 @@ def test_what_the_leader_sends_meanwhile_is_taken_as_ever() -> None:
     asked = _begun(follower)
     ready = _carried_out(follower, _after(follower, _far_ahead(2, e(2), e(3), high_watermark=55, stamped_end=55)))
     assert ready.persist == [AppendEntries((e(2), e(3)))]
-    assert (ready.send, ready.ask) == ([], None)
+    assert (ready.send, ready.copy_request) == ([], None)
     assert _handed_over(follower, asked, 2, 3, 4).persist == [AppendEntries((e(4),))]
 
 
 def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_asked_again() -> None:
     follower = _far_behind()
     asked = _begun(follower)
-    follower.on_copied(CopiedEntries(asked, failure="it is not there"))
-    asked_next = follower.take_ready().ask
+    follower.on_copied(CopyResponse(asked, failure="it is not there"))
+    asked_next = follower.take_ready().copy_request
     assert asked_next is not None and asked_next.holder == OTHER_HOLDER
     ready = _handed_over(follower, asked_next)
     assert _said(ready) == _reply(2, 2, high_watermark=2)
@@ -516,31 +517,31 @@ def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_aske
 
 def test_who_was_not_live_for_a_while_is_asked_again() -> None:
     follower = _far_behind()
-    follower.on_copied(CopiedEntries(_begun(follower), failure="it is not there"))
-    asked = follower.take_ready().ask
+    follower.on_copied(CopyResponse(_begun(follower), failure="it is not there"))
+    asked = follower.take_ready().copy_request
     assert asked is not None
     _handed_over(follower, asked)
     _carried_out(follower, _after(follower, replace(_far_ahead(2, e(2), e(3)), live_replicas=frozenset({LEADER}))))
-    again = _after(follower, _far_ahead(4, e(4), e(5))).ask
+    again = _after(follower, _far_ahead(4, e(4), e(5))).copy_request
     assert again is not None and again.holder == HOLDER
 
 
 def test_nothing_is_copied_after_an_unclean_election_or_before_it_is_known_that_there_was_none() -> None:
     for follower in (_far_behind(copy_limits=None), _far_behind(spec_epoch=1)):
         ready = _after(follower, _far_ahead(0, e(0), e(1)))
-        assert ready.ask is None
+        assert ready.copy_request is None
         assert _said(ready) == _reply(2, 2, high_watermark=2)
 
 
 def test_nothing_is_copied_where_the_log_goes_on_behind_what_is_matched() -> None:
     follower = _follower([e(0), e(1), e(2)])
-    follower.use_policy(Live(), Epoch(2), LIMITS)
-    assert _after(follower, _far_ahead(0, e(0), e(1))).ask is None
+    follower.use_policy(LivePolicy(), Epoch(2), LIMITS)
+    assert _after(follower, _far_ahead(0, e(0), e(1))).copy_request is None
 
 
 def test_who_lacks_little_has_it_from_its_leader() -> None:
     follower = _far_behind(copy_limits=CopyLimits(lacking_bytes_min=49))
-    assert _after(follower, _far_ahead(0, e(0), e(1))).ask is None
+    assert _after(follower, _far_ahead(0, e(0), e(1))).copy_request is None
 
 
 def test_a_copy_ends_with_its_epoch() -> None:
@@ -551,7 +552,7 @@ def test_a_copy_ends_with_its_epoch() -> None:
     assert ready.copy_end is not None and ready.copy_end.reason == "another epoch has begun"
     assert isinstance(_said(ready), SealReply)
     ready = _handed_over(follower, asked, 2, 3)
-    assert (ready.persist, ready.send, ready.ask) == ([], [], None)
+    assert (ready.persist, ready.send, ready.copy_request) == ([], [], None)
 
 
 def test_a_copy_ends_with_its_disk() -> None:

@@ -5,15 +5,15 @@ import pytest
 from msgspec.structs import replace
 from replication_store import ListLog
 
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.epoch_starts import EpochStart
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
-from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
+from tailrace.broker.replication.live_replica_tracker import LagLimits, LiveReplicaTracker
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
-from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.policy import CopySet, CopySetsPolicy, LivePolicy, QuorumPolicy, ReplicationPolicy
 from tailrace.broker.replication.ready import (
     AppendEntries,
-    Cut,
     EndDoubt,
     ExpectStamped,
     Persist,
@@ -21,15 +21,14 @@ from tailrace.broker.replication.ready import (
     Restamp,
     StorePromise,
     Sync,
+    Truncate,
 )
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 A, B, C = map(SpuId, (1, 2, 3))
 EPOCH = Epoch(2)
-LIMITS = LeaderLimits(
-    append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5, high_watermark_delay_seconds=0.1
-)
+LIMITS = LeaderLimits(append_bytes_max=2, appends_in_flight_max=2, resend_seconds=0.5, high_watermark_delay_seconds=0.1)
 
 
 def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
@@ -67,8 +66,8 @@ class World:
             promise=Promise(Epoch(1)),
             high_watermark=HighWatermark(high_watermark),
             in_doubt=in_doubt,
-            policy=policy or Live(),
-            live_replicas=LiveReplicas(
+            policy=policy or LivePolicy(),
+            live_replicas=LiveReplicaTracker(
                 A, "1.1", EPOCH, {spu: f"{spu}.1" for spu in live}, 1, limits=limits, retry_seconds=1.0, now=0.0
             ),
             limits=replace(LIMITS, recovered_entries_max=recovered_entries_max),
@@ -90,7 +89,7 @@ class World:
                         self.log.append(entry)
                 case ExpectStamped(end, epochs):
                     self.log.expect_stamped(end, EPOCH, epochs)
-                case Cut(end):
+                case Truncate(end):
                     self.log.cut(end)
                 case Restamp(base, end, epoch):
                     self.log.all = [
@@ -156,7 +155,7 @@ def test_what_may_not_be_committed_is_stamped_and_bridged() -> None:
 
 
 def test_a_quorum_is_sealed_before_anything_is_accepted() -> None:
-    world = World([e(0), e(1, content=91)], high_watermark=1, policy=Quorum(3, 2, 2))
+    world = World([e(0), e(1, content=91)], high_watermark=1, policy=QuorumPolicy(3, 2, 2))
     assert world.ready().persist == [StorePromise(EPOCH)]
     assert not world.leader.is_serving
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -165,13 +164,13 @@ def test_a_quorum_is_sealed_before_anything_is_accepted() -> None:
     world.leader.on_seal_reply(
         SealReply(EPOCH, B, "2.1", 1, 3, in_doubt=False, entries=(newer.stamped(Epoch(2)), e(2))), 0.0
     )
-    assert world.ready().persist == [Cut(1), ExpectStamped(4), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
+    assert world.ready().persist == [Truncate(1), ExpectStamped(4), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
     assert list(world.log.epochs) == [EpochStart(Epoch(1), 0), EpochStart(EPOCH, 3)]
     assert world.leader.is_serving
 
 
 def test_a_store_in_doubt_does_not_complete_a_sealing() -> None:
-    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world = World([], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 0, in_doubt=True), 0.0)
     assert not world.leader.is_serving
@@ -220,7 +219,7 @@ def test_nothing_is_acknowledged_before_the_earlier_segment_is_sealed() -> None:
 
 
 def test_a_high_watermark_is_told_with_the_epoch_in_which_all_below_it_was_committed() -> None:
-    world = World([e(0), e(1), e(2)], high_watermark=1, policy=Quorum(3, 2, 2))
+    world = World([e(0), e(1), e(2)], high_watermark=1, policy=QuorumPolicy(3, 2, 2))
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     reply = SealReply(EPOCH, B, "2.1", 2, 3, False, (e(2),), high_watermark_epoch=Epoch(1))
     world.leader.on_seal_reply(reply, 0.0)
@@ -277,12 +276,12 @@ def test_what_does_not_arrive_when_it_is_sent_again_is_doubted() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.produce(e(0, 2), e(1, 2))
-    assert world.reply(B, 1).doubted_from is None
-    assert world.reply(B, 1, missed=True).doubted_from is None
+    assert world.reply(B, 1).suspect_from is None
+    assert world.reply(B, 1, missed=True).suspect_from is None
     world.leader.on_deadline(100.0)
     world.ready()
-    assert world.reply(B, 1, missed=True, now=100.0).doubted_from == 1
-    assert world.produce(e(2, 2), now=100.0).doubted_from is None
+    assert world.reply(B, 1, missed=True, now=100.0).suspect_from == 1
+    assert world.produce(e(2, 2), now=100.0).suspect_from is None
 
 
 def test_a_log_that_does_not_say_how_it_goes_on_is_doubted() -> None:
@@ -291,7 +290,7 @@ def test_a_log_that_does_not_say_how_it_goes_on_is_doubted() -> None:
     whole, world.log.all = world.log.all, world.log.all[:1]
     ready = world.join(B, high_watermark=0)
     assert _appends(ready, B) == [(0,)]
-    assert ready.doubted_from == 1
+    assert ready.suspect_from == 1
     world.log.all = whole  # it is mended
     assert _appends(world.reply(B, 1), B) == [(1, 2)]
 
@@ -370,7 +369,7 @@ def test_a_leader_that_stops_tells_of_the_high_watermark_at_once() -> None:
 
 
 def test_a_leader_that_stops_before_it_knows_its_log_waits_for_no_time_that_is_over() -> None:
-    world = World([e(0)], high_watermark=0, policy=Quorum(3, 2, 2))
+    world = World([e(0)], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     world.leader.on_stopping(1.0)
     world.leader.on_deadline(1.0)
@@ -399,7 +398,7 @@ def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spok
     world.produce(e(0), now=1.0)
     world.reply(B, 1, now=1.0)
     world.leader.on_link_lost(B, 2.0)
-    assert (world.leader.follower_end(B), world.leader.follower_said_end(B)) == (None, 1)
+    assert (world.leader.follower_matched_end(B), world.leader.follower_last_matched_end(B)) == (None, 1)
     assert world.produce(replace(e(1), end=101), now=2.1).propose is None
     proposed = world.produce(e(101), now=2.2).propose
     assert proposed is not None and dict(proposed.members).keys() == {A}
@@ -417,7 +416,7 @@ def test_all_live_replicas_have_to_speak_for_anything_to_be_committed() -> None:
 
 
 def test_as_many_have_to_speak_as_a_quorum_takes() -> None:
-    world = World([e(0)], high_watermark=1, policy=Quorum(stores=3, reads=2, writes=2))
+    world = World([e(0)], high_watermark=1, policy=QuorumPolicy(stores=3, reads=2, writes=2))
     assert not world.leader.can_commit
     world.leader.on_hello(Hello(EPOCH, C, "3.1"), 0.0)
     assert world.leader.can_commit
@@ -503,9 +502,9 @@ def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
     world.join(B, high_watermark=2)
     world.log.advance_log_start(1)
     world.reply(B, 2, high_watermark=2)
-    assert world.leader._links[B].quiet_at < math.inf
+    assert world.leader._links[B].resend_at < math.inf
     world.reply(B, 2, high_watermark=2, log_start=1)
-    assert world.leader._links[B].quiet_at == math.inf
+    assert world.leader._links[B].resend_at == math.inf
 
 
 @pytest.mark.parametrize("is_recovered", [True, False])
@@ -567,7 +566,7 @@ def test_what_one_follower_was_told_is_not_told_the_next_when_it_has_changed(is_
 
 
 def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() -> None:
-    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world = World([], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     for spu, entries in ((B, (e(0), e(1))), (C, (e(0),))):
         world.leader.on_hello(Hello(EPOCH, spu, f"{spu}.1"), 0.0)
@@ -583,7 +582,7 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
 
 
 def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> None:
-    world = World([e(0, content=90)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=2)
+    world = World([e(0, content=90)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=2)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     newer = tuple(e(base, 2).stamped(Epoch(2)) for base in range(5))
@@ -591,7 +590,7 @@ def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> No
     effects = world.leader.take_ready().persist
     stamped = [entry.stamped(EPOCH) for entry in newer]
     assert effects == [
-        Cut(0),
+        Truncate(0),
         *(ExpectStamped(2), AppendEntries(tuple(stamped[:2]))),
         *(ExpectStamped(4), AppendEntries(tuple(stamped[2:4]))),
         *(ExpectStamped(6), AppendEntries((stamped[4], _bridge(5)))),
@@ -607,7 +606,7 @@ def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> No
 
 
 def test_what_the_stores_described_is_forgotten_when_it_is_here() -> None:
-    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world = World([], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 1, False, (e(0),)), 0.0)
@@ -619,30 +618,30 @@ def test_what_the_stores_described_is_forgotten_when_it_is_here() -> None:
 
 def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
     """Else what this store has of it would be gone for as long as the others are asked."""
-    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=1)
+    world = World([e(0), e(1)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=1)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     compacted = Entry(0, 1, Epoch(0), 90, EntryKind.COMPACTED)
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 2, False, (compacted, e(1, 0))), 0.0)
-    assert [type(effect) for effect in world.ready().persist] == [Cut, ExpectStamped, AppendEntries]
+    assert [type(effect) for effect in world.ready().persist] == [Truncate, ExpectStamped, AppendEntries]
 
 
 def test_what_may_be_all_that_is_the_same_is_appended_at_once_too() -> None:
-    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=1)
+    world = World([e(0), e(1)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=1)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     compacted = tuple(Entry(base, base + 1, Epoch(0), 90, EntryKind.COMPACTED) for base in range(2))
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 2, False, compacted), 0.0)
-    assert [type(effect) for effect in world.ready().persist] == [Cut, ExpectStamped, AppendEntries]
+    assert [type(effect) for effect in world.ready().persist] == [Truncate, ExpectStamped, AppendEntries]
 
 
 def test_no_store_has_more_of_this_log_than_there_is_whatever_it_knows() -> None:
-    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2))
+    world = World([e(0), e(1)], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     for spu, known in ((B, 0), (C, 9)):
         world.join(spu, high_watermark=known)
     assert world.leader.recovered_end == 3
-    assert world.leader.follower_end(C) == 3
+    assert world.leader.follower_matched_end(C) == 3
 
 
 def test_after_an_unclean_election_followers_compare_epochs() -> None:
@@ -710,7 +709,7 @@ def test_a_follower_of_an_earlier_epoch_is_told() -> None:
     world.join(B, high_watermark=0)
     world.leader.on_append_reply(AppendReply(Epoch(1), B, "2.1", 1, 1, 0, missed=False), 0.0)
     assert world.ready().send == [(B, Fenced(EPOCH))]
-    assert world.leader.follower_end(B) == 0
+    assert world.leader.follower_matched_end(B) == 0
 
 
 def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
@@ -720,8 +719,8 @@ def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
 
 
 def test_a_copy_set_has_taken_over_when_it_has_what_was_there_whatever_others_know() -> None:
-    of_two = Quorum(2, 2, 2)
-    policy = CopySets((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
+    of_two = QuorumPolicy(2, 2, 2)
+    policy = CopySetsPolicy((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
     world = World([e(0), e(1)], high_watermark=2, policy=policy)
     world.join(B, high_watermark=2)
     world.join(C, high_watermark=0)
@@ -733,8 +732,8 @@ def test_a_copy_set_has_taken_over_when_it_has_what_was_there_whatever_others_kn
 
 
 def test_it_has_deleted_what_was_deleted_as_well() -> None:
-    of_two = Quorum(2, 2, 2)
-    policy = CopySets((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
+    of_two = QuorumPolicy(2, 2, 2)
+    policy = CopySetsPolicy((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
     world = World([e(0), e(1)], high_watermark=2, policy=policy)
     world.log.advance_log_start(1)
     world.join(C, high_watermark=0)

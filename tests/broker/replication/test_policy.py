@@ -2,7 +2,7 @@ from itertools import combinations
 
 import pytest
 
-from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, parse_policy
+from tailrace.broker.replication.policy import CopySet, CopySetsPolicy, LivePolicy, QuorumPolicy, parse_policy
 from tailrace.protocol.ids import SpuId
 
 A, B, C, D = map(SpuId, (1, 2, 3, 4))
@@ -11,34 +11,36 @@ A, B, C, D = map(SpuId, (1, 2, 3, 4))
 def test_all_live_replicas_commit() -> None:
     """The example of the replica election page: ends 4, 3 and 2 there are ours minus one, and so is the answer."""
     ends = {A: 5, B: 4, C: 3}
-    assert Live().committed_end(ends, {A, B, C}) == 3
-    assert Live().committed_end(ends, {A, B}) == 4
+    assert LivePolicy().committed_end(ends, {A, B, C}) == 3
+    assert LivePolicy().committed_end(ends, {A, B}) == 4
 
 
 def test_a_live_replica_that_has_not_been_heard_of_has_nothing() -> None:
-    assert Live().committed_end({A: 5}, {A, B}) == 0
+    assert LivePolicy().committed_end({A: 5}, {A, B}) == 0
 
 
 def test_too_few_live_replicas_commit_nothing() -> None:
-    assert Live(replicas_min=2).committed_end({A: 5, B: 5}, {A}) == 0
-    assert Live(replicas_min=2).committed_end({A: 5, B: 4}, {A, B}) == 4
+    assert LivePolicy(replicas_min=2).committed_end({A: 5, B: 5}, {A}) == 0
+    assert LivePolicy(replicas_min=2).committed_end({A: 5, B: 4}, {A, B}) == 4
 
 
 def test_a_live_replica_seals_alone() -> None:
-    assert Live().is_sealed({A}, set()) and Live().is_sealed(set(), {A})
+    assert LivePolicy().is_sealed({A}, set()) and LivePolicy().is_sealed(set(), {A})
 
 
 def test_the_end_that_enough_stores_have_is_committed() -> None:
     ends = {A: 5, B: 4, C: 3}
-    assert [Quorum(3, 3, writes).committed_end(ends, ()) for writes in (1, 2, 3)] == [5, 4, 3]
-    assert Quorum(3, 2, 2).committed_end({A: 5}, ()) == 0
+    assert [QuorumPolicy(3, 3, writes).committed_end(ends, ()) for writes in (1, 2, 3)] == [5, 4, 3]
+    assert QuorumPolicy(3, 2, 2).committed_end({A: 5}, ()) == 0
 
 
 def test_what_is_committed_lies_on_one_of_so_many_stores() -> None:
-    assert [Quorum(3, 3, writes).commits_without({A}, ()) for writes in (1, 2, 3)] == [True, True, False]
-    assert [Quorum(3, 3, writes).commits_without({A, B}, ()) for writes in (1, 2, 3)] == [True, False, False]
-    assert [Live().commits_without({A}, live) for live in ({A, B}, {B, C}, ())] == [False, True, True]
-    sets = CopySets((CopySet(frozenset((A, B)), Quorum(2, 2, 2)), CopySet(frozenset((B, C, D)), Quorum(3, 2, 2))))
+    assert [QuorumPolicy(3, 3, writes).commits_without({A}, ()) for writes in (1, 2, 3)] == [True, True, False]
+    assert [QuorumPolicy(3, 3, writes).commits_without({A, B}, ()) for writes in (1, 2, 3)] == [True, False, False]
+    assert [LivePolicy().commits_without({A}, live) for live in ({A, B}, {B, C}, ())] == [False, True, True]
+    sets = CopySetsPolicy(
+        (CopySet(frozenset((A, B)), QuorumPolicy(2, 2, 2)), CopySet(frozenset((B, C, D)), QuorumPolicy(3, 2, 2)))
+    )
     assert [sets.commits_without(stores, ()) for stores in ({B}, {B, C}, {C, D})] == [True, False, True]
 
 
@@ -46,20 +48,22 @@ def test_what_is_committed_lies_on_one_of_so_many_stores() -> None:
 def test_any_set_that_seals_meets_any_set_that_commits(stores: int) -> None:
     everyone = [SpuId(number) for number in range(stores)]
     for writes in range(1, stores + 1):
-        policy = Quorum(stores, stores, writes)
+        policy = QuorumPolicy(stores, stores, writes)
         sizes = [size for size in range(1, stores + 1) if policy.is_sealed(everyone[:size], ())]
         for sealing in combinations(everyone, sizes[0]):
             assert all(set(sealing) & set(committing) for committing in combinations(everyone, writes))
 
 
 def test_stores_in_doubt_count_only_when_nobody_else_is_left() -> None:
-    policy = Quorum(3, 2, 2)
+    policy = QuorumPolicy(3, 2, 2)
     assert policy.is_sealed({A, B}, set())
     assert not policy.is_sealed({A}, {B})
     assert policy.is_sealed({A}, {B, C})
 
 
-TAKING_OVER = CopySets((CopySet(frozenset({A, B, C}), Quorum(3, 2, 2)), CopySet(frozenset({B, C, D}), Quorum(3, 2, 2))))
+TAKING_OVER = CopySetsPolicy(
+    (CopySet(frozenset({A, B, C}), QuorumPolicy(3, 2, 2)), CopySet(frozenset({B, C, D}), QuorumPolicy(3, 2, 2)))
+)
 
 
 def test_while_one_set_takes_over_from_another_it_commits_alone() -> None:
@@ -84,8 +88,8 @@ def test_a_reader_asks_r_stores_that_have_lost_nothing_or_all() -> None:
 
 
 def test_with_live_he_asks_one_of_the_live_replicas() -> None:
-    assert Live().is_readable({A}, set(), {A, B}) and Live().is_readable(set(), {A, B}, {A, B})
-    assert not Live().is_readable({C}, {A}, {A, B}) and not Live().is_readable(set(), set(), ())
+    assert LivePolicy().is_readable({A}, set(), {A, B}) and LivePolicy().is_readable(set(), {A, B}, {A, B})
+    assert not LivePolicy().is_readable({C}, {A}, {A, B}) and not LivePolicy().is_readable(set(), set(), ())
 
 
 def test_who_is_only_about_to_come_has_no_say() -> None:
@@ -93,14 +97,14 @@ def test_who_is_only_about_to_come_has_no_say() -> None:
     assert not coming.takes_over
     assert coming.committed_end({A: 5, D: 5}, ()) == 0 and coming.committed_end({A: 5, B: 4, D: 5}, ()) == 4
     assert not coming.is_sealed({A, D}, set())
-    assert parse_policy("live", replicas=4, replicas_min=2, copy_sets=[(A, B, C)]) == Live(2)
+    assert parse_policy("live", replicas=4, replicas_min=2, copy_sets=[(A, B, C)]) == LivePolicy(2)
 
 
 def test_policies_have_names() -> None:
-    assert parse_policy("live", replicas=3, replicas_min=2) == Live(2)
-    assert parse_policy("majority", replicas=3, replicas_min=1) == Quorum(3, 2, 2)
-    assert parse_policy("majority", replicas=4, replicas_min=1) == Quorum(4, 3, 3)
-    assert parse_policy("nrw:3,1,3", replicas=3, replicas_min=1) == Quorum(3, 1, 3)
+    assert parse_policy("live", replicas=3, replicas_min=2) == LivePolicy(2)
+    assert parse_policy("majority", replicas=3, replicas_min=1) == QuorumPolicy(3, 2, 2)
+    assert parse_policy("majority", replicas=4, replicas_min=1) == QuorumPolicy(4, 3, 3)
+    assert parse_policy("nrw:3,1,3", replicas=3, replicas_min=1) == QuorumPolicy(3, 1, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.messages import SealReply
-from tailrace.broker.replication.recovery import Recovered, begins_like, bridge, merge, recover
+from tailrace.broker.replication.recovery import RecoveredLog, begins_like, bridge_entry, merge, recovered_log
 from tailrace.protocol.ids import Epoch, SpuId
 
 
@@ -93,24 +93,24 @@ def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
         _reply(1, e(1), e(2, content=92), high_watermark=1),
         _reply(3, e(1), e(4), e(5), high_watermark=5, epoch=2),
     )
-    assert recover([e(0)], 1, [mine, its], Epoch(9)) == Recovered(
-        1, (e(1), e(4), e(5, 9), bridge(6, Epoch(9))), 5, Epoch(2), 0
+    assert recovered_log([e(0)], 1, [mine, its], Epoch(9)) == RecoveredLog(
+        1, (e(1), e(4), e(5, 9), bridge_entry(6, Epoch(9))), 5, Epoch(2), 0
     )
 
 
 def test_what_others_have_deleted_is_not_recovered() -> None:
     mine, its = _reply(1, e(1), high_watermark=1), _reply(3, e(4, end=6), high_watermark=6, log_start=5)
-    recovered = recover([e(0)], 1, [mine, its], Epoch(9))
+    recovered = recovered_log([e(0)], 1, [mine, its], Epoch(9))
     assert (recovered.start, recovered.log_start, recovered.entries[0]) == (4, 5, e(4, end=6))
 
 
 def test_all_may_be_deleted() -> None:
-    recovered = recover([], 0, [_reply(1, high_watermark=0), _reply(3, high_watermark=7, log_start=7)], Epoch(9))
-    assert recovered == Recovered(7, (), 7, Epoch(1), 7)
+    recovered = recovered_log([], 0, [_reply(1, high_watermark=0), _reply(3, high_watermark=7, log_start=7)], Epoch(9))
+    assert recovered == RecoveredLog(7, (), 7, Epoch(1), 7)
     assert recovered.end == 7
 
 
 def test_bridges_of_two_recoveries_are_two() -> None:
-    one, other = bridge(1, Epoch(2)), bridge(1, Epoch(3))
+    one, other = bridge_entry(1, Epoch(2)), bridge_entry(1, Epoch(3))
     assert (one.base, one.end, one.kind) == (1, 2, EntryKind.BRIDGE)
-    assert not one.same_as(other)
+    assert not one.is_same_as(other)

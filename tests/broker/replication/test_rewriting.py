@@ -1,5 +1,5 @@
 from tailrace.broker.replication.entries import Entry, EntryKind
-from tailrace.broker.replication.ready import AdvanceLogStart, AppendEntries, Cut, Restamp
+from tailrace.broker.replication.ready import AdvanceLogStart, AppendEntries, Restamp, Truncate
 from tailrace.broker.replication.rewriting import restamps, rewritten
 from tailrace.protocol.ids import Epoch
 
@@ -19,13 +19,13 @@ def test_a_log_is_cut_at_the_first_difference() -> None:
     wanted = [e(0, 2), e(1, 2, content=81)]
     assert list(rewritten([e(0), e(1, content=91), e(2, content=92)], 3, wanted)) == [
         Restamp(0, 1, Epoch(2)),
-        Cut(1),
+        Truncate(1),
         AppendEntries((wanted[1],)),
     ]
 
 
 def test_what_nobody_wants_is_cut() -> None:
-    assert list(rewritten([e(0, 2), e(1)], 2, [e(0, 2)])) == [Cut(1)]
+    assert list(rewritten([e(0, 2), e(1)], 2, [e(0, 2)])) == [Truncate(1)]
 
 
 def test_stamps_are_written_in_runs() -> None:
@@ -48,10 +48,10 @@ def test_what_the_other_has_compacted_away_is_kept_if_both_are_one_log() -> None
 def test_what_lies_in_a_gap_is_cut_if_nothing_shows_whose_it_is() -> None:
     """The batch behind it has been sent twice, and is the same in two logs."""
     assert list(rewritten([e(0), e(1, content=91), e(2)], 3, [e(0), e(2, 2), e(3, 2)])) == [
-        Cut(1),
+        Truncate(1),
         AppendEntries((e(2, 2), e(3, 2))),
     ]
-    assert list(rewritten([e(0), e(1)], 2, [e(0), e(2)])) == [Cut(1), AppendEntries((e(2),))]
+    assert list(rewritten([e(0), e(1)], 2, [e(0), e(2)])) == [Truncate(1), AppendEntries((e(2),))]
 
 
 def test_a_bridge_shows_it_whoever_has_stamped_it_since() -> None:
@@ -64,16 +64,16 @@ def test_a_bridge_shows_it_whoever_has_stamped_it_since() -> None:
 
 def test_a_compacted_batch_is_the_same_if_its_epoch_is() -> None:
     assert list(rewritten([e(0)], 1, [e(0, content=90), e(1)])) == [AppendEntries((e(1),))]
-    assert list(rewritten([e(0)], 1, [e(0, 2, content=90)])) == [Cut(0), AppendEntries((e(0, 2, content=90),))]
+    assert list(rewritten([e(0)], 1, [e(0, 2, content=90)])) == [Truncate(0), AppendEntries((e(0, 2, content=90),))]
 
 
 def test_a_log_that_begins_later_is_cut_as_a_whole() -> None:
-    assert list(rewritten([], 9, [e(5)])) == [Cut(5), AppendEntries((e(5),))]
+    assert list(rewritten([], 9, [e(5)])) == [Truncate(5), AppendEntries((e(5),))]
 
 
 def test_a_log_that_has_a_gap_where_something_is_wanted_is_cut_before_it() -> None:
-    assert list(rewritten([e(2, content=92)], 3, [e(1), e(2)])) == [Cut(1), AppendEntries((e(1), e(2)))]
-    assert list(rewritten([e(1, content=91)], 2, [e(2)])) == [Cut(1), AppendEntries((e(2),))]
+    assert list(rewritten([e(2, content=92)], 3, [e(1), e(2)])) == [Truncate(1), AppendEntries((e(1), e(2)))]
+    assert list(rewritten([e(1, content=91)], 2, [e(2)])) == [Truncate(1), AppendEntries((e(2),))]
 
 
 def test_a_log_begins_anew_before_anything_is_appended() -> None:

@@ -1,6 +1,6 @@
 from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.messages import SealReply
-from tailrace.broker.replication.policy import Quorum
+from tailrace.broker.replication.policy import QuorumPolicy
 from tailrace.broker.replication.sealing import Promise, Sealing
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -24,7 +24,7 @@ def test_only_a_new_promise_has_to_be_stored() -> None:
 
 
 def test_enough_answers_complete_it() -> None:
-    sealing = Sealing(Quorum(3, 2, 2))
+    sealing = Sealing(QuorumPolicy(3, 2, 2))
     sealing.add(_reply(1))
     assert not sealing.is_complete
     sealing.add(_reply(2, high_watermark=4, end=6))
@@ -33,7 +33,7 @@ def test_enough_answers_complete_it() -> None:
 
 
 def test_an_answer_that_is_forgotten_does_not_count() -> None:
-    sealing = Sealing(Quorum(3, 2, 2))
+    sealing = Sealing(QuorumPolicy(3, 2, 2))
     sealing.add(_reply(1))
     sealing.add(_reply(2))
     sealing.forget(SpuId(2))
@@ -41,14 +41,14 @@ def test_an_answer_that_is_forgotten_does_not_count() -> None:
 
 
 def test_one_store_counts_once() -> None:
-    sealing = Sealing(Quorum(3, 2, 2))
+    sealing = Sealing(QuorumPolicy(3, 2, 2))
     sealing.add(_reply(1))
     sealing.add(_reply(1))
     assert not sealing.is_complete
 
 
 def test_a_store_that_has_restarted_uncleanly_since_is_in_doubt() -> None:
-    sealing = Sealing(Quorum(3, 2, 2))
+    sealing = Sealing(QuorumPolicy(3, 2, 2))
     sealing.add(_reply(2))
     sealing.add(_reply(2, in_doubt=True))
     sealing.add(_reply(1))

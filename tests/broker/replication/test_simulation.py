@@ -22,13 +22,13 @@ from simulation.planted_bugs import (
 )
 
 from tailrace.broker.replication import follower, leader, quorum_read, recovery, rewriting
-from tailrace.broker.replication.entries import Entry, ReplicaLog
+from tailrace.broker.replication.entries import Entry, EntryLog
 from tailrace.broker.replication.follower import Follower
-from tailrace.broker.replication.follower_link import FollowerLink
+from tailrace.broker.replication.follower_progress import FollowerProgress
 from tailrace.broker.replication.leader import Leader
-from tailrace.broker.replication.live_replicas import LiveReplicas
+from tailrace.broker.replication.live_replica_tracker import LiveReplicaTracker
 from tailrace.broker.replication.messages import Append, AppendReply, Seal, SealReply
-from tailrace.broker.replication.policy import CopySets, Live, Quorum
+from tailrace.broker.replication.policy import CopySetsPolicy, LivePolicy, QuorumPolicy
 from tailrace.broker.replication.quorum_read import Membership, StoreAnswer
 from tailrace.broker.replication.ready import Persist
 from tailrace.broker.replication.sealing import Promise, Sealing
@@ -39,7 +39,7 @@ from tailrace.storage.directory.checkpoints import SavedHighWatermark
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
-LIVE, MAJORITY = World(Live()), World(Quorum(3, 2, 2))
+LIVE, MAJORITY = World(LivePolicy()), World(QuorumPolicy(3, 2, 2))
 RESTLESS = Faults(loss=0.3, suspicion=0.06, cut=0.02, kill=0.0, power=0.0, clean_stop=0.0, breaks_off=0.0, link=0.0)
 """One leader follows the other, and hardly hears what the others have."""
 KILLED = Faults(loss=0.1, suspicion=0.05, cut=0.02, kill=0.02, power=0.0, clean_stop=0.0, link=0.0)
@@ -47,31 +47,31 @@ RESTLESS_UNCLEAN = Faults(loss=0.15, kill=0.02, power=0.0, clean_stop=0.0, suspi
 
 WORLDS = {
     "live": LIVE,
-    "live, two at least": World(Live(replicas_min=2)),
-    "live, synced": World(Live(), syncs=True),
-    "live, at times nobody leads": World(Live(), hesitates=True),
-    "live, two at least, at times nobody leads": World(Live(replicas_min=2), hesitates=True),
-    "live, unclean": World(Live(), unclean=True),
-    "live, unclean, restless": World(Live(), unclean=True, faults=RESTLESS_UNCLEAN),
+    "live, two at least": World(LivePolicy(replicas_min=2)),
+    "live, synced": World(LivePolicy(), syncs=True),
+    "live, at times nobody leads": World(LivePolicy(), hesitates=True),
+    "live, two at least, at times nobody leads": World(LivePolicy(replicas_min=2), hesitates=True),
+    "live, unclean": World(LivePolicy(), unclean=True),
+    "live, unclean, restless": World(LivePolicy(), unclean=True, faults=RESTLESS_UNCLEAN),
     "majority": MAJORITY,
-    "majority, restless": World(Quorum(3, 2, 2), faults=RESTLESS),
-    "majority, restless, compacted": World(Quorum(3, 2, 2), compacts=True, faults=RESTLESS),
-    "majority, killed, compacted": World(Quorum(3, 2, 2), compacts=True, faults=KILLED),
-    "majority, synced": World(Quorum(3, 2, 2), syncs=True),
-    "nrw:3,1,3": World(Quorum(3, 1, 3)),
-    "nrw:3,3,1": World(Quorum(3, 3, 1)),
-    "nrw:5,3,3": World(Quorum(5, 3, 3)),
-    "majority, moving": World(Quorum(3, 2, 2), moves=Moves("majority", sizes=(2, 3, 4))),
-    "nrw:3,2,2, moving": World(Quorum(3, 2, 2), moves=Moves("nrw:3,2,2")),
-    "nrw:3,1,3, moving": World(Quorum(3, 1, 3), moves=Moves("nrw:3,1,3")),
-    "live, copying": World(Live(), copies=True),
-    "live, unclean, copying": World(Live(), unclean=True, copies=True),
-    "live, synced, copying": World(Live(), syncs=True, copies=True),
-    "majority, copying": World(Quorum(3, 2, 2), copies=True),
-    "majority, restless, copying": World(Quorum(3, 2, 2), copies=True, faults=RESTLESS),
-    "majority, compacted, copying": World(Quorum(3, 2, 2), copies=True, compacts=True, faults=KILLED),
-    "majority, moving, copying": World(Quorum(3, 2, 2), copies=True, moves=Moves("majority", sizes=(2, 3, 4))),
-    "nrw:5,3,3, copying": World(Quorum(5, 3, 3), copies=True),
+    "majority, restless": World(QuorumPolicy(3, 2, 2), faults=RESTLESS),
+    "majority, restless, compacted": World(QuorumPolicy(3, 2, 2), compacts=True, faults=RESTLESS),
+    "majority, killed, compacted": World(QuorumPolicy(3, 2, 2), compacts=True, faults=KILLED),
+    "majority, synced": World(QuorumPolicy(3, 2, 2), syncs=True),
+    "nrw:3,1,3": World(QuorumPolicy(3, 1, 3)),
+    "nrw:3,3,1": World(QuorumPolicy(3, 3, 1)),
+    "nrw:5,3,3": World(QuorumPolicy(5, 3, 3)),
+    "majority, moving": World(QuorumPolicy(3, 2, 2), moves=Moves("majority", sizes=(2, 3, 4))),
+    "nrw:3,2,2, moving": World(QuorumPolicy(3, 2, 2), moves=Moves("nrw:3,2,2")),
+    "nrw:3,1,3, moving": World(QuorumPolicy(3, 1, 3), moves=Moves("nrw:3,1,3")),
+    "live, copying": World(LivePolicy(), copies=True),
+    "live, unclean, copying": World(LivePolicy(), unclean=True, copies=True),
+    "live, synced, copying": World(LivePolicy(), syncs=True, copies=True),
+    "majority, copying": World(QuorumPolicy(3, 2, 2), copies=True),
+    "majority, restless, copying": World(QuorumPolicy(3, 2, 2), copies=True, faults=RESTLESS),
+    "majority, compacted, copying": World(QuorumPolicy(3, 2, 2), copies=True, compacts=True, faults=KILLED),
+    "majority, moving, copying": World(QuorumPolicy(3, 2, 2), copies=True, moves=Moves("majority", sizes=(2, 3, 4))),
+    "nrw:5,3,3, copying": World(QuorumPolicy(5, 3, 3), copies=True),
 }
 
 
@@ -92,15 +92,15 @@ def test_a_seed_repeats_itself() -> None:
 
 
 def _counts_a_smaller_set_at_once(patch: pytest.MonkeyPatch) -> None:
-    def counting(self: LiveReplicas) -> Any:
+    def counting(self: LiveReplicaTracker) -> Any:
         return self.stored.keys() if self._proposal is None else {spu for spu, _ in self._proposal.members}
 
-    patch.setattr(LiveReplicas, "counting", property(counting, lambda self, value: None), raising=False)
+    patch.setattr(LiveReplicaTracker, "counting", property(counting, lambda self, value: None), raising=False)
 
 
 def _counts_a_larger_set_only_when_told(patch: pytest.MonkeyPatch) -> None:
     counting = property(lambda self: self.stored.keys(), lambda self, value: None)
-    patch.setattr(LiveReplicas, "counting", counting, raising=False)
+    patch.setattr(LiveReplicaTracker, "counting", counting, raising=False)
 
 
 def _forgets_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
@@ -188,10 +188,10 @@ def _reads_stores_that_were_away(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seals_with_one_store_fewer(patch: pytest.MonkeyPatch) -> None:
-    def is_sealed(self: Quorum, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+    def is_sealed(self: QuorumPolicy, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         return len(sure) >= self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
 
-    patch.setattr(Quorum, "is_sealed", is_sealed)
+    patch.setattr(QuorumPolicy, "is_sealed", is_sealed)
 
 
 def _leaves_in_peace_who_does_not_know(patch: pytest.MonkeyPatch) -> None:
@@ -202,28 +202,28 @@ def _leaves_in_peace_who_does_not_know(patch: pytest.MonkeyPatch) -> None:
         on_append_reply(self, reply, now)
         link = self._links.get(reply.spu)
         if link is not None and reply.matched_end == self._log.log_end:
-            link.quiet_at = math.inf
+            link.resend_at = math.inf
 
-    def send(self: Leader, spu: SpuId, link: FollowerLink, append: Append, end: int, now: float) -> None:
+    def send(self: Leader, spu: SpuId, link: FollowerProgress, append: Append, end: int, now: float) -> None:
         send_append(self, spu, link, append, end, now)
         if not append.entries:
-            link.quiet_at = math.inf
+            link.resend_at = math.inf
 
     patch.setattr(Leader, "on_append_reply", on_reply)
     patch.setattr(Leader, "_send_append", send)
 
 
 def _takes_gaps_for_holes(patch: pytest.MonkeyPatch) -> None:
-    def recover(own_before: Any, start: int, replies: Any, epoch: Any) -> recovery.Recovered:
+    def recovered_log(own_before: Any, start: int, replies: Any, epoch: Any) -> recovery.RecoveredLog:
         ignorant = [replace(reply, high_watermark=start, log_start=0) for reply in replies]
-        return recovery.recover(own_before, start, ignorant, epoch)
+        return recovery.recovered_log(own_before, start, ignorant, epoch)
 
-    patch.setattr(leader, "recover", recover)
+    patch.setattr(leader, "recovered_log", recovered_log)
 
 
 def _keeps_whatever_lies_in_gaps(patch: pytest.MonkeyPatch) -> None:
-    def same_as(self: Entry, other: Entry) -> bool:
-        return (self.base, self.end, self.content) == (other.base, other.end, other.content) or self.may_be(other)
+    def is_same_as(self: Entry, other: Entry) -> bool:
+        return (self.base, self.end, self.content) == (other.base, other.end, other.content) or self.may_equal(other)
 
     def rewritten(own: Any, log_end: int, wanted: Any, **options: Any) -> Iterator[Persist]:
         bases = {entry.base for entry in wanted}
@@ -231,12 +231,12 @@ def _keeps_whatever_lies_in_gaps(patch: pytest.MonkeyPatch) -> None:
         log_end = kept[-1].end if kept else log_end
         yield from rewriting.rewritten(kept, log_end, wanted, **options)
 
-    patch.setattr(Entry, "same_as", same_as)
+    patch.setattr(Entry, "is_same_as", is_same_as)
     patch.setattr(follower, "rewritten", rewritten)
 
 
 def _starts_with_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
-    def at_start(log: ReplicaLog, checkpoint: int) -> int:
+    def at_start(log: EntryLog, checkpoint: int) -> int:
         return min(max(checkpoint, log.log_start), log.log_end)
 
     patch.setattr(replication_store, "high_watermark_at_start", at_start)
@@ -251,7 +251,7 @@ def _believes_high_watermarks_of_before_an_unclean_election(patch: pytest.Monkey
 
 def _lets_the_live_set_shrink_to_one(patch: pytest.MonkeyPatch) -> None:
     """To the last one standing, which may lose what the others still have."""
-    patch.setattr(LiveReplicas, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
+    patch.setattr(LiveReplicaTracker, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
 
 
 def _keeps_what_another_has_deleted(patch: pytest.MonkeyPatch) -> None:
@@ -302,11 +302,11 @@ def _believes_what_is_stamped_elsewhere(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
-    def is_sealed(self: CopySets, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+    def is_sealed(self: CopySetsPolicy, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         members, quorum = self.sets[-1].members, self.sets[-1].quorum
         return quorum.is_sealed(members.intersection(sure), members.intersection(in_doubt))
 
-    patch.setattr(CopySets, "is_sealed", is_sealed)
+    patch.setattr(CopySetsPolicy, "is_sealed", is_sealed)
 
 
 def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -323,10 +323,10 @@ def _believes_that_what_others_know_to_be_committed_is_there(patch: pytest.Monke
 
 
 def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
-    def committed_end(self: CopySets, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+    def committed_end(self: CopySetsPolicy, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         return self.sets[-1].quorum.committed_end(matched, live)
 
-    patch.setattr(CopySets, "committed_end", committed_end)
+    patch.setattr(CopySetsPolicy, "committed_end", committed_end)
 
 
 def _compares_where_compaction_left_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -355,7 +355,7 @@ def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
     def counted_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping[SpuId, Sequence[Entry]]) -> int:
         ends = [0]
         for entry in chain.from_iterable(tails.values()):
-            holders = [each.spu for each in sure if any(entry.same_as(other) for other in tails[each.spu])]
+            holders = [each.spu for each in sure if any(entry.is_same_as(other) for other in tails[each.spu])]
             ends.append(newest.policy.committed_end(dict.fromkeys(holders, entry.end), ()))
         return max(ends)
 

@@ -202,14 +202,14 @@ async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_
 ) -> None:
     monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
     looked_from: list[int] = []
-    look_through = replica_log.LogOfEntries.look_through
+    look_through = replica_log.ReplicaLog.look_through
 
-    async def counting(entries: replica_log.LogOfEntries, start: int) -> bool:
+    async def counting(entries: replica_log.ReplicaLog, start: int) -> bool:
         looked_from.append(start)
         assert len(looked_from) < 9
         return await look_through(entries, start)
 
-    monkeypatch.setattr(replica_log.LogOfEntries, "look_through", counting)
+    monkeypatch.setattr(replica_log.ReplicaLog, "look_through", counting)
     async with wire_of(1) as wire:
         for number in range(9):
             produce(wire.stores[1], b"%d" % number)

@@ -224,7 +224,7 @@ async def test_a_store_that_cannot_read_what_it_is_to_tell_a_leader_says_where_i
         await wire.elect(2)
         assert damaged.replica.offline_reason is not None
         assert (damaged.replica.high_watermark, damaged.replica.damaged_from) == (3, 0)
-        assert not wire.stores[2].replica.leads_recovered, "others are in doubt"
+        assert not wire.stores[2].replica.is_recovered_leader, "others are in doubt"
 
 
 async def test_a_log_that_cannot_be_read_while_it_is_sent_is_doubted_and_serves_on(autojump_clock: object) -> None:

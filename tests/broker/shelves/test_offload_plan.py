@@ -110,8 +110,8 @@ def test_what_was_compacted_once_is_on_no_shelf() -> None:
 
 def test_nothing_more_is_put_on_shelves_once_that_is_not_wanted() -> None:
     log = segments(0, 100, 200)
-    assert next_step(partition(log=log, shelves_more=False)) is None
-    assert next_step(partition(both(0, 100), log=log, shelves_more=False)) is None
+    assert next_step(partition(log=log, wants_more_shelves=False)) is None
+    assert next_step(partition(both(0, 100), log=log, wants_more_shelves=False)) is None
 
 
 def test_another_shelf_begins_when_the_last_one_is_large() -> None:
@@ -295,7 +295,7 @@ def test_what_a_store_has_more_than_its_shelf_takes_nothing_away() -> None:
     contents, log = {0: [*segments(0, 100, 200), *segments(200, 350, size=150)]}, segments(300, 400)
     for bytes_max, step in ("410", None), ("250", Report(shelved_from=100)):
         view = partition(both(0, 300), log=log, configs={**KEEPS, "retention.bytes": bytes_max}, contents=contents)
-        assert next_step(replace(view, shelves_more=False)) == step
+        assert next_step(replace(view, wants_more_shelves=False)) == step
 
 
 def test_the_log_goes_first_if_more_is_to_go_than_is_on_shelves() -> None:
@@ -310,9 +310,9 @@ def test_the_log_goes_first_if_more_is_to_go_than_is_on_shelves() -> None:
 def test_nothing_goes_while_something_before_it_may_stay() -> None:
     known = {100: segments(100, 200, time=OLD)}
     view = partition(both(0, 100), both(100, 200), log=segments(200, 300, time=OLD), configs=DAY, contents=known)
-    assert next_step(replace(view, shelves_more=False)) is None
+    assert next_step(replace(view, wants_more_shelves=False)) is None
     in_part = {**known, 0: segments(0, 50, time=OLD)}
-    assert next_step(replace(view, shelves_more=False, contents=in_part)) is None
+    assert next_step(replace(view, wants_more_shelves=False, contents=in_part)) is None
 
 
 def test_what_is_on_shelves_stays_where_nothing_is_deleted() -> None:

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from tailrace.broker.copies.store_answers import membership_of
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.replication.quorum_read import StoreAnswer
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -120,7 +120,7 @@ async def _bench(*, has_copies: bool = True, **configs: str) -> Bench:
     files, metrics = SimulatedFiles(), BrokerMetrics()
     replica = await _replica(HERE, files)
     copies = CopiesOf(await _replica(OTHER, SimulatedFiles()) if has_copies else None)
-    replicas = Replicas(HERE, Cluster())
+    replicas = ReplicaRegistry(HERE, Cluster())
     replicas.add(replica)
     broker_configs = BrokerConfigs({name.replace("_", "."): value for name, value in configs.items()})
     scrubbing = Scrubbing(replicas, copies, broker_configs, metrics, structlog.get_logger())
@@ -368,7 +368,7 @@ async def test_passes_begin_at_intervals(autojump_clock: object, interval_ms: in
 
 async def _looked_into(bench: Bench, offset: int) -> None:
     """All that is done about a doubt at once."""
-    bench.scrubbing.on_doubt(bench.replica, offset)
+    bench.scrubbing.on_suspected(bench.replica, offset)
     await trio.testing.wait_all_tasks_blocked()
 
 
@@ -512,7 +512,7 @@ async def test_so_does_one_whose_end_is_doubted(nursery: trio.Nursery, autojump_
     bench.replica.is_leader = True
     nursery.start_soon(bench.scrubbing.run)
     await trio.testing.wait_all_tasks_blocked()
-    bench.scrubbing.on_doubt(bench.replica, BATCHES)
+    bench.scrubbing.on_suspected(bench.replica, BATCHES)
     await trio.testing.wait_all_tasks_blocked()
     assert bench.replica.damaged_from == BATCHES
 

@@ -12,7 +12,7 @@ from simulation.files import SimulatedFiles
 from spus import ADDRESS, World, batch
 from structlog.testing import capture_logs
 
-from tailrace.broker.replicas.replica_registry import Replicas
+from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.broker.upkeep.storage_limit import MEASURED_EVERY_SECONDS, StorageLimit
@@ -186,7 +186,10 @@ async def test_shelves_that_cannot_be_measured_count_as_before() -> None:
     files.make_directories("/shelf")
     files.open("/shelf/0.log", create=True).append(b"records")
     limit = StorageLimit(
-        Replicas(SpuId(1), Cluster()), BrokerMetrics(), structlog.get_logger(), lambda: log_bytes(files, "/shelf")
+        ReplicaRegistry(SpuId(1), Cluster()),
+        BrokerMetrics(),
+        structlog.get_logger(),
+        lambda: log_bytes(files, "/shelf"),
     )
     limit.use_size(7)
     assert limit.is_full

@@ -167,7 +167,7 @@ async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: o
             nursery.start_soon(ask)
             await trio.sleep(0.5)
             deleted_end = 4
-            replica.wake_deleters()
+            replica.wake_leader_waiters()
         assert trio.current_time() == began + 1.5
 
 

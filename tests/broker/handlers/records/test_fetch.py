@@ -608,7 +608,7 @@ async def test_while_a_leader_asks_others_nobody_is_beyond_the_end(autojump_cloc
 def _add_follower_in_rack_b(running: RunningSpu) -> None:
     replica = running.spu.replicas.leading("t", 0)
     replica.use_spec(replace(replica.spec, live_replicas=(SpuId(1), SpuId(2))))
-    replica.follower_end = {SpuId(2): replica.log.log_end}.get
+    replica.follower_matched_end = {SpuId(2): replica.log.log_end}.get
     running.spu.cluster.put_spu(SpuSpec(SpuId(2), "b"))
 
 

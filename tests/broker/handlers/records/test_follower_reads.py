@@ -32,7 +32,7 @@ def _replica(
     replica = Replica(here, spec, log, settings, 0)
     if here == LEADER:
         replica.begin_leading()
-    replica.follower_end = ENDS.get
+    replica.follower_matched_end = ENDS.get
     return replica
 
 
@@ -56,7 +56,7 @@ def test_a_live_follower_in_the_consumers_rack_that_has_the_offset(rack: str, of
 
 def test_a_follower_that_is_not_known_to_have_anything_is_passed_over() -> None:
     replica = _replica()
-    replica.follower_end = {NEAR: 0}.get
+    replica.follower_matched_end = {NEAR: 0}.get
     assert preferred_replica(replica, "b", 0, RACKS) == NEAR
     assert preferred_replica(replica, "b", 1, RACKS) == NO_PREFERENCE
 

@@ -3,8 +3,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tailrace.broker.replication.follower_link import FollowerLink
-from tailrace.broker.replication.live_replicas import LagLimits, LeaveReason, LiveReplicas
+from tailrace.broker.replication.follower_progress import FollowerProgress
+from tailrace.broker.replication.live_replica_tracker import LagLimits, LeaveReason, LiveReplicaTracker
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -12,24 +12,24 @@ A, B, C = map(SpuId, (1, 2, 3))
 STORED = {A: "a", B: "b", C: "c"}
 
 
-def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicas:
+def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicaTracker:
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, "a", Epoch(1), stored, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), stored, 7, limits=limits, retry_seconds=1.0, now=0.0)
     _propose(live, {}, now=0.0)
     live.on_stored(8, stored)
     return live
 
 
 def _propose(
-    live: LiveReplicas, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
+    live: LiveReplicaTracker, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
 ) -> ProposeLiveReplicas | None:
-    followers = {spu: FollowerLink(STORED[spu], end) for spu, end in matched.items()}
+    followers = {spu: FollowerProgress(STORED[spu], end) for spu, end in matched.items()}
     return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, log_start=0, now=now)
 
 
 def test_the_first_proposal_says_that_the_leader_leads() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, "a", Epoch(1), STORED, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), STORED, 7, limits=limits, retry_seconds=1.0, now=0.0)
     assert live.deadline == -math.inf
     assert _propose(live, {}, now=0.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (B, ""), (C, "")))
 
@@ -47,7 +47,7 @@ def test_too_many_records_behind_leaves() -> None:
 
 def test_a_high_watermark_too_far_behind_leaves() -> None:
     live = _live()
-    followers = {B: FollowerLink("b", 12), C: FollowerLink("c", 12, high_watermark_lag=5)}
+    followers = {B: FollowerProgress("b", 12), C: FollowerProgress("c", 12, high_watermark_lag=5)}
     assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=0, now=1.0) is not None
     assert live.left == {C: LeaveReason.HIGH_WATERMARK}
 
@@ -169,7 +169,7 @@ def test_whose_link_was_lost_is_judged_by_what_it_says_when_it_is_back() -> None
 def test_no_fewer_are_live_than_must_be() -> None:
     """Nothing is committed without the two that lag, so either may still be elected; the one that lags less stays."""
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, "a", Epoch(1), STORED, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), STORED, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
     live.on_caught_up(C, 5.0)
     assert _propose(live, {}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (C, "")))
     live.on_stored(8, {A: "a", C: "c"})
@@ -184,13 +184,13 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
     """It had all records, so nothing that it catches up with tells of it."""
     limits = LagLimits(records_max=4, seconds_max=10.0)
     stored = {A: "a", B: "b"}
-    live = LiveReplicas(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
     _propose(live, {}, now=0.0)
     live.on_stored(8, stored)
     live.on_caught_up(B, math.inf)
 
     def left(high_watermark_lag: int) -> set[SpuId]:
-        followers = {B: FollowerLink("b", 12, high_watermark_lag=high_watermark_lag)}
+        followers = {B: FollowerProgress("b", 12, high_watermark_lag=high_watermark_lag)}
         assert live.propose(followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, now=1.0) is None
         return set(live.left)
 
@@ -202,14 +202,14 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
 def test_who_enters_lets_who_lags_go() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
     stored = {A: "a", C: "c"}
-    live = LiveReplicas(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
     live.on_caught_up(B, math.inf)
     assert _propose(live, {B: 12}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (B, "b")))
 
 
 def test_fewer_stored_than_must_be_commit_nothing() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, "a", Epoch(1), {A: "a"}, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicaTracker(A, "a", Epoch(1), {A: "a"}, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
     live.on_caught_up(B, math.inf)
     assert _propose(live, {B: 12}, now=1.0) is not None
     assert len(live.counting) == 2 and not live.are_enough
@@ -243,7 +243,7 @@ def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None
     live = _live({A: "a", B: "b"})
     for now, log_start in ((1.0, 4), (2.0, 5)):
         live.on_caught_up(C, math.inf)
-        followers = {C: FollowerLink("c", 12, log_start=log_start)}
+        followers = {C: FollowerProgress("c", 12, log_start=log_start)}
         proposal = live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=5, now=now)
         assert (proposal is not None) is (log_start == 5)
 
@@ -253,7 +253,7 @@ def test_that_another_copy_set_has_taken_over_is_said_at_once_and_again() -> Non
     said = ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, ""), (C, "")), has_taken_over=True)
 
     def propose(now: float) -> ProposeLiveReplicas | None:
-        followers = {spu: FollowerLink(STORED[spu], 12, 12) for spu in (B, C)}
+        followers = {spu: FollowerProgress(STORED[spu], 12, 12) for spu in (B, C)}
         return live.propose(
             followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, has_taken_over=True, now=now
         )

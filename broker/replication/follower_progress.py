@@ -6,8 +6,8 @@ from collections import deque
 from .messages import Append, AppendReply
 
 
-class FollowerLink:
-    """In the process that said Hello. Nothing is waited for from one that has all and knows it: `quiet_at` is inf."""
+class FollowerProgress:
+    """In the process that said Hello. Nothing is waited for from one that has all and knows it: `resend_at` is inf."""
 
     __slots__ = (
         "_due_high_watermark",
@@ -20,7 +20,7 @@ class FollowerLink:
         "log_start",
         "matched_end",
         "missed_from",
-        "quiet_at",
+        "resend_at",
         "sent_again_from",
         "sent_end",
         "told_high_watermark",
@@ -55,7 +55,7 @@ class FollowerLink:
         """One gap makes many replies; it is closed once."""
         self.missed_from: int | None = None
         """What it said the last time that it misses."""
-        self.quiet_at = math.inf
+        self.resend_at = math.inf
         """If nothing is heard until then, it is sent something again."""
         self.asked_at = -math.inf
         self.log_end_when_asked = 0
@@ -72,13 +72,13 @@ class FollowerLink:
         """It is sealed. What it had matched before in this epoch, it still has."""
         self.matched_end = max(matched_end, self.matched_end or 0)
         self.sent_again_from = None
-        self.quiet_at = now
+        self.resend_at = now
         self._rewind(self.matched_end)
 
     def begin_again(self, now: float) -> None:
         """Nothing is known of it any more, but that it is there."""
         self.matched_end = None
-        self.quiet_at = now
+        self.resend_at = now
 
     def on_reply(self, reply: AppendReply) -> bool:
         """Whether it misses what it missed before, though that was sent again."""

@@ -53,7 +53,7 @@ class FollowerStanding(Protocol):
     def log_start(self) -> int: ...
 
 
-class LiveReplicas:
+class LiveReplicaTracker:
     # `stored` and `version` are what the Streaming Controller says; both change together.
 
     def __init__(

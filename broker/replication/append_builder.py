@@ -7,15 +7,16 @@ looked up once.
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry, EpochStart, ReplicaLog, epochs_from
+from .entries import Entry, EntryLog
+from .epoch_starts import EpochStart, epochs_from
 from .high_watermark import HighWatermark
 from .messages import Append
 
 
-class Appends:
+class AppendBuilder:
     __slots__ = ("_bytes_max", "_epoch", "_log", "_newest")
 
-    def __init__(self, epoch: Epoch, log: ReplicaLog, bytes_max: int) -> None:
+    def __init__(self, epoch: Epoch, log: EntryLog, bytes_max: int) -> None:
         self._epoch = epoch
         self._log = log
         self._bytes_max = bytes_max

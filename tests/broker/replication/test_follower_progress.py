@@ -1,21 +1,21 @@
 import math
 
-from tailrace.broker.replication.follower_link import FollowerLink
+from tailrace.broker.replication.follower_progress import FollowerProgress
 from tailrace.broker.replication.messages import Append, AppendReply
 from tailrace.protocol.ids import Epoch, SpuId
 
 
-def _begun(matched_end: int) -> FollowerLink:
-    link = FollowerLink("2.1")
+def _begun(matched_end: int) -> FollowerProgress:
+    link = FollowerProgress("2.1")
     link.begin(matched_end, 0.0)
     return link
 
 
-def _send(link: FollowerLink, end: int, high_watermark: int = 0) -> None:
+def _send(link: FollowerProgress, end: int, high_watermark: int = 0) -> None:
     link.on_sent(Append(Epoch(2), link.sent_end, (), high_watermark, 100, 0, frozenset()), end)
 
 
-def _reply(link: FollowerLink, matched_end: int, high_watermark: int = 0, *, missed: bool = False) -> bool:
+def _reply(link: FollowerProgress, matched_end: int, high_watermark: int = 0, *, missed: bool = False) -> bool:
     return link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, high_watermark, missed))
 
 
