@@ -261,3 +261,25 @@ def group_in(world: GroupWorld, group_id: str = GROUP) -> ConsumerGroup:
 
 def describe(world: GroupWorld, group_id: str = GROUP) -> DescribedGroup:
     return world.coordinator.consumer.describe(group_id)
+
+
+def classic_group(world: GroupWorld, members: int = 1) -> list[ClassicConsumer]:
+    consumers = [ClassicConsumer(world) for _ in range(members)]
+    settle_all(consumers)
+    return consumers
+
+
+def settle_all(consumers: list[ClassicConsumer] | list[Consumer] | list[ClassicConsumer | Consumer]) -> None:
+    for _ in range(8):
+        for consumer in consumers:
+            if isinstance(consumer, ClassicConsumer):
+                consumer.go_on()
+            else:
+                consumer.beat()
+        consumers[0].world.pass_time(1.0)
+    owned = [partition for consumer in consumers for partition in consumer.owned]
+    assert len(owned) == len(set(owned)) == 6, [consumer.numbers for consumer in consumers]
+
+
+def kind_of(world: GroupWorld) -> str:
+    return world.coordinator.groups[GROUP].kind

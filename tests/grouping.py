@@ -34,8 +34,8 @@ class Asked(Struct, eq=False):
     error: KafkaError | None = None
     answers: int = 0
 
-    def answer(self, reply: Any) -> None:
-        self.reply = reply
+    def respond(self, response: Any) -> None:
+        self.reply = response
         self._on_answer()
 
     def refuse(self, error: KafkaError) -> None:
@@ -134,10 +134,10 @@ class GroupWorld:
         return Coordinator(lambda group_id: self.settings, self.cluster, new_id, GroupCounts())
 
     def _carry_out(self) -> None:
-        ready = self.coordinator.ready.take()
-        self.log.extend(ready.records)
-        for answer in (*ready.answers_at_once, *ready.answers):
-            answer.give()
+        output = self.coordinator.output.take()
+        self.log.extend(output.records)
+        for response in (*output.responses_at_once, *output.responses):
+            response.send()
 
     def _advance_to(self, now: float) -> None:
         self.now_ms += round((now - self.now) * 1000)

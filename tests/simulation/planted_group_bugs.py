@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import Ready
+from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.coordinator.classic_requests import ClassicRequests
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -21,15 +21,15 @@ from .planted_bugs import PlantedBug
 
 
 def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def answer(self: GroupPartition, answers: Any) -> None:
-        for each in answers:
-            each.give()
+    def respond(self: GroupPartition, responses: Any) -> None:
+        for each in responses:
+            each.send()
 
-    patch.setattr(GroupPartition, "_answer_when_committed", answer)
+    patch.setattr(GroupPartition, "_respond_when_committed", respond)
 
 
 def answers_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group_partition, "_confirm", lambda ready: None)
+    patch.setattr(group_partition, "_confirm", lambda output: None)
 
 
 def says_that_all_is_well_when_deposed(patch: pytest.MonkeyPatch) -> None:
@@ -70,21 +70,21 @@ def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
 
 def tells_assignments_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
     def assign(self: ClassicGroup, *arguments: Any) -> None:
-        ready, self._ready = self._ready, _AtOnce(self._ready)  # type: ignore[assignment]
+        output, self._output = self._output, _AtOnce(self._output)  # type: ignore[assignment]
         original(self, *arguments)
-        self._ready = ready
+        self._output = output
 
     original = ClassicGroup._assign
     patch.setattr(ClassicGroup, "_assign", assign)
 
 
 class _AtOnce:
-    def __init__(self, ready: Ready) -> None:
-        self._ready = ready
-        self.answer = ready.answer_at_once
+    def __init__(self, output: CoordinatorOutput) -> None:
+        self._output = output
+        self.respond = output.respond_at_once
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._ready, name)
+        return getattr(self._output, name)
 
 
 def stores_no_assignments(patch: pytest.MonkeyPatch) -> None:

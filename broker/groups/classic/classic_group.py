@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 
-from tailrace.broker.groups.common.coordinator_output import Ready, Waiter
+from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import GroupKind
@@ -54,7 +54,7 @@ class ClassicState(StrEnum):
 class ClassicGroup:
     kind = GroupKind.CLASSIC
 
-    def __init__(self, group_id: str, ready: Ready, settings: Callable[[], GroupSettings]) -> None:
+    def __init__(self, group_id: str, output: CoordinatorOutput, settings: Callable[[], GroupSettings]) -> None:
         self.group_id = group_id
         self.state: ClassicState = ClassicState.EMPTY
         self.since_ms = -1
@@ -66,7 +66,7 @@ class ClassicGroup:
         self.pending: set[str] = set()
         """Ids that were given to clients which have not joined with them yet."""
         self.rebalances = no_rebalances()
-        self._ready = ready
+        self._output = output
         self._settings = settings
         self._sessions = Sessions()
         self._join_deadline = math.inf
@@ -80,10 +80,10 @@ class ClassicGroup:
 
     @classmethod
     def stored(
-        cls, group_id: str, value: GroupMetadataValue, ready: Ready, settings: Callable[[], GroupSettings]
+        cls, group_id: str, value: GroupMetadataValue, output: CoordinatorOutput, settings: Callable[[], GroupSettings]
     ) -> "ClassicGroup":
         """As its record has it; sessions begin with `on_loaded`."""
-        group = cls(group_id, ready, settings)
+        group = cls(group_id, output, settings)
         group.members = members_in(value)
         group.state = ClassicState.STABLE if group.members else ClassicState.EMPTY
         group.since_ms = value.current_state_timestamp
@@ -195,7 +195,7 @@ class ClassicGroup:
         led = self.members.leader_id == old.member_id
         fenced = self.members.take_join(old)
         if fenced is not None:
-            self._ready.answer_at_once(fenced, classic_answers.join_of_replaced(old))
+            self._output.respond_at_once(fenced, classic_answers.join_of_replaced(old))
         self._refuse_sync(old, classic_answers.replaced(old))
         self.members.remove(old)
         self._sessions.stop(old.member_id)
@@ -216,17 +216,17 @@ class ClassicGroup:
     def go_on_with(self, member: ClassicMember, reply: JoinGroupResponse) -> None:
         """Answers a static member that came back without a rebalance, when its new id is in the log."""
         self._topics_of = None  # it may have subscribed to others
-        self._ready.append(self.record())
+        self._output.append(self.record())
         waiter = self.members.take_join(member)
         assert waiter is not None
-        self._ready.answer(waiter, reply)
+        self._output.respond(waiter, reply)
 
-    def send_away(self) -> None:
+    def refuse_waiting(self) -> None:
         """Another group takes the place of this one: who waits joins that, by the member id that it may learn here."""
         for member in self.members:
             waiter = self.members.take_join(member)
             if waiter is not None:
-                self._ready.answer_at_once(waiter, classic_answers.join_again(member))
+                self._output.respond_at_once(waiter, classic_answers.join_again(member))
             self._refuse_sync(member, classic_answers.rebalancing())
 
     def join_reply(self, member: ClassicMember) -> JoinGroupResponse:
@@ -236,7 +236,7 @@ class ClassicGroup:
     def _park_join(self, member: ClassicMember, waiter: Waiter) -> None:
         earlier = self.members.park_join(member, waiter)
         if earlier is not None:
-            self._ready.refuse(earlier, classic_answers.rebalancing())  # its client asked again, and listens there
+            self._output.refuse(earlier, classic_answers.rebalancing())  # its client asked again, and listens there
 
     def _on_joined(self, member: ClassicMember, cause: str, moment: Moment) -> None:
         if self.state is ClassicState.PREPARING:
@@ -311,7 +311,7 @@ class ClassicGroup:
             self.protocol_name = None
             self._enter(ClassicState.EMPTY, moment)
             rebalance.ended_ms = moment.now_ms
-            self._ready.append(self.record())
+            self._output.append(self.record())
             return
         self.protocol_name = self.members.vote()
         self._enter(ClassicState.COMPLETING, moment)
@@ -319,7 +319,7 @@ class ClassicGroup:
         for member in self.members:
             waiter = self.members.take_join(member)
             if waiter is not None:
-                self._ready.answer_at_once(waiter, self.join_reply(member))
+                self._output.respond_at_once(waiter, self.join_reply(member))
             member.is_new = False
             self._not_synced.add(member.member_id)
             self._hear(member, moment)
@@ -339,7 +339,7 @@ class ClassicGroup:
                     self._assign(assignments, moment)
             case _:
                 self._on_synced(member)
-                self._ready.answer(waiter, self._sync_reply(member))
+                self._output.respond(waiter, self._sync_reply(member))
 
     def _assign(self, assignments: dict[str, bytes], moment: Moment) -> None:
         for member in self.members:
@@ -351,12 +351,12 @@ class ClassicGroup:
             return
         self._enter(ClassicState.STABLE, moment)
         self.rebalances[-1].ended_ms = moment.now_ms
-        self._ready.counts.group_rebalances += 1
-        self._ready.append(self.record())
+        self._output.counts.group_rebalances += 1
+        self._output.append(self.record())
         for member in self.members:
             waiter, member.syncing = member.syncing, None
             if waiter is not None:
-                self._ready.answer(waiter, self._sync_reply(member))
+                self._output.respond(waiter, self._sync_reply(member))
                 self._hear(member, moment)
 
     def _bytes_assigned(self) -> int:
@@ -373,7 +373,7 @@ class ClassicGroup:
     def _refuse_sync(self, member: ClassicMember, error: KafkaError) -> None:
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
-            self._ready.refuse(waiter, error)
+            self._output.refuse(waiter, error)
 
     def _take_assignments_back(self, error: KafkaError, moment: Moment) -> None:
         """Whoever waited for one may have been gone for long: from now on it has to show again that it is there."""
@@ -401,7 +401,7 @@ class ClassicGroup:
         self._hear(member, moment)
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is ClassicState.PREPARING else ErrorCode.NONE
 
-    def hear_of_commit(self, member_id: str, moment: Moment) -> None:
+    def on_commit(self, member_id: str, moment: Moment) -> None:
         """Who commits offsets is there, as after a heartbeat."""
         member = self.members.find(member_id)
         if member is not None and self.state in (ClassicState.STABLE, ClassicState.PREPARING):
@@ -459,7 +459,7 @@ class ClassicGroup:
     def _remove(self, member: ClassicMember, why: str, moment: Moment) -> None:
         waiter = self.members.take_join(member)
         if waiter is not None:
-            self._ready.answer_at_once(waiter, classic_answers.join_of_removed())
+            self._output.respond_at_once(waiter, classic_answers.join_of_removed())
         self._refuse_sync(member, classic_answers.removed())
         self.members.remove(member)
         self._sessions.stop(member.member_id)

@@ -1,6 +1,6 @@
 """What a JoinGroup leads to: a member id to come back with, a new member, a rebalance, or the generation as it is."""
 
-from tailrace.broker.groups.common.coordinator_output import Ready, Waiter
+from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
@@ -27,7 +27,7 @@ class ClassicJoining:
     def __init__(
         self,
         group: ClassicGroup,
-        ready: Ready,
+        output: CoordinatorOutput,
         request: JoinGroupRequest,
         api_version: int,
         caller: Caller,
@@ -35,7 +35,7 @@ class ClassicJoining:
         moment: Moment,
     ) -> None:
         self._group = group
-        self._ready = ready
+        self._output = output
         self._request = request
         self._api_version = api_version
         self._caller = caller
@@ -96,7 +96,7 @@ class ClassicJoining:
             )
         self._group.add_pending(member_id, self._request.session_timeout_ms, self._moment)
         reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-        self._ready.answer_at_once(self._waiter, reply)
+        self._output.respond_at_once(self._waiter, reply)
 
     def _join_with_id(self) -> None:
         group, request = self._group, self._request
@@ -113,7 +113,7 @@ class ClassicJoining:
             # Leaders do so when what they assign has changed, such as the number of a topic's partitions.
             cause = f"the leader {member.name} joined again"
         else:
-            self._ready.answer(self._waiter, group.join_reply(member))
+            self._output.respond(self._waiter, group.join_reply(member))
             return
         self._update(member)
         group.rejoin(member, self._waiter, cause + self._reason(), self._moment)

@@ -1,7 +1,7 @@
-"""What the groups of one partition ask to be done: records appended first, answers given then.
+"""The effects that a coordinator wants carried out: records to append, then responses to send.
 
-An answer may tell of anything that was decided before it, so it waits until all that was appended by then is committed:
-what a client has once been told, no later coordinator has to take back.
+A response may tell of anything that was decided before it. It therefore waits until every record that was appended by
+then is committed. The next coordinator, which knows the log alone, never contradicts what a client has been told.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -15,51 +15,56 @@ from .group_counts import GroupCounts
 
 
 class Waiter(Protocol):
-    """Whoever asked, and is answered or refused once."""
+    """The sender of a request, which gets one response or one refusal."""
 
-    def answer(self, reply: Any) -> None: ...
+    def respond(self, response: Any) -> None: ...
 
     def refuse(self, error: KafkaError) -> None: ...
 
 
-class Answer(NamedTuple):
+class PendingResponse(NamedTuple):
+    """A response, or a KafkaError instead of one, for a waiter."""
+
     waiter: Waiter
-    reply: Any
+    response: Any
 
-    def give(self) -> None:
-        if isinstance(self.reply, KafkaError):
-            self.waiter.refuse(self.reply)
+    def send(self) -> None:
+        if isinstance(self.response, KafkaError):
+            self.waiter.refuse(self.response)
         else:
-            self.waiter.answer(self.reply)
+            self.waiter.respond(self.response)
 
 
-class Ready(Struct):
+class CoordinatorOutput(Struct):
+    """What the groups of one coordinator want done, since it was last taken."""
+
     counts: GroupCounts
-    """Of all that was ever made ready, by any coordinator here."""
+    """The counters that all coordinators of this SPU share."""
     records: list[GroupRecord] = field(default_factory=list)
-    """To be appended together: a log has all of them or none."""
-    answers: list[Answer] = field(default_factory=list)
-    """To be given when these records, and all that was appended before them, are committed."""
-    answers_at_once: list[Answer] = field(default_factory=list)
+    """The records to append as one batch, so that the log has all of them or none."""
+    responses: list[PendingResponse] = field(default_factory=list)
+    """The responses to send when these records, and all that were appended before them, are committed."""
+    responses_at_once: list[PendingResponse] = field(default_factory=list)
+    """The responses to send without waiting for a commit."""
 
     def __bool__(self) -> bool:
-        return bool(self.records or self.answers or self.answers_at_once)
+        return bool(self.records or self.responses or self.responses_at_once)
 
     def append(self, record: GroupRecord) -> None:
         self.records.append(record)
 
-    def answer(self, waiter: Waiter, reply: Any) -> None:
-        self.answers.append(Answer(waiter, reply))
+    def respond(self, waiter: Waiter, response: Any) -> None:
+        self.responses.append(PendingResponse(waiter, response))
 
-    def answer_at_once(self, waiter: Waiter, reply: Any) -> None:
-        """For what tells of nothing that could still be lost."""
-        self.answers_at_once.append(Answer(waiter, reply))
+    def respond_at_once(self, waiter: Waiter, response: Any) -> None:
+        """Responds without waiting for a commit. The response must not tell of anything that could still be lost."""
+        self.responses_at_once.append(PendingResponse(waiter, response))
 
     def refuse(self, waiter: Waiter, error: KafkaError) -> None:
-        self.answers_at_once.append(Answer(waiter, error))
+        self.responses_at_once.append(PendingResponse(waiter, error))
 
-    def take(self) -> "Ready":
-        """What there is to do; it counts as done."""
-        taken = Ready(self.counts, self.records, self.answers, self.answers_at_once)
-        self.records, self.answers, self.answers_at_once = [], [], []
+    def take(self) -> "CoordinatorOutput":
+        """Returns the effects and clears them: from now on the caller is responsible for them."""
+        taken = CoordinatorOutput(self.counts, self.records, self.responses, self.responses_at_once)
+        self.records, self.responses, self.responses_at_once = [], [], []
         return taken

@@ -14,7 +14,7 @@ from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS, Partiti
 from tailrace.broker.groups.assignment.assignor import Subscriber
 from tailrace.broker.groups.assignment.assignors import ASSIGNORS
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
-from tailrace.broker.groups.common.coordinator_output import Ready
+from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.moment import Moment
@@ -46,11 +46,11 @@ class ConsumerChange(Struct, frozen=True):
     settings: GroupSettings
     cluster: Cluster
     patterns: TopicPatterns
-    ready: Ready
+    output: CoordinatorOutput
     moment: Moment
 
     def write(self, record: GroupRecord) -> None:
-        self.ready.append(record)
+        self.output.append(record)
         self.group.apply(record)
 
     # members
@@ -93,7 +93,7 @@ class ConsumerChange(Struct, frozen=True):
         self.write(profile_record(group_id, member_id, old.profile))
         self.write(target_record(group_id, member_id, target))
 
-    def rest(self, member: ConsumerMember) -> None:
+    def leave_for_now(self, member: ConsumerMember) -> None:
         """A static member has left for now: it keeps what it has, but for what it was to give up."""
         self._set_current(member, replace(member.current, epoch=LEFT_FOR_NOW, state=MemberState.STABLE, revoking={}))
 
@@ -162,7 +162,7 @@ class ConsumerChange(Struct, frozen=True):
             if target != group.targets.get(member_id):
                 self.write(target_record(group.group_id, member_id, target))
         self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
-        self.ready.counts.group_rebalances += 1
+        self.output.counts.group_rebalances += 1
         if group.rebalances:
             group.rebalances[-1].generation = group.epoch
 

@@ -9,7 +9,7 @@ from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 from .consumer_group import ConsumerGroup
 from .consumer_member import LEFT_FOR_NOW, ConsumerMember, Profile
 
-NAMES_MEMBERS_FROM = 1
+MEMBER_CHOOSES_ID_FROM = 1
 """ConsumerGroupHeartbeat: from this version on clients choose their member ids."""
 MEMBERS_BYTES_MAX = 64 << 20
 """What the members of one group may have the coordinator keep for them."""
@@ -25,7 +25,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
         raise _invalid("InstanceId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
         raise _invalid("RackId can't be empty.")
-    if not request.member_id.strip() and (api_version >= NAMES_MEMBERS_FROM or request.member_epoch != JOINING):
+    if not request.member_id.strip() and (api_version >= MEMBER_CHOOSES_ID_FROM or request.member_epoch != JOINING):
         raise _invalid("MemberId can't be empty.")
     if request.member_epoch < LEFT_FOR_NOW:
         raise _invalid("MemberEpoch is invalid.")

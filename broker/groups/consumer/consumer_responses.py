@@ -20,7 +20,7 @@ SOON_MS_PER_MEMBER = 20
 waits long for what others give up, and large groups do not ask more often than small ones."""
 
 
-def answer_heartbeat(
+def heartbeat_response(
     request: ConsumerGroupHeartbeatRequest,
     group: ConsumerGroup,
     member: ConsumerMember,

@@ -1,3 +1,4 @@
-"""The coordinator of one partition of the offsets topic: it finds the group and handles the request. Pure; may import
-every pure room of the groups.
+"""The coordinator of one partition of `__consumer_offsets`: it finds the group and handles the request.
+
+Pure; may import every other pure room of the groups.
 """

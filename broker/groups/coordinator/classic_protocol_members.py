@@ -1,11 +1,9 @@
-"""Members of KIP-848 groups that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Handles the classic protocol of members of consumer groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-Nobody waits for anybody here. JoinGroup does what a heartbeat of the new protocol does, SyncGroup tells what the member
-has, and Heartbeat says REBALANCE_IN_PROGRESS when it has to give something up or could have more: then it joins again.
-Nobody leads, since the coordinator assigns.
+No request waits for other members. JoinGroup has the effect of a ConsumerGroupHeartbeat. SyncGroup responds with the
+partitions of the member. Heartbeat responds with REBALANCE_IN_PROGRESS if the member has to revoke partitions or could
+get more, so that it joins again. There is no group leader, because the coordinator assigns.
 """
-
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -37,34 +35,42 @@ from tailrace.protocol.messages.leave_group import (
 )
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from .consumer_requests import ConsumerRequests
-    from .coordinator import Coordinator
+from .consumer_groups import ConsumerGroups
+from .group_table import GroupTable
 
 
-class ClassicSpeakers:
-    def __init__(self, coordinator: "Coordinator", requests: "ConsumerRequests") -> None:
-        self._coordinator = coordinator
-        self._requests = requests
+class ClassicProtocolMembers:
+    """Each method expects that the group of the request exists and is a consumer group."""
 
-    def join(self, request: JoinGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment) -> None:
+    def __init__(self, table: GroupTable, groups: ConsumerGroups) -> None:
+        self._table = table
+        self._groups = groups
+
+    def join(
+        self, request: JoinGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
+    ) -> JoinGroupRequest | None:
+        """Responds with a JoinGroupResponse and returns None, or returns a request to join a classic group.
+
+        The latter happens if the member takes the place of the last member that used the consumer protocol. The group
+        has then become a classic group, which the member has to join.
+        """
         group = self._find(request.group_id)
-        settings = self._coordinator.settings(group.group_id)
+        settings = self._table.settings(group.group_id)
         protocols = protocols_by_name(request.protocols)
         check_names((request.group_id, request.member_id, request.group_instance_id, caller.client_id, *protocols))
-        member_id = request.member_id or self._coordinator.new_id()
+        member_id = request.member_id or self._table.new_id()
         check_room(group, member_id, settings)
         if settings.consumer_migration_policy == "disabled":
-            raise _inconsistent("group.consumer.migration.policy lets no member speak the classic protocol")
+            raise _inconsistent("group.consumer.migration.policy does not allow members that use the classic protocol")
         if request.protocol_type != CONSUMER or not any(
             group.protocols_known[name] == group.classic_members for name in protocols
         ):
-            raise _inconsistent("no protocol of a consumer that all members know")
-        subscription, *_ = [_read(metadata) for metadata in protocols.values()]
+            raise _inconsistent("the member has no consumer protocol that all members support")
+        subscription, *_ = [_read_subscription(metadata) for metadata in protocols.values()]
         if not request.member_id and request.group_instance_id is None and api_version >= MEMBER_ID_REQUIRED_FROM:
-            reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-            self._coordinator.ready.answer_at_once(waiter, reply)
-            return
+            response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+            self._table.output.respond_at_once(waiter, response)
+            return None
         static = group.static_member(request.group_instance_id)
         if request.group_instance_id is not None and request.member_id:
             check_instance(static, member_id, request.group_instance_id)
@@ -72,26 +78,24 @@ class ClassicSpeakers:
         profile = _profile(known.profile, request, protocols, subscription, caller)
         check_size(group, known.profile, profile)
 
-        change = self._requests.change(group, moment)
+        change = self._groups.change(group, moment)
         if static is not None and static.member_id != member_id:
             change.replace_static(static, member_id)
-        owned = partitions_named(subscription.owned, self._coordinator.cluster)
+        owned = partitions_named(subscription.owned, self._table.cluster)
         member = change.hear(member_id, profile, owned)
         group.joins.stop(member_id)
         group.syncs.begin(member_id, moment.now + profile.rebalance_timeout_ms / 1000)
-        self._requests.after_removal(group, moment)
-        if self._coordinator.groups[group.group_id] is not group:
-            # It has taken the place of the last member that spoke the new protocol: it joins the others again.
-            request = replace(request, member_id=member_id)
-            self._coordinator.classic.join(request, api_version, caller, waiter, moment)
-            return
-        reply = JoinGroupResponse(
+        self._groups.after_removal(group, moment)
+        if self._table.groups[group.group_id] is not group:
+            return replace(request, member_id=member_id)
+        response = JoinGroupResponse(
             member_id=member_id,
             generation_id=member.current.epoch,
             protocol_type=CONSUMER,
             protocol_name=next(iter(protocols)),
         )
-        self._coordinator.ready.answer(waiter, reply)
+        self._table.output.respond(waiter, response)
+        return None
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, moment: Moment) -> None:
         group = self._find(request.group_id)
@@ -99,71 +103,71 @@ class ClassicSpeakers:
         _check_generation(member, request.generation_id)
         name, metadata = classic.protocols[0]
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
-            raise _inconsistent(f"the member was told that the protocol is {name} of the type {CONSUMER}")
+            raise _inconsistent(f"the member joined with the protocol {name} of the type {CONSUMER}")
         if member.current.epoch < group.target_epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
             self._await_join(group, member, moment)
             raise KafkaError(
-                ErrorCode.REBALANCE_IN_PROGRESS, "there is another assignment: the member has to join again"
+                ErrorCode.REBALANCE_IN_PROGRESS, "there is a newer assignment: the member has to join again"
             )
         group.syncs.stop(member.member_id)
-        self._requests.change(group, moment).begin_session(member)
-        self._coordinator.touched(group)
+        self._groups.change(group, moment).begin_session(member)
+        self._table.reschedule(group)
         assigned = frozenset(member.current.assigned)
-        reply = SyncGroupResponse(
+        response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=write_assignment(assigned, metadata, self._coordinator.cluster),
+            assignment=write_assignment(assigned, metadata, self._table.cluster),
         )
-        self._coordinator.ready.answer(waiter, reply)
+        self._table.output.respond(waiter, response)
 
     def heartbeat(self, request: HeartbeatRequest, waiter: Waiter, moment: Moment) -> None:
         group = self._find(request.group_id)
         member, _ = _member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
-        change = self._requests.change(group, moment)
+        change = self._groups.change(group, moment)
         change.refresh()
         change.begin_session(member)
         error = ErrorCode.NONE
         if _should_join(group, member):
             self._await_join(group, member, moment)
             error = ErrorCode.REBALANCE_IN_PROGRESS
-        self._coordinator.touched(group)
-        self._coordinator.ready.answer(waiter, HeartbeatResponse(error_code=error))
+        self._table.reschedule(group)
+        self._table.output.respond(waiter, HeartbeatResponse(error_code=error))
 
     def leave(self, request: LeaveGroupRequest, waiter: Waiter, moment: Moment) -> None:
         group = self._find(request.group_id)
         leaving: dict[str, ConsumerMember] = {}
-        answers = []
+        responses = []
         for named in request.members:
-            answer = MemberResponse(named.member_id, named.group_instance_id)
-            answers.append(answer)
+            response = MemberResponse(named.member_id, named.group_instance_id)
+            responses.append(response)
             try:
                 member = _leaving(group, named)
                 leaving[member.member_id] = member
             except KafkaError as error:
-                answer.error_code = error.code
+                response.error_code = error.code
         if leaving:
-            self._requests.change(group, moment).remove(list(leaving.values()), "left")
-            self._requests.after_removal(group, moment)
-        self._coordinator.ready.answer(waiter, LeaveGroupResponse(members=answers))
+            self._groups.change(group, moment).remove(list(leaving.values()), "left")
+            self._groups.after_removal(group, moment)
+        self._table.output.respond(waiter, LeaveGroupResponse(members=responses))
 
     def _find(self, group_id: str) -> ConsumerGroup:
-        group = self._coordinator.groups[group_id]
-        assert isinstance(group, ConsumerGroup), "the desk of classic groups has looked"
+        group = self._table.groups[group_id]
+        assert isinstance(group, ConsumerGroup), "ClassicRequests has checked the kind of the group"
         return group
 
     def _await_join(self, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
-        """However often it is told to, it has to come in the time since it was told first."""
+        """Starts the time in which the member has to join again. Repeated requests do not extend that time."""
         if not group.joins.awaits(member.member_id):
             group.joins.begin(member.member_id, moment.now + member.profile.rebalance_timeout_ms / 1000)
-            self._coordinator.touched(group)
+            self._table.reschedule(group)
 
 
-def _read(metadata: bytes) -> Subscription:
+def _read_subscription(metadata: bytes) -> Subscription:
     try:
         return read_subscription(metadata)
     except RemoteProtocolError as error:
-        raise _inconsistent(f"what the member subscribes to cannot be read: {error}") from None
+        raise _inconsistent(f"the subscription of the member cannot be decoded: {error}") from None
 
 
 def _profile(
@@ -192,12 +196,12 @@ def _named(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Con
 def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicProtocols]:
     member = _named(group, member_id, instance_id)
     if member.profile.classic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the member {member_id} does not speak the classic protocol")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the member {member_id} does not use the classic protocol")
     return member, member.profile.classic
 
 
 def _leaving(group: ConsumerGroup, named: MemberIdentity) -> ConsumerMember:
-    """An administrator may name members of either protocol, and an instance alone."""
+    """Finds a leaving member, which may use either protocol. An administrator may name the instance id alone."""
     static = group.static_member(named.group_instance_id)
     member_id = static.member_id if static is not None and not named.member_id else named.member_id
     return _named(group, member_id, named.group_instance_id)
@@ -206,11 +210,13 @@ def _leaving(group: ConsumerGroup, named: MemberIdentity) -> ConsumerMember:
 def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.current.epoch:
         raise KafkaError(
-            ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {member.current.epoch}, not in {generation}"
+            ErrorCode.ILLEGAL_GENERATION,
+            f"the member is in generation {member.current.epoch}, not in generation {generation}",
         )
 
 
 def _should_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Returns whether the member has to revoke partitions, could get more, or has not reached the target epoch."""
     match member.current.state:
         case MemberState.UNREVOKED_PARTITIONS:
             return True

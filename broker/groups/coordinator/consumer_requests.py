@@ -1,21 +1,18 @@
-"""What groups of KIP-848 are asked: ConsumerGroupHeartbeat, ConsumerGroupDescribe.
+"""Handles ConsumerGroupHeartbeat and ConsumerGroupDescribe.
 
-A member does everything with its heartbeat: it joins, says what it subscribes to and what it has given up, learns what
-it shall have, and leaves.
+A member does everything with its heartbeat: it joins, names its subscription, reports the partitions that it owns, gets
+its assignment, and leaves.
 """
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from tailrace.broker.groups.assignment.assignments import Partitions, partitions_of
-from tailrace.broker.groups.assignment.subscriptions import TopicPatterns
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.moment import Moment
-from tailrace.broker.groups.common.rebalances import LATE, SILENT
-from tailrace.broker.groups.consumer.consumer_change import ConsumerChange
 from tailrace.broker.groups.consumer.consumer_checks import (
     JOINING,
     check_epoch,
@@ -29,8 +26,8 @@ from tailrace.broker.groups.consumer.consumer_description import describe_group
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.consumer.consumer_member import LEFT_FOR_NOW, ConsumerMember, MemberState
 from tailrace.broker.groups.consumer.consumer_records import ConsumerKey
-from tailrace.broker.groups.consumer.consumer_responses import answer_heartbeat
-from tailrace.broker.groups.consumer.group_conversion import downgrade, may_downgrade, upgrade
+from tailrace.broker.groups.consumer.consumer_responses import heartbeat_response
+from tailrace.broker.groups.consumer.group_conversion import upgrade
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.consumer_group_metadata import ConsumerGroupMetadataKey
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
@@ -38,46 +35,39 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from tailrace.protocol.messages.heartbeat import HeartbeatRequest
-from tailrace.protocol.messages.join_group import JoinGroupRequest
-from tailrace.protocol.messages.leave_group import LeaveGroupRequest
-from tailrace.protocol.messages.sync_group import SyncGroupRequest
 
-from .classic_protocol_members import ClassicSpeakers
-
-if TYPE_CHECKING:
-    from .coordinator import Coordinator
+from .consumer_groups import ConsumerGroups
+from .group_table import GroupTable
 
 
 class ConsumerRequests:
     KEYS: tuple[type[Any], ...] = get_args(ConsumerKey)
-    """Of the records that are kept here."""
+    """The keys of the records that this class replays."""
 
-    def __init__(self, coordinator: "Coordinator") -> None:
-        self._coordinator = coordinator
-        self._patterns = TopicPatterns(coordinator.cluster)
-        self._speakers = ClassicSpeakers(coordinator, self)
+    def __init__(self, table: GroupTable, groups: ConsumerGroups) -> None:
+        self._table = table
+        self._groups = groups
 
     # the log
 
     def replay(self, record: GroupRecord) -> None:
         assert isinstance(record.key, ConsumerKey)
         group_id = record.key.group_id
-        group = self._coordinator.groups.get(group_id)
+        group = self._table.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             group.apply(record)
             if record.value is None and isinstance(record.key, ConsumerGroupMetadataKey):
-                self._coordinator.on_group_gone(group)
+                self._table.remove(group)
         elif record.value is not None:
-            group = self._new_group(group_id)
+            group = self._groups.make(group_id)
             group.apply(record)
-            self._coordinator.on_group_replaced(group)
+            self._table.put(group)
 
     def on_loaded(self, moment: Moment) -> None:
-        """Nobody knows when members were heard last, so all of them have their time again."""
-        for group in self._coordinator.groups.values():
+        """Starts the sessions of all members anew, because the log does not have the time of their last heartbeat."""
+        for group in self._table.groups.values():
             if isinstance(group, ConsumerGroup):
-                change = self.change(group, moment)
+                change = self._groups.change(group, moment)
                 for member in group.members.values():
                     change.begin_session(member)
                     if member.current.state is MemberState.UNREVOKED_PARTITIONS:
@@ -95,16 +85,16 @@ class ConsumerRequests:
         waiter: Waiter,
         moment: Moment,
     ) -> None:
-        """Answers with a ConsumerGroupHeartbeatResponse."""
-        settings = self._coordinator.settings(request.group_id)
+        """Responds with a ConsumerGroupHeartbeatResponse."""
+        settings = self._table.settings(request.group_id)
         check_request(request, api_version, settings.consumer_assignors)
         if request.member_epoch < JOINING:
             self._leave(request, waiter, moment)
             return
         if request.subscribed_topic_regex:
-            self._patterns.check(request.subscribed_topic_regex)
+            self._groups.patterns.check(request.subscribed_topic_regex)
         group, upgrading = self._find_or_make(request, settings)
-        member_id = request.member_id or self._coordinator.new_id()
+        member_id = request.member_id or self._table.new_id()
         owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
         check_room(group, member_id, settings)
         replaced = self._check_member(group, member_id, request, owned)
@@ -114,54 +104,25 @@ class ConsumerRequests:
         check_size(group, known.profile, profile)
 
         self._put(group, upgrading, moment)
-        change = self.change(group, moment)
+        change = self._groups.change(group, moment)
         if replaced is not None:
             change.replace_static(replaced, member_id)
         is_late = request.member_epoch not in (JOINING, before.epoch)
         member = change.hear(member_id, profile, None if is_late else owned, is_late=is_late)
-        self._coordinator.touched(group)
-        reply = answer_heartbeat(request, group, member, before, settings, moment)
-        self._coordinator.ready.answer(waiter, reply)
+        self._table.reschedule(group)
+        response = heartbeat_response(request, group, member, before, settings, moment)
+        self._table.output.respond(waiter, response)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Raises KafkaError when there is no such consumer group."""
+        """Describes the group. Raises KafkaError if there is no such consumer group."""
         group = self._find(group_id)
-        settings = self._coordinator.settings(group_id)
-        return describe_group(group, settings.consumer_assignors, self._coordinator.cluster)
+        settings = self._table.settings(group_id)
+        return describe_group(group, settings.consumer_assignors, self._table.cluster)
 
-    # members that speak the classic protocol
-
-    def classic_join(
-        self, request: JoinGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
-    ) -> None:
-        """Answers with a JoinGroupResponse."""
-        self._speakers.join(request, api_version, caller, waiter, moment)
-
-    def classic_sync(
-        self, request: SyncGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
-    ) -> None:
-        """Answers with a SyncGroupResponse."""
-        self._speakers.sync(request, waiter, moment)
-
-    def classic_heartbeat(
-        self, request: HeartbeatRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
-    ) -> None:
-        """Answers with a HeartbeatResponse."""
-        self._speakers.heartbeat(request, waiter, moment)
-
-    def classic_leave(
-        self, request: LeaveGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
-    ) -> None:
-        """Answers with a LeaveGroupResponse."""
-        self._speakers.leave(request, waiter, moment)
-
-    # inside
-
-    def _new_group(self, group_id: str) -> ConsumerGroup:
-        return ConsumerGroup(group_id, self._on_overdue)
+    # helpers
 
     def _find(self, group_id: str) -> ConsumerGroup:
-        group = self._coordinator.groups.get(group_id)
+        group = self._table.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             raise _no_such_group(group_id)
         return group
@@ -169,43 +130,36 @@ class ConsumerRequests:
     def _find_or_make(
         self, request: ConsumerGroupHeartbeatRequest, settings: GroupSettings
     ) -> tuple[ConsumerGroup, list[GroupRecord]]:
-        """A group that is made has no effect until it is put in its place, with the records of what it was before."""
+        """Returns the group, and the records of the members of a classic group that it is upgraded from.
+
+        A new group is not in the table. The caller puts it there when no check can refuse the request any more.
+        """
         if request.member_epoch != JOINING:
             return self._find(request.group_id), []
-        found = self._coordinator.groups.get(request.group_id)
+        found = self._table.groups.get(request.group_id)
         if isinstance(found, ConsumerGroup):
             return found, []
-        group = self._new_group(request.group_id)
+        group = self._groups.make(request.group_id)
         if not isinstance(found, ClassicGroup) or found.is_empty:
             return group, []
-        return group, upgrade(found, group, settings, self._coordinator.cluster)
+        return group, upgrade(found, group, settings, self._table.cluster)
 
     def _put(self, group: ConsumerGroup, upgrading: list[GroupRecord], moment: Moment) -> None:
-        """In the place of a classic group, perhaps."""
-        ready = self._coordinator.ready
-        replaced = self._coordinator.groups.get(group.group_id)
+        """Puts a new group into the table, perhaps in the place of a classic group."""
+        output = self._table.output
+        replaced = self._table.groups.get(group.group_id)
         if replaced is group:
             return
         if replaced is not None:
             for record in (*replaced.tombstones(), *upgrading):
-                ready.append(record)
+                output.append(record)
         if isinstance(replaced, ClassicGroup):
-            replaced.send_away()
+            replaced.refuse_waiting()
             group.rebalances = replaced.rebalances
-        change = self.change(group, moment)
+        change = self._groups.change(group, moment)
         for member in group.members.values():
             change.begin_session(member)
-        self._coordinator.on_group_replaced(group)
-
-    def after_removal(self, group: ConsumerGroup, moment: Moment) -> None:
-        """If those who are left speak the classic protocol alone, they are a classic group again."""
-        coordinator = self._coordinator
-        if not may_downgrade(group, coordinator.settings(group.group_id)):
-            coordinator.touched(group)
-            return
-        for record in group.tombstones():
-            coordinator.ready.append(record)
-        coordinator.classic.take_over(group, downgrade(group, coordinator.cluster, moment.now_ms), moment)
+        self._table.put(group)
 
     def _check_member(
         self,
@@ -214,7 +168,7 @@ class ConsumerRequests:
         request: ConsumerGroupHeartbeatRequest,
         owned: Partitions | None,
     ) -> ConsumerMember | None:
-        """Whether this member may do this; returns the static member whose place it takes."""
+        """Checks that the member may send this heartbeat. Returns the static member whose place it takes."""
         is_joining = request.member_epoch == JOINING
         if request.instance_id is None:
             if not is_joining:
@@ -236,32 +190,14 @@ class ConsumerRequests:
         else:
             static = group.static_member(request.instance_id)
             member = check_instance(static, request.member_id, request.instance_id)
-        change = self.change(group, moment)
+        change = self._groups.change(group, moment)
         if request.member_epoch == LEFT_FOR_NOW:
-            change.rest(member)
+            change.leave_for_now(member)
         else:
             change.remove([member], "left")
-            self.after_removal(group, moment)
-        reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-        self._coordinator.ready.answer(waiter, reply)
-
-    def _on_overdue(self, group: ConsumerGroup, moment: Moment) -> None:
-        change = self.change(group, moment)
-        for awaited, why in (
-            (group.sessions, f"{SILENT} any more"),
-            (group.revocations, f"{LATE} give up its partitions in time"),
-            (group.joins, f"{LATE} join again in time"),
-            (group.syncs, f"{LATE} ask for its assignment in time"),
-        ):
-            overdue = [group.members[member_id] for member_id in awaited.take_ended(moment.now)]
-            if overdue:
-                change.remove(overdue, why)
-        self.after_removal(group, moment)
-
-    def change(self, group: ConsumerGroup, moment: Moment) -> ConsumerChange:
-        coordinator = self._coordinator
-        settings = coordinator.settings(group.group_id)
-        return ConsumerChange(group, settings, coordinator.cluster, self._patterns, coordinator.ready, moment)
+            self._groups.after_removal(group, moment)
+        response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        self._table.output.respond(waiter, response)
 
 
 def _no_such_group(group_id: str) -> KafkaError:

@@ -1,4 +1,4 @@
-"""A group as it is explained to people: what its last rebalances were, and for how long it waits for whom."""
+"""The report of a group for `tailrace group explain`: its timeouts and its last rebalances."""
 
 from itertools import islice
 
@@ -16,12 +16,12 @@ from tailrace.protocol.internal.explain_group import (
 )
 
 PARTICIPANTS_MAX = 200
-"""Of each kind in one rebalance: nobody reads more, and to tell of ten thousand would hold up everybody else."""
+"""How many members of each kind are listed per rebalance. A list of ten thousand would delay all other requests."""
 _UNKNOWN = -1
 
 
 def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> ExplainGroupResponse:
-    """Without what is to be said of the coordinator itself."""
+    """Describes the group. The caller fills in the fields about the coordinator itself."""
     timeouts = _timeouts(group, settings)
     return ExplainGroupResponse(
         now_ms=now_ms,
@@ -34,7 +34,7 @@ def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> Explain
 
 
 def _timeouts(group: Group, settings: GroupSettings) -> list[tuple[int, int]]:
-    """Of each member: how long it may be silent, and how long it may take to do its part in a rebalance."""
+    """Returns the session timeout and the rebalance timeout of each member, in milliseconds."""
     match group:
         case ClassicGroup():
             return [(each.session_timeout_ms, each.rebalance_timeout_ms) for each in group.members]

@@ -1,14 +1,14 @@
-"""What is asked of offsets: OffsetCommit, OffsetFetch, OffsetDelete.
+"""Handles OffsetCommit, OffsetFetch and OffsetDelete.
 
-Offsets belong to a group's id and outlive the group's members. Clients that choose their partitions themselves commit
-without being members: so there are groups of offsets only.
+Offsets belong to a group id and outlive the members of the group. A client that chooses its partitions itself commits
+without being a member, so some groups have offsets alone.
 
-Offsets of transactions that are still open are to come here, too: an OffsetFetch with `require_stable` has to refuse
-partitions that have some, and they must not expire.
+Transactions will need more: an OffsetFetch with `require_stable` has to refuse partitions with offsets of an open
+transaction, and such offsets must not expire.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tailrace.broker.groups.assignment.assignments import TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
@@ -40,25 +40,26 @@ from tailrace.protocol.messages.offset_delete import (
 )
 from tailrace.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
-from .offset_removal import OffsetForgetting
+from .classic_groups import ClassicGroups
+from .group_table import GroupTable
+from .offset_removal import OffsetRemoval
 
-if TYPE_CHECKING:
-    from .coordinator import Coordinator
-
-SAYS_NOT_FOUND_FROM = 9
-"""OffsetCommit"""
+NOT_FOUND_FROM = 9
+"""The first version of OffsetCommit that reports GROUP_ID_NOT_FOUND."""
 TOPICS_BY_ID_FROM = 10
-"""OffsetCommit, OffsetFetch"""
+"""The first version of OffsetCommit and of OffsetFetch that names topics by id."""
 
 COMMIT_BYTES_MAX = 8 << 20
-"""Of the records of one commit, roughly: they become one batch."""
+"""The largest size, roughly, of the records of one commit, which become one batch."""
 
 EXPIRING_METADATA_BYTES_MAX = 2**15 - 1
-"""The one form of record that says when an offset expires has no room for more. A request that says it may have brought
-so many bytes, each of which is none of UTF-8 and is read as a character of three."""
+"""The largest metadata, in UTF-8, of an offset with an expiry time: its record version has a length of two bytes.
+
+Each invalid byte that the request has in its metadata is decoded as a character that takes three bytes in UTF-8.
+"""
 
 _RECORD_BYTES = 64
-"""Without names and metadata."""
+"""The size of a record without names and metadata."""
 _TIME_MAX_MS = 2**63 - 1
 
 _Found = Sequence[tuple[OffsetCommitRequestTopic, TopicSpec | None]]
@@ -66,12 +67,13 @@ _Found = Sequence[tuple[OffsetCommitRequestTopic, TopicSpec | None]]
 
 class OffsetRequests:
     KEYS: tuple[type[Any], ...] = (OffsetCommitKey,)
-    """Of the records that are kept here."""
+    """The keys of the records that this class replays."""
 
-    def __init__(self, coordinator: "Coordinator") -> None:
-        self._coordinator = coordinator
+    def __init__(self, table: GroupTable, classic_groups: ClassicGroups) -> None:
+        self._table = table
+        self._classic_groups = classic_groups
         self.committed = CommittedOffsets()
-        self.forgetting = OffsetForgetting(coordinator, self.committed, self._forget)
+        self.removal = OffsetRemoval(table, self.committed, self._remove)
 
     # the log
 
@@ -93,41 +95,44 @@ class OffsetRequests:
 
     def on_loaded(self, moment: Moment) -> None:
         for group_id in self.committed.group_ids():
-            if group_id not in self._coordinator.groups:
-                self._coordinator.classic.new_group(group_id, moment)
-        self.forgetting.on_loaded(moment)
+            if group_id not in self._table.groups:
+                self._classic_groups.put_new(group_id, moment)
+        self.removal.on_loaded(moment)
 
     def _append(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """What is known comes of the record alone, now as when the log is read again."""
+        """Appends the record and applies it in the way in which `replay` applies it after a restart."""
         record = GroupRecord(key, value)
-        self._coordinator.ready.append(record)
+        self._table.output.append(record)
         self.replay(record)
 
-    def _forget(self, group_id: str, topic: str, partition: int) -> None:
+    def _remove(self, group_id: str, topic: str, partition: int) -> None:
         if self.committed.get(group_id, topic, partition) is not None:
             self._append(OffsetCommitKey(group_id, topic, partition), None)
 
-    def forget_group(self, group_id: str) -> None:
-        """Appends the records that make all its offsets gone."""
+    def remove_group(self, group_id: str) -> None:
+        """Removes all offsets of the group, also from the log."""
         for topic in self.committed.topics(group_id):
             for partition in self.committed.partitions(group_id, topic):
-                self._forget(group_id, topic, partition)
+                self._remove(group_id, topic, partition)
 
     # OffsetCommit
 
     def commit(self, request: OffsetCommitRequest, api_version: int, waiter: Waiter, moment: Moment) -> None:
-        """Replies with an OffsetCommitResponse. What does not exist is refused by itself, whatever the group says."""
+        """Responds with an OffsetCommitResponse.
+
+        A partition that does not exist gets its own error, even if the group refuses the whole commit.
+        """
         check_names((request.group_id,))
         by_id = api_version >= TOPICS_BY_ID_FROM
-        cluster, ready = self._coordinator.cluster, self._coordinator.ready
+        cluster, output = self._table.cluster, self._table.output
         found = [
             (topic, cluster.topic_by_id(topic.topic_id) if by_id else cluster.topics.get(topic.name))
             for topic in request.topics
             if topic.partitions
         ]
-        refusal = self._refusal(request, api_version, found, moment)
+        group_error = self._group_error(request, api_version, found, moment)
         expires_ms = _expires_ms(request.retention_time_ms, moment.now_ms)
-        before = len(ready.records)
+        before = len(output.records)
         response = OffsetCommitResponse()
         for topic, spec in found:
             partitions = []
@@ -137,32 +142,32 @@ class OffsetRequests:
                 elif not _has(spec, each.partition_index):
                     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
-                    error = refusal or self._commit(request.group_id, spec, each, expires_ms, moment)
+                    error = group_error or self._commit(request.group_id, spec, each, expires_ms, moment)
                 partitions.append(OffsetCommitResponsePartition(each.partition_index, error))
             response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        if len(ready.records) > before:
-            ready.answer(waiter, response)
+        if len(output.records) > before:
+            output.respond(waiter, response)
         else:
-            ready.answer_at_once(waiter, response)
+            output.respond_at_once(waiter, response)
 
-    def _refusal(self, request: OffsetCommitRequest, api_version: int, found: _Found, moment: Moment) -> ErrorCode:
-        """Why not even that may be committed which exists."""
+    def _group_error(self, request: OffsetCommitRequest, api_version: int, found: _Found, moment: Moment) -> ErrorCode:
+        """Returns the error with which the group refuses to commit the partitions that exist."""
         if not any(
             spec and any(_has(spec, each.partition_index) for each in topic.partitions) for topic, spec in found
         ):
             return ErrorCode.NONE
         generation = request.generation_id_or_member_epoch
-        group = self._coordinator.groups.get(request.group_id)
+        group = self._table.groups.get(request.group_id)
         if group is not None:
             try:
                 _check_member(group, request, api_version, found)
             except KafkaError as error:
                 return error.code
             if isinstance(group, ClassicGroup):
-                group.hear_of_commit(request.member_id, moment)
+                group.on_commit(request.member_id, moment)
         elif generation >= 0:
-            return ErrorCode.GROUP_ID_NOT_FOUND if api_version >= SAYS_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
-        metadata_max = self._coordinator.settings(request.group_id).offset_metadata_bytes_max
+            return ErrorCode.GROUP_ID_NOT_FOUND if api_version >= NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
+        metadata_max = self._table.settings(request.group_id).offset_metadata_bytes_max
         if _bytes_of(request, metadata_max) > COMMIT_BYTES_MAX:
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return ErrorCode.NONE
@@ -171,51 +176,51 @@ class OffsetRequests:
         self, group_id: str, topic: TopicSpec, asked: OffsetCommitRequestPartition, expires_ms: int, moment: Moment
     ) -> ErrorCode:
         metadata = asked.committed_metadata or ""
-        if is_longer(metadata, self._coordinator.settings(group_id).offset_metadata_bytes_max) or (
+        if is_longer(metadata, self._table.settings(group_id).offset_metadata_bytes_max) or (
             expires_ms != NOT_SAID and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
         ):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        if group_id not in self._coordinator.groups:
-            self._coordinator.classic.new_group(group_id, moment)
+        if group_id not in self._table.groups:
+            self._classic_groups.put_new(group_id, moment)
         value = OffsetCommitValue(
             offset=asked.committed_offset,
             metadata=metadata,
             commit_timestamp=moment.now_ms,
             expire_timestamp=expires_ms,
         )
-        if expires_ms == NOT_SAID:  # otherwise the record has no room for these
+        if expires_ms == NOT_SAID:  # the record version with an expiry time has no such fields
             value.leader_epoch = asked.committed_leader_epoch
             value.topic_id = topic.id
         self._append(OffsetCommitKey(group_id, topic.name, asked.partition_index), value)
-        self._coordinator.ready.counts.committed_offsets += 1
+        self._table.output.counts.committed_offsets += 1
         return ErrorCode.NONE
 
     # OffsetFetch
 
     def fetch(self, asked: OffsetFetchRequestGroup, api_version: int, room: ReplyRoom, waiter: Waiter) -> None:
-        """Replies with an OffsetFetchResponseGroup."""
-        group = self._coordinator.groups.get(asked.group_id)
+        """Responds with an OffsetFetchResponseGroup."""
+        group = self._table.groups.get(asked.group_id)
         if group is not None:
             group.check_fetch(asked.member_id, asked.member_epoch)
         by_id = api_version >= TOPICS_BY_ID_FROM
         fetch = fetch_all if asked.topics is None else fetch_asked
-        topics = fetch(asked, self.committed, self._coordinator.cluster, by_id, room)
-        self._coordinator.ready.answer(waiter, OffsetFetchResponseGroup(asked.group_id, topics))
+        topics = fetch(asked, self.committed, self._table.cluster, by_id, room)
+        self._table.output.respond(waiter, OffsetFetchResponseGroup(asked.group_id, topics))
 
     # OffsetDelete
 
     def delete(self, request: OffsetDeleteRequest, waiter: Waiter) -> None:
-        """Replies with an OffsetDeleteResponse."""
+        """Responds with an OffsetDeleteResponse."""
         if not request.group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "no group is named")
-        group = self._coordinator.groups.get(request.group_id)
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        group = self._table.groups.get(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id}")
         if group.kind is GroupKind.CLASSIC and not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members, and nobody knows what they read")
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members, and their subscriptions are unknown")
         response = OffsetDeleteResponse()
         for topic in request.topics:
-            spec = self._coordinator.cluster.topics.get(topic.name)
+            spec = self._table.cluster.topics.get(topic.name)
             subscribed = is_subscribed(group, topic.name)
             partitions = []
             for each in topic.partitions:
@@ -225,32 +230,32 @@ class OffsetRequests:
                 elif subscribed:
                     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 else:
-                    self._forget(request.group_id, topic.name, each.partition_index)
+                    self._remove(request.group_id, topic.name, each.partition_index)
                 partitions.append(OffsetDeleteResponsePartition(each.partition_index, error))
             response.topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
-        self._coordinator.ready.answer(waiter, response)
+        self._table.output.respond(waiter, response)
 
 
 def is_longer(text: str, length_max: int) -> bool:
-    """As Kafka measures it: in Java, where some characters count twice."""
+    """Compares lengths as Kafka does: in UTF-16 code units, of which some characters need two."""
     if text.isascii() or len(text) > length_max:
         return len(text) > length_max
     return len(text) + sum(character > "\uffff" for character in text) > length_max
 
 
 def _check_member(group: Group, request: OffsetCommitRequest, api_version: int, found: _Found) -> None:
-    """Raises KafkaError when this member may not commit now, or not these."""
-    said = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, api_version
+    """Raises KafkaError if the member may not commit now, or not for these partitions."""
+    identity = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, api_version
     if isinstance(group, ConsumerGroup):
-        named = (
+        partitions = (
             TopicPartition(spec.id, each.partition_index)
             for topic, spec in found
             if spec is not None
             for each in topic.partitions
         )
-        group.check_commit(*said, partitions=named)
+        group.check_commit(*identity, partitions=partitions)
     else:
-        group.check_commit(*said)
+        group.check_commit(*identity)
 
 
 def _has(topic: TopicSpec, partition: int) -> bool:
@@ -258,7 +263,7 @@ def _has(topic: TopicSpec, partition: int) -> bool:
 
 
 def _bytes_of(request: OffsetCommitRequest, metadata_max: int) -> int:
-    """Metadata that is too long will be refused by itself."""
+    """Returns roughly the size of the records of the commit, without metadata that is refused because of its length."""
     size = 0
     for topic in request.topics:
         size += len(topic.partitions) * (_RECORD_BYTES + len(request.group_id) + len(topic.name))

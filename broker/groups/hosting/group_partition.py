@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.groups.common.coordinator_output import Answer, Ready, Waiter
+from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, PendingResponse, Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord, decode_record, encode_record
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
@@ -174,7 +174,7 @@ class GroupPartition:
             try:
                 call(self.coordinator, self._moment())
             except KafkaError as error:
-                self.coordinator.ready.refuse(waiter, error)
+                self.coordinator.output.refuse(waiter, error)
             self._carry_out()
         except Exception:
             self._restart(self)
@@ -182,7 +182,7 @@ class GroupPartition:
 
     def on_topic_gone(self, topic: TopicSpec) -> None:
         """There may be much to forget: it begins with the next alarm, or when all is loaded."""
-        self.coordinator.offsets.forgetting.on_topic_gone(topic.id, topic.name)
+        self.coordinator.offsets.removal.on_topic_deleted(topic.id, topic.name)
         if self.is_loaded:
             self._set_alarm()
 
@@ -203,19 +203,19 @@ class GroupPartition:
     # what is done about it
 
     def _carry_out(self) -> None:
-        ready = self.coordinator.ready.take()
+        output = self.coordinator.output.take()
         if not self._context.is_sure_to_lead(self.replica):
-            _confirm(ready)
-        _give(ready.answers_at_once)
+            _confirm(output)
+        _give(output.responses_at_once)
         try:
-            is_appended = not ready.records or self._append(ready.records)
+            is_appended = not output.records or self._append(output.records)
         except Exception:
-            _refuse(ready.answers, not_coordinator())
+            _refuse(output.responses, not_coordinator())
             raise
         if not is_appended:
-            _refuse(ready.answers, not_coordinator())
-        elif ready.answers:
-            self._answer_when_committed(ready.answers)
+            _refuse(output.responses, not_coordinator())
+        elif output.responses:
+            self._respond_when_committed(output.responses)
         self._set_alarm()
 
     def _append(self, records: Sequence[GroupRecord]) -> bool:
@@ -237,7 +237,7 @@ class GroupPartition:
         self._context.on_appended(replica)
         return True
 
-    def _answer_when_committed(self, answers: Sequence[Answer]) -> None:
+    def _respond_when_committed(self, answers: Sequence[PendingResponse]) -> None:
         needed = self.replica.log.log_end
         if self.replica.high_watermark >= needed:
             _give(answers)
@@ -259,21 +259,21 @@ class GroupPartition:
         return Moment(trio.current_time(), self._context.wall_clock.now_ms())
 
 
-def _confirm(ready: Ready) -> None:
+def _confirm(output: CoordinatorOutput) -> None:
     """Others may coordinate the groups by now, and know better: nothing is answered, not even that a member is still
     one, before a record is committed that was appended after it was asked. Then there was no other leader before."""
-    ready.answers += ready.answers_at_once
-    ready.answers_at_once = []
-    if ready.answers and not ready.records:
-        ready.append(BARRIER)
+    output.responses += output.responses_at_once
+    output.responses_at_once = []
+    if output.responses and not output.records:
+        output.append(BARRIER)
 
 
-def _give(answers: Sequence[Answer]) -> None:
+def _give(answers: Sequence[PendingResponse]) -> None:
     for answer in answers:
-        answer.give()
+        answer.send()
 
 
-def _refuse(answers: Sequence[Answer], error: KafkaError) -> None:
+def _refuse(answers: Sequence[PendingResponse], error: KafkaError) -> None:
     for answer in answers:
         answer.waiter.refuse(error)
 
@@ -283,7 +283,7 @@ class _Committing:
 
     __slots__ = ("_answers", "done")
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    def __init__(self, answers: Sequence[PendingResponse]) -> None:
         self._answers = answers
         self.done = False
 

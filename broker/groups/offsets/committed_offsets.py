@@ -119,7 +119,7 @@ class CommittedOffsets:
                 del self._groups[group_id]
         return True
 
-    def on_all_seen(self, group_id: str) -> None:
+    def recompute_oldest(self, group_id: str) -> None:
         """Finds again since when the oldest is there: those before it may have gone or come anew."""
         group = self._groups.get(group_id)
         if group is not None:

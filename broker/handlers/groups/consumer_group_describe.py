@@ -36,7 +36,7 @@ def _describe(host: ConsumerGroupHost, group_id: str, gathering: Gathering) -> N
         return DescribedGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
 
     def call(coordinator: Coordinator, moment: Moment) -> None:
-        coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
+        coordinator.output.respond(waiter, coordinator.consumer.describe(group_id))
 
     waiter: Waiter = gathering.part(refused)
     ask_consumer_group(host, group_id, waiter, call)

@@ -33,8 +33,8 @@ def _delete(host: ManyGroupsHost, group_id: str, gathering: Gathering, turns: Tu
 
     def call(coordinator: Coordinator, moment: Moment) -> None:
         coordinator.delete(group_id)
-        coordinator.ready.answer(waiter, DeletableGroupResult(group_id))
-        turns.count += len(coordinator.ready.records)
+        coordinator.output.respond(waiter, DeletableGroupResult(group_id))
+        turns.count += len(coordinator.output.records)
 
     waiter: Waiter = gathering.part(refused)
     turns.count += 1

@@ -33,7 +33,7 @@ def _describe(host: GroupHost, context: RequestContext, group_id: str, gathering
         return DescribedGroup(error_code=error.code, group_id=group_id)
 
     def call(coordinator: Coordinator, moment: Moment) -> None:
-        coordinator.ready.answer(waiter, coordinator.classic.describe(group_id, context.api_version))
+        coordinator.output.respond(waiter, coordinator.classic.describe(group_id, context.api_version))
 
     waiter: Waiter = gathering.part(refused)
     host.groups.ask(group_id, waiter, call)

@@ -22,12 +22,12 @@ def handle(host: GroupHost, context: RequestContext, request: ExplainGroupReques
         group = coordinator.groups.get(request.group_id)
         if group is None:
             raise no_such_group(request.group_id)
-        response = explain_group(group, coordinator.settings(group.group_id), moment.now_ms)
+        response = explain_group(group, coordinator.table.settings(group.group_id), moment.now_ms)
         partition = next(each for each in host.groups.loaded() if each.coordinator is coordinator)
         response.partition = partition.replica.partition
         response.epoch = partition.epoch
         response.loaded_ms = partition.loaded_ms
-        coordinator.ready.answer_at_once(waiter, response)
+        coordinator.output.respond_at_once(waiter, response)
 
     waiter = Responding(context, refused)
     host.groups.ask(request.group_id, waiter, call)

@@ -30,8 +30,8 @@ class Responding:
         self._is_abandoned = False
         context.abandon = self._abandon
 
-    def answer(self, reply: Any) -> None:
-        self._respond(reply if self._response is None else self._response(reply))
+    def respond(self, response: Any) -> None:
+        self._respond(response if self._response is None else self._response(response))
 
     def refuse(self, error: KafkaError) -> None:
         self._respond(self._refused(error))
@@ -89,8 +89,8 @@ class GatheredPart:
         self._place = place
         self._refused = refused
 
-    def answer(self, reply: Any) -> None:
-        self._gathering.on_part(self._place, reply)
+    def respond(self, response: Any) -> None:
+        self._gathering.on_part(self._place, response)
 
     def refuse(self, error: KafkaError) -> None:
         self._gathering.on_part(self._place, self._refused(error))

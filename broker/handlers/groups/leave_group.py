@@ -7,7 +7,7 @@ Kafka it does.
 
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
-from tailrace.broker.groups.coordinator.classic_requests import NAMES_MEMBERS_FROM
+from tailrace.broker.groups.coordinator.classic_requests import LEAVE_MEMBERS_FROM
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -22,7 +22,7 @@ def handle(host: GroupHost, context: RequestContext, request: LeaveGroupRequest)
         return LeaveGroupResponse(error_code=error.code)
 
     def response(reply: LeaveGroupResponse) -> LeaveGroupResponse:
-        if context.api_version < NAMES_MEMBERS_FROM and reply.members:
+        if context.api_version < LEAVE_MEMBERS_FROM and reply.members:
             return LeaveGroupResponse(error_code=reply.members[0].error_code)
         return reply
 

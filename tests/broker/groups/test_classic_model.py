@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tailrace.broker.groups.classic.classic_group import NEW_MEMBER_SECONDS_MAX, ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import Answer
+from tailrace.broker.groups.common.coordinator_output import PendingResponse
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tailrace.protocol.messages.sync_group import SyncGroupResponse
@@ -35,7 +35,7 @@ class LaggingWorld(GroupWorld):
 
     def __post_init__(self) -> None:
         self.committed = 0
-        self.uncommitted: list[tuple[int, Answer]] = []
+        self.uncommitted: list[tuple[int, PendingResponse]] = []
         """Answers, and how long the log must be for them."""
         super().__post_init__()
 
@@ -43,7 +43,7 @@ class LaggingWorld(GroupWorld):
         self.committed = len(self.log)
         due, self.uncommitted = self.uncommitted, []
         for _, answer in due:
-            answer.give()
+            answer.send()
 
     def fail_over(self, kept: int) -> None:
         """So many of the uncommitted records are in the next leader's log."""
@@ -54,11 +54,11 @@ class LaggingWorld(GroupWorld):
         self.commit()  # a leader that has recovered has committed all it has
 
     def _carry_out(self) -> None:
-        ready = self.coordinator.ready.take()
-        self.log.extend(ready.records)
-        for answer in ready.answers_at_once:
-            answer.give()
-        self.uncommitted.extend((len(self.log), answer) for answer in ready.answers)
+        output = self.coordinator.output.take()
+        self.log.extend(output.records)
+        for response in output.responses_at_once:
+            response.send()
+        self.uncommitted.extend((len(self.log), response) for response in output.responses)
         if len(self.log) == self.committed:
             self.commit()
 

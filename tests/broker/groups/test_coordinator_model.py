@@ -149,7 +149,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def replace_topic(self, topic: str, partitions: int) -> None:
         before = self.world.cluster.topics[topic]
         self.create(topic, partitions)
-        self.world.coordinator.offsets.forgetting.on_topic_gone(before.id, topic)
+        self.world.coordinator.offsets.removal.on_topic_deleted(before.id, topic)
         self.world.pass_time(0)
 
     @rule(compacted=st.booleans())

@@ -88,7 +88,7 @@ class OffsetMachine(RuleBasedStateMachine):
         spec = self.world.cluster.topics.get(topic)
         if spec is not None:
             self.world.cluster.remove_topic(spec.id)
-            self.world.coordinator.offsets.forgetting.on_topic_gone(spec.id, topic)
+            self.world.coordinator.offsets.removal.on_topic_deleted(spec.id, topic)
             self.world.pass_time(0)
             self.forget({place for place, kept in self.kept.items() if place[1] == topic})
         if is_created_again and topic not in self.world.cluster.topics:

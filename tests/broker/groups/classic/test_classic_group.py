@@ -91,15 +91,15 @@ def test_nobody_but_the_leader_assigns(world: GroupWorld) -> None:
 def test_no_assignment_is_answered_before_it_is_in_the_log(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     coordinator = world.coordinator
-    assert not coordinator.ready
+    assert not coordinator.output
     leader.ask_to_join()
     follower.ask_to_join()
     assert leader.joined_reply and follower.joined_reply
     follower.sync()
     world._carry_out = lambda: None  # type: ignore[method-assign] # what is asked for stays to be looked at
     leader.sync({leader.member_id: b"1", follower.member_id: b"2"})
-    assert len(coordinator.ready.records) == 1 and not coordinator.ready.answers_at_once
-    assert [answer.reply.assignment for answer in coordinator.ready.answers] == [b"1", b"2"]
+    assert len(coordinator.output.records) == 1 and not coordinator.output.responses_at_once
+    assert [each.response.assignment for each in coordinator.output.responses] == [b"1", b"2"]
 
 
 def test_a_member_that_the_leader_forgot_has_an_empty_assignment(world: GroupWorld) -> None:
@@ -223,7 +223,7 @@ def test_a_commit_keeps_a_member_alive(world: GroupWorld) -> None:
     (client,) = stable_group(world, 1)
     for _ in range(4):
         world.pass_time(SESSION_SECONDS / 2)
-        group_of(world).hear_of_commit(client.member_id, world.moment)
+        group_of(world).on_commit(client.member_id, world.moment)
     assert client.heartbeat() == ErrorCode.NONE
 
 
@@ -570,6 +570,6 @@ def test_an_empty_group_stays_empty(world: GroupWorld) -> None:
 
 def test_a_group_whose_record_does_not_say_since_when(world: GroupWorld) -> None:
     group = classic_group.ClassicGroup.stored(
-        GROUP, GroupMetadataValue("consumer", 3), world.coordinator.ready, lambda: world.settings
+        GROUP, GroupMetadataValue("consumer", 3), world.coordinator.output, lambda: world.settings
     )
     assert group.is_empty and group.empty_since_ms is None

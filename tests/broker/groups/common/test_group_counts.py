@@ -23,7 +23,7 @@ def world() -> GroupWorld:
 
 
 def counts(world: GroupWorld) -> GroupCounts:
-    return world.coordinator.ready.counts
+    return world.coordinator.output.counts
 
 
 def test_nothing_has_been_counted_at_the_start(world: GroupWorld) -> None:

@@ -1,7 +1,7 @@
 """Groups that change their protocol while their members work: to that of KIP-848, and back."""
 
 import pytest
-from consumer_stories import GROUP, ClassicConsumer, Consumer, describe, group_in
+from consumer_stories import GROUP, ClassicConsumer, Consumer, classic_group, describe, group_in, kind_of, settle_all
 from grouping import GroupWorld
 
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
@@ -19,28 +19,6 @@ def world() -> GroupWorld:
     return world
 
 
-def classic_group(world: GroupWorld, members: int = 1) -> list[ClassicConsumer]:
-    consumers = [ClassicConsumer(world) for _ in range(members)]
-    settle_all(consumers)
-    return consumers
-
-
-def settle_all(consumers: list[ClassicConsumer] | list[Consumer] | list[ClassicConsumer | Consumer]) -> None:
-    for _ in range(8):
-        for consumer in consumers:
-            if isinstance(consumer, ClassicConsumer):
-                consumer.go_on()
-            else:
-                consumer.beat()
-        consumers[0].world.pass_time(1.0)
-    owned = [partition for consumer in consumers for partition in consumer.owned]
-    assert len(owned) == len(set(owned)) == 6, [consumer.numbers for consumer in consumers]
-
-
-def kind_of(world: GroupWorld) -> str:
-    return world.coordinator.groups[GROUP].kind
-
-
 def test_the_first_member_of_the_new_protocol_takes_the_group_along(world: GroupWorld) -> None:
     old = classic_group(world, 2)
     had = [consumer.owned for consumer in old]
@@ -56,19 +34,6 @@ def test_the_first_member_of_the_new_protocol_takes_the_group_along(world: Group
     types = {member.member_id: member.member_type for member in describe(world).members}
     assert types == {old[0].member_id: 0, old[1].member_id: 0, "new": 1}
     assert describe(world).group_state == "Stable"
-
-
-def test_when_its_last_member_goes_the_others_are_a_classic_group_again(world: GroupWorld) -> None:
-    old = classic_group(world, 2)
-    new = Consumer(world, "new")
-    new.join()
-    settle_all([*old, new])
-    new.leave()
-    assert kind_of(world) == "classic"
-    assert world.coordinator.groups[GROUP].state == "PreparingRebalance"
-    settle_all(old)
-    assert sorted(len(consumer.owned) for consumer in old) == [3, 3]
-    assert world.coordinator.groups[GROUP].state == "Stable"
 
 
 def test_a_group_of_either_kind_survives_its_coordinator(world: GroupWorld) -> None:
@@ -191,21 +156,6 @@ def test_all_that_a_member_brings_has_to_be_understood(world: GroupWorld) -> Non
     assert Consumer(world, "new").error(**join) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld) -> None:
-    (old,) = classic_group(world)
-    old.leave()
-    new = Consumer(world, "new")
-    new.join()
-    assert kind_of(world) == "consumer"
-    assert len(new.owned) == 6
-    new.leave()
-    old = ClassicConsumer(world)
-    settle_all([old])
-    assert kind_of(world) == "classic"
-    world.restart()
-    assert kind_of(world) == "classic"
-
-
 def test_a_member_whose_session_ends_was_the_last_of_the_new_protocol(world: GroupWorld) -> None:
     old = classic_group(world, 2)
     new = Consumer(world, "new")
@@ -236,21 +186,6 @@ def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: 
     assert kind_of(world) == "consumer"
     assert not again.owned
     settle_all([old, again])
-
-
-def test_when_an_instance_goes_back_to_the_classic_protocol_all_join_again(world: GroupWorld) -> None:
-    old = ClassicConsumer(world)
-    new = Consumer(world, "new", instance_id="i")
-    new.join()
-    settle_all([new, old])
-    back = ClassicConsumer(world, instance_id="i")
-    back.go_on()
-    assert kind_of(world) == "classic"
-    world.restart()
-    asked = old.ask_beat()
-    assert asked.reply is not None
-    assert asked.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    settle_all([old, back])
 
 
 @pytest.mark.parametrize("has_moved", [False, True], ids=["same coordinator", "another coordinator"])

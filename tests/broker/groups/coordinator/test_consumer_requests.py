@@ -1,4 +1,4 @@
-"""Golden stories of KIP-848 groups: who has what after which heartbeat, and what is refused."""
+"""Golden stories of consumer groups: the assignment after each heartbeat, and the requests that are refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -94,36 +94,6 @@ def test_a_member_that_comes_and_goes_moves_nothing(world: GroupWorld, consumer:
     for each in (m, n):
         assert each.beat().assignment is None
     assert (m.owned, n.owned) == had
-
-
-def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld, consumer: Any) -> None:
-    m, n = consumer("m"), consumer("n")
-    m.join()
-    n.join()
-    for _ in range(9):
-        world.pass_time(5.0)
-        n.beat()
-    world.pass_time(0.1)
-    assert m.error() == ErrorCode.UNKNOWN_MEMBER_ID
-    n.beat()
-    assert n.numbers == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_member_that_gives_nothing_up_is_removed_when_its_time_is_over(world: GroupWorld, consumer: Any) -> None:
-    m, n = consumer("m"), consumer("n")
-    m.join()
-    world.pass_time(1.0)
-    n.join()
-    m.ask()
-    for _ in range(12):
-        world.pass_time(4.9)
-        assert m.ask().error is None
-        n.beat()
-        assert not n.owned
-    world.pass_time(1.3)
-    assert m.error() == ErrorCode.UNKNOWN_MEMBER_ID
-    n.beat()
-    assert n.numbers == [0, 1, 2, 3, 4, 5]
 
 
 def test_an_answer_that_was_lost_is_given_again(world: GroupWorld, consumer: Any) -> None:
@@ -318,20 +288,6 @@ def test_a_static_member_that_left_for_now_finds_what_it_had(world: GroupWorld, 
     assert m.error(member_epoch=3) == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_does_not_come_back_is_removed(world: GroupWorld, consumer: Any) -> None:
-    m, n = consumer("m", instance_id="i"), consumer("n")
-    m.join()
-    n.join()
-    world.pass_time(1.0)
-    settle([m, n])
-    m.leave(-2)
-    for _ in range(10):
-        world.pass_time(4.9)
-        n.beat()
-    assert n.numbers == [0, 1, 2, 3, 4, 5]
-    assert m.error(member_epoch=3) == ErrorCode.UNKNOWN_MEMBER_ID
-
-
 def test_an_instance_is_one_member_at_a_time(world: GroupWorld, consumer: Any) -> None:
     m, other = consumer("m", instance_id="i"), consumer("other", instance_id="i")
     m.join()
@@ -410,7 +366,7 @@ def test_clients_of_the_first_version_are_given_their_ids(world: GroupWorld, con
 
 
 def test_a_group_that_is_not_there_is_not_described(world: GroupWorld) -> None:
-    asked = world.ask(lambda coordinator, moment, asked: asked.answer(coordinator.consumer.describe("nothing")))
+    asked = world.ask(lambda coordinator, moment, asked: asked.respond(coordinator.consumer.describe("nothing")))
     assert asked.error is not None
     assert asked.error.code == ErrorCode.GROUP_ID_NOT_FOUND
 

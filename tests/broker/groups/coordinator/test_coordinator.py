@@ -1,6 +1,5 @@
-"""A coordinator: it wakes groups when their time comes, each once, and never one that has gone."""
+"""Tests of deleting groups and of parked requests."""
 
-import math
 from collections.abc import Sequence
 
 import pytest
@@ -19,72 +18,7 @@ def world() -> GroupWorld:
 
 def put(world: GroupWorld, *groups: Sleeper) -> None:
     for group in groups:
-        world.coordinator.on_group_replaced(group)
-
-
-def test_groups_are_woken_in_time_each_once(world: GroupWorld) -> None:
-    soon, later, never = Sleeper("a", 110), Sleeper("b", 120), Sleeper("c")
-    put(world, later, never, soon)
-    assert world.coordinator.deadline == 110
-    world.pass_time(30)
-    assert (soon.woken, later.woken, never.woken) == ([110], [120], [])
-    assert world.coordinator.deadline == math.inf
-
-
-def test_a_group_is_woken_though_the_one_before_it_wanted_to_be_woken_then(world: GroupWorld) -> None:
-    replaced, new = Sleeper("a", 110), Sleeper("a", 110)
-    put(world, replaced)
-    put(world, new)
-    world.pass_time(50)
-    assert (replaced.woken, new.woken) == ([], [110])
-
-
-def test_a_deadline_that_came_earlier_counts(world: GroupWorld) -> None:
-    group = Sleeper("a", 150)
-    put(world, group)
-    group.deadline = 105
-    group.next_deadline = 160
-    world.coordinator.touched(group)
-    world.pass_time(100)
-    assert group.woken == [105, 160]
-
-
-def test_groups_that_have_gone_are_not_held_until_their_time_would_have_come(world: GroupWorld) -> None:
-    put(world, last := Sleeper("last", 110))
-    for number in range(1_000):
-        put(world, gone := Sleeper(f"gone-{number}", 1_900))
-        world.coordinator.on_group_gone(gone)
-    assert len(world.coordinator._alarms) < 100
-    world.pass_time(2_000)
-    assert last.woken == [110]
-
-
-def test_a_deadline_that_moved_on_is_looked_at_and_waited_for(world: GroupWorld) -> None:
-    group = Sleeper("a", 110)
-    put(world, group)
-    group.deadline = 140
-    world.pass_time(30)
-    assert group.woken == []
-    assert world.coordinator.deadline == 140
-
-
-def test_a_group_that_has_gone_is_not_woken(world: GroupWorld) -> None:
-    gone, replaced, new = Sleeper("a", 110), Sleeper("b", 110), Sleeper("b", 130)
-    put(world, gone, replaced)
-    world.coordinator.on_group_gone(gone)
-    put(world, new)
-    world.pass_time(50)
-    assert (gone.woken, replaced.woken, new.woken) == ([], [], [130])
-
-
-def test_a_group_that_wants_to_be_woken_at_once_again_comes_after_the_others(world: GroupWorld) -> None:
-    restless, other = Sleeper("a", 110), Sleeper("b", 110)
-    restless.next_deadline = 110
-    put(world, restless, other)
-    world.now = 110
-    world.coordinator.on_deadline(world.moment)
-    assert (len(restless.woken), len(other.woken)) == (1, 1)
-    assert world.coordinator.deadline == 110
+        world.coordinator.table.put(group)
 
 
 def test_deleting_leaves_tombstones(world: GroupWorld) -> None:
@@ -117,4 +51,4 @@ def test_whoever_is_parked_is_handed_over_at_the_end(world: GroupWorld) -> None:
 
 def _delete(coordinator: Coordinator, group_id: str, asked: Asked) -> None:
     coordinator.delete(group_id)
-    coordinator.ready.answer(asked, "gone")
+    coordinator.output.respond(asked, "gone")

@@ -6,7 +6,7 @@ from classic_groups import GROUP, stable_group
 from committing import commit, delete, fetch
 from grouping import GroupWorld
 
-from tailrace.broker.groups.coordinator.offset_removal import LOOKED_AT_PER_TURN
+from tailrace.broker.groups.coordinator.offset_removal import CHECKED_PER_TURN
 
 CHECK_SECONDS = 600
 DAY_SECONDS = 24 * 3600
@@ -17,25 +17,25 @@ ORDERS, PAYMENTS, NEW_ORDERS = 7001, 7002, 7003
 def world() -> GroupWorld:
     world = GroupWorld()
     world.use(initial_rebalance_delay_ms=0)
-    world.put_topic("orders", 3 * LOOKED_AT_PER_TURN, ORDERS)
+    world.put_topic("orders", 3 * CHECKED_PER_TURN, ORDERS)
     world.put_topic("payments", 2, PAYMENTS)
     world.restart()
     return world
 
 
 def gone(world: GroupWorld, number: int, name: str) -> None:
-    world.coordinator.offsets.forgetting.on_topic_gone(UUID(int=number), name)
+    world.coordinator.offsets.removal.on_topic_deleted(UUID(int=number), name)
     world.pass_time(0)
 
 
 def test_it_is_looked_for_as_often_as_the_setting_says(world: GroupWorld) -> None:
-    forgetting = world.coordinator.offsets.forgetting
-    assert forgetting.deadline == world.now + CHECK_SECONDS
+    removal = world.coordinator.offsets.removal
+    assert removal.deadline == world.now + CHECK_SECONDS
     world.pass_time(CHECK_SECONDS)
-    assert forgetting.deadline == world.now + CHECK_SECONDS
+    assert removal.deadline == world.now + CHECK_SECONDS
     world.use(offsets_check_interval_ms=5000)
     world.pass_time(CHECK_SECONDS)
-    assert forgetting.deadline == world.now + 5
+    assert removal.deadline == world.now + 5
 
 
 def test_offsets_go_when_they_had_their_time_and_their_group_with_the_last(world: GroupWorld) -> None:
@@ -114,24 +114,24 @@ def test_a_group_without_offsets_and_members_goes(world: GroupWorld) -> None:
 
 
 def test_others_have_their_turn_while_many_go(world: GroupWorld) -> None:
-    many = 2 * LOOKED_AT_PER_TURN + 10
+    many = 2 * CHECKED_PER_TURN + 10
     commit(world, "g", {("orders", partition): 1 for partition in range(many)})
     world.now_ms += 8 * DAY_SECONDS * 1000
-    forgetting = world.coordinator.offsets.forgetting
-    world.now = forgetting.deadline
+    removal = world.coordinator.offsets.removal
+    world.now = removal.deadline
     turns = []
-    while forgetting.deadline <= world.now:
+    while removal.deadline <= world.now:
         assert world.coordinator.deadline <= world.now
         world.coordinator.on_deadline(world.moment)
-        turns.append(len(world.coordinator.ready.take().records))
+        turns.append(len(world.coordinator.output.take().records))
         if len(turns) == 1:  # somebody commits meanwhile what was going to be looked at
             commit(world, "g", {("orders", many - 1): 7})
-    assert max(turns) <= LOOKED_AT_PER_TURN and sum(turns) == many - 1
+    assert max(turns) <= CHECKED_PER_TURN and sum(turns) == many - 1
     assert fetch(world, "g") == {("orders", many - 1): 7}
 
 
 def test_what_happens_to_the_group_meanwhile_counts(world: GroupWorld) -> None:
-    commit(world, "g", {("orders", partition): 1 for partition in range(2 * LOOKED_AT_PER_TURN)})
+    commit(world, "g", {("orders", partition): 1 for partition in range(2 * CHECKED_PER_TURN)})
     world.now_ms += 8 * DAY_SECONDS * 1000
     world.now = world.coordinator.deadline
     world.coordinator.on_deadline(world.moment)
@@ -142,13 +142,13 @@ def test_what_happens_to_the_group_meanwhile_counts(world: GroupWorld) -> None:
 
 
 def test_who_joins_meanwhile_keeps_what_is_left(world: GroupWorld) -> None:
-    commit(world, GROUP, {("orders", partition): 1 for partition in range(2 * LOOKED_AT_PER_TURN)})
+    commit(world, GROUP, {("orders", partition): 1 for partition in range(2 * CHECKED_PER_TURN)})
     world.now_ms += 8 * DAY_SECONDS * 1000
     world.now = world.coordinator.deadline
     world.coordinator.on_deadline(world.moment)
     stable_group(world, 1)
     world.pass_time(0)
-    assert len(fetch(world, GROUP)) == LOOKED_AT_PER_TURN
+    assert len(fetch(world, GROUP)) == CHECKED_PER_TURN
 
 
 # topics that are deleted
@@ -161,7 +161,7 @@ def test_the_offsets_of_a_deleted_topic_go(world: GroupWorld) -> None:
     for _ in range(2):
         assert fetch(world, "g") == {("payments", 0): 7} and fetch(world, "h") == {}
         world.restart()
-    assert world.coordinator.offsets.forgetting.deadline < math.inf
+    assert world.coordinator.offsets.removal.deadline < math.inf
 
 
 def test_those_of_the_next_topic_of_its_name_stay(world: GroupWorld) -> None:

@@ -113,11 +113,11 @@ def test_the_group_is_not_asked_about_what_does_not_exist(world: GroupWorld) -> 
 
 
 def test_a_refusal_does_not_wait_for_what_others_commit(world: GroupWorld) -> None:
-    offsets, ready = world.coordinator.offsets, world.coordinator.ready
+    offsets, output = world.coordinator.offsets, world.coordinator.output
     for name in ("orders", "nothing"):
         topic = OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(0)])
         offsets.commit(OffsetCommitRequest("g", topics=[topic]), 9, Asked(), world.moment)
-    assert len(ready.answers) == len(ready.answers_at_once) == len(ready.records) == 1
+    assert len(output.responses) == len(output.responses_at_once) == len(output.records) == 1
 
 
 def test_members_alone_commit_to_a_group_with_members(world: GroupWorld) -> None:

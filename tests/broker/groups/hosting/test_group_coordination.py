@@ -42,8 +42,8 @@ def commit(offset: int, group: str = "g") -> Callable[[Coordinator, Moment, Aske
     record = GroupRecord(OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset))
 
     def call(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
-        coordinator.ready.append(record)
-        coordinator.ready.answer(asked, offset)
+        coordinator.output.append(record)
+        coordinator.output.respond(asked, offset)
 
     return call
 
@@ -56,7 +56,7 @@ def ask(spu: Spu, call: Callable[[Coordinator, Moment, Asked], None], group: str
 
 
 def tell(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
-    coordinator.ready.answer(asked, "told")
+    coordinator.output.respond(asked, "told")
 
 
 async def find(running: RunningSpu | ClusterOfSpus, group: str = "g") -> int:
@@ -204,7 +204,7 @@ async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clo
 
 
 def tell_at_once(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
-    coordinator.ready.answer_at_once(asked, "told")
+    coordinator.output.respond_at_once(asked, "told")
 
 
 def refuse(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:

@@ -44,8 +44,8 @@ def commit(partition: GroupPartition, topic: str, *offsets: int, metadata_bytes:
     def call(coordinator: Coordinator, moment: Moment) -> None:
         for offset in offsets:
             value = OffsetCommitValue(offset, metadata="x" * metadata_bytes)
-            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", topic, 0), value))
-        coordinator.ready.answer(asked, "done")
+            coordinator.output.append(GroupRecord(OffsetCommitKey("g", topic, 0), value))
+        coordinator.output.respond(asked, "done")
 
     partition.ask(asked, call)
     assert asked.reply == "done"
@@ -165,7 +165,7 @@ async def test_records_that_nobody_here_can_bear_stop_their_groups_alone(
     def fail(coordinator: Coordinator, *what: object) -> None:
         if fails_at != "append":
             raise ZeroDivisionError
-        coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
+        coordinator.output.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
 
     async with running_spu(broker=ONE) as running:
         partition = await partition_of(running)
@@ -185,8 +185,8 @@ async def test_what_cannot_be_written_is_answered_and_the_log_asked_what_there_i
         asked = Asked()
 
         def call(coordinator: Coordinator, moment: Moment) -> None:
-            coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
-            coordinator.ready.answer(asked, "done")
+            coordinator.output.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
+            coordinator.output.respond(asked, "done")
 
         with pytest.raises(struct.error):
             before.ask(asked, call)
@@ -204,10 +204,10 @@ async def test_what_time_brings_is_appended_and_answered(autojump_clock: object)
         class Late(Sleeper):
             def on_deadline(self, moment: Moment) -> None:
                 super().on_deadline(moment)
-                partition.coordinator.ready.append(COMMIT)
-                partition.coordinator.ready.answer(asked, "in time")
+                partition.coordinator.output.append(COMMIT)
+                partition.coordinator.output.respond(asked, "in time")
 
-        partition.ask(Asked(), lambda coordinator, moment: coordinator.on_group_replaced(Late("late", moment.now + 5)))
+        partition.ask(Asked(), lambda coordinator, moment: coordinator.table.put(Late("late", moment.now + 5)))
         await trio.sleep(4.9)
         assert asked.is_waiting
         await trio.sleep(0.2)
@@ -226,8 +226,8 @@ async def test_what_could_not_be_appended_for_want_of_an_open_file_was_not_decid
         asked = Asked()
 
         def call(coordinator: Coordinator, moment: Moment) -> None:
-            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(8)))
-            coordinator.ready.answer(asked, "done")
+            coordinator.output.append(GroupRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(8)))
+            coordinator.output.respond(asked, "done")
 
         with pytest.MonkeyPatch.context() as now:
             now.setattr(Log, "append", _lacking_files)

@@ -13,8 +13,8 @@ from tailrace.protocol.messages.delete_groups import DeletableGroupResult, Delet
 @pytest.mark.parametrize("version", range(3))
 async def test_each_group_has_its_answer(version: int) -> None:
     host = GroupHost()
-    host.world.coordinator.on_group_replaced(Sleeper("idle"))
-    host.world.coordinator.on_group_replaced(Sleeper("busy", is_empty=False))
+    host.world.coordinator.table.put(Sleeper("idle"))
+    host.world.coordinator.table.put(Sleeper("busy", is_empty=False))
     response = await response_in_turns_of(
         host, handle, DeleteGroupsRequest(["busy", "missing", "idle", "busy"]), version
     )

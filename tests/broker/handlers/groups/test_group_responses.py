@@ -22,13 +22,13 @@ def recording() -> tuple[RequestContext, list[Any]]:
 
 def test_one_answer_is_the_response() -> None:
     context, responses = recording()
-    Responding(context, lambda error: error.code).answer("yes")
+    Responding(context, lambda error: error.code).respond("yes")
     assert responses == ["yes"]
 
 
 def test_one_answer_is_made_a_response() -> None:
     context, responses = recording()
-    Responding(context, lambda error: error.code, str.upper).answer("yes")
+    Responding(context, lambda error: error.code, str.upper).respond("yes")
     assert responses == ["YES"]
 
 
@@ -43,7 +43,7 @@ def test_nobody_is_answered_who_has_gone() -> None:
     waiter = Responding(context, lambda error: error.code)
     assert context.abandon is not None
     context.abandon()
-    waiter.answer("too late")
+    waiter.respond("too late")
     assert responses == []
 
 
@@ -53,16 +53,16 @@ def test_parts_stand_in_the_order_asked_whenever_they_come() -> None:
     first, second, third = (gathering.part(lambda error: error.code) for _ in range(3))
     second.refuse(REFUSAL)
     gathering.start()
-    third.answer(3)
+    third.respond(3)
     assert responses == []
-    first.answer(1)
+    first.respond(1)
     assert responses == [[1, ErrorCode.NOT_COORDINATOR, 3]]
 
 
 def test_parts_that_are_all_there_are_sent_at_the_start() -> None:
     context, responses = recording()
     gathering = Gathering(context, list)
-    gathering.part(lambda error: error.code).answer(1)
+    gathering.part(lambda error: error.code).respond(1)
     assert responses == []
     gathering.start()
     assert responses == [[1]]
@@ -81,7 +81,7 @@ def test_parts_come_to_nobody_who_has_gone() -> None:
     gathering.start()
     assert context.abandon is not None
     context.abandon()
-    part.answer(1)
+    part.respond(1)
     assert responses == []
 
 

@@ -36,9 +36,9 @@ def sleeper(group_id: str, state: str, kind: GroupKind = GroupKind.CLASSIC) -> S
 @pytest.fixture
 def spu() -> Partitions:
     here, there = GroupWorld(), GroupWorld()
-    here.coordinator.on_group_replaced(sleeper("a", "Stable"))
-    here.coordinator.on_group_replaced(sleeper("b", "Empty"))
-    there.coordinator.on_group_replaced(sleeper("c", "Stable", GroupKind.CONSUMER))
+    here.coordinator.table.put(sleeper("a", "Stable"))
+    here.coordinator.table.put(sleeper("b", "Empty"))
+    there.coordinator.table.put(sleeper("c", "Stable", GroupKind.CONSUMER))
     return Partitions([here, there])
 
 
