@@ -1,11 +1,11 @@
-"""A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
+"""A Streaming Processing Unit (SPU): wires all its parts, and serves Kafka clients from its replicas."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker import handlers
@@ -15,7 +15,7 @@ from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpd
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.controller_link.producer_ids import ProducerIds, allocate_from
 from tailrace.broker.controller_link.registered_rack import RegisteredRack
-from tailrace.broker.controller_link.sc_connection import RefusedForGoodError, Registration, ScConnection
+from tailrace.broker.controller_link.sc_connection import Registration, ScConnection
 from tailrace.broker.controller_link.sc_receiver import ScReceiver
 from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
 from tailrace.broker.copies.batch_copies import FetchedCopies
@@ -39,15 +39,16 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.roles.role_context import RoleContext
 from tailrace.broker.shelves.offloading import Shelving
+from tailrace.broker.shelves.shelf_copies import ShelfCopies
 from tailrace.broker.shelves.shelf_keeper import Shelves
 from tailrace.broker.shelves.shelf_reads import ShelfReader
 from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
 from tailrace.broker.upkeep.flusher import Flusher
+from tailrace.broker.upkeep.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tailrace.broker.upkeep.housekeeping import Housekeeping
-from tailrace.broker.upkeep.parking import Parking
+from tailrace.broker.upkeep.parking import Storage
 from tailrace.broker.upkeep.scrubbing import Scrubbing
 from tailrace.broker.upkeep.storage_limit import StorageLimit
-from tailrace.broker.upkeep.unreadable_logs import UnreadableLogs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Endpoint, TopicSpec
@@ -57,7 +58,6 @@ from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import clients_of_an_spu
-from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
@@ -65,88 +65,156 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.client_connection import Route, Shortcut
-from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext, request_without_connection
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
-from .spu_storage import SpuStorage, StartError
+from .spu_storage import SpuStorage
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
 
 
+class Listeners(Struct, frozen=True):
+    """The open listeners of an SPU."""
+
+    public: Sequence[tuple[Listener, ListenerSettings]]
+    private: Listener
+    metrics: Listener | None
+
+
 class Spu:
+    """All parts of a running SPU, complete from the start. Handlers and connections of clients use it."""
+
     def __init__(
-        self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger, *, traces: bool = False
+        self,
+        settings: SpuSettings,
+        seams: Seams,
+        storage: SpuStorage,
+        listeners: Listeners,
+        nursery: trio.Nursery,
+        logger: FilteringBoundLogger,
+        *,
+        traces: bool,
     ) -> None:
-        """`traces`: says at the level debug which way each message about a replica takes."""
+        # identity and seams
         self.id = SpuId(settings.id)
+        self.process = str(seams.chance.uuid())
+        """Identifies this process. A restart has another one."""
         self.settings = settings
         self.data_directory = settings.data_directory
         self.files = seams.files
         self.wall_clock = seams.wall_clock
         self.chance = seams.chance
+        self.storage = storage
+        self._listeners = listeners
+        self._nursery = nursery
+        self._logger = logger
+
+        # state that every part shares
+        self.apis = API_TABLE
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
         self.replicas = ReplicaRegistry(self.id, self.cluster)
-        self._logger = logger.bind(spu=settings.id)
-        self._trace = ReplicaTrace(self._logger) if traces else None
         self.deadlines = Deadlines()
+        self._appended: dict[Replica, None] = {}
+        """ReplicaRegistry with records that were appended in this turn."""
+
+        # state of clients
         self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )
-        self.parking = Parking(self.data_directory, self.files, self.wall_clock)
-        self._network = seams.network
-        self._storage = SpuStorage(self.id, self.data_directory, self.files, self.chance, self.parking, self._logger)
-        self._housekeeping = Housekeeping(
-            self.data_directory,
-            self.files,
-            self.wall_clock,
-            self.replicas,
-            self.parking,
-            self.broker_configs,
-            self._storage.closed,
-            self._logger,
-        )
-        self.parking.write_down = self._write_down_removal
-        self._spus = Spus(self.id, self.cluster, self._network, self.answer)
-        self.storage_limit = StorageLimit(
-            self.replicas, self.metrics, self._logger, lambda: self.shelves.copies.size_bytes
-        )
+
+        # other SPUs
+        trace = ReplicaTrace(logger) if traces else None
+        identity = PeerIdentity(self.id, storage.incarnation, self.process)
+        self.peers = PeerLinks(identity, self.cluster, seams.network, seams.chance, logger, trace)
+        self._spus = Spus(self.id, self.cluster, seams.network, self.answer)
+
+        # storage and its upkeep
+        shelf_copies = ShelfCopies(self.id, storage.shelf_logs, logger)
+        self.storage_limit = StorageLimit(self.replicas, self.metrics, logger, lambda: shelf_copies.size_bytes)
         self.shelves = Shelves(
-            self._spus,
-            self._storage.shelf_logs,
-            self.storage_limit.check_room,
+            shelf_copies, self._spus, self.storage_limit.check_room, self.broker_configs, self.metrics, logger
+        )
+        self.scrubbing = Scrubbing(
+            self.replicas,
+            FetchedCopies(self._spus),
             self.broker_configs,
             self.metrics,
-            self._logger,
+            logger,
+            self.shelves.scrubbing.scrub,
         )
-        self.shelf_reader = ShelfReader(self._spus, self.metrics, self._logger)
-        copies = FetchedCopies(self._spus)
-        self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
-        self._scrubbing.also = self.shelves.scrubbing.scrub
-        self.apis = API_TABLE
-        self._appended: dict[Replica, None] = {}
-        self._flusher: Flusher | None = None
-        self._stopping = trio.Event()
-        self._dispatcher: SpecDispatcher | None = None
-        self._nursery: trio.Nursery
-        self._process = str(seams.chance.uuid())
-        self.peers: PeerLinks
-        self._mirror = MirrorUpdater(self.cluster, self.id)
-        self._mirror.rack_watcher = RegisteredRack(settings.rack, self.broker_configs, self._logger).on_registered
-        self.sc: ScConnection
-        self.isolation: Isolation
-        self.groups: GroupCoordination
-        self.forwarding: Forwarding
-        self.producer_ids: ProducerIds
-        self.shelving: Shelving
+        self.shelf_reader = ShelfReader(self._spus, self.metrics, logger)
+        self._flusher = Flusher(nursery, self.deadlines, self.metrics)
+        self._checkpoint = HighWatermarkCheckpoint(
+            self.data_directory, self.files, self.replicas, storage.closed, storage.high_watermarks, logger
+        )
 
-    # what clients' connections call
+        # the Streaming Controller
+        live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, logger)
+        self._replication = self._replication_with(live_replicas, seams, trace)
+        self._dispatcher = SpecDispatcher(
+            self.id,
+            self.data_directory,
+            self.files,
+            self.replicas,
+            storage.parking,
+            self.broker_configs,
+            self._flusher,
+            self.metrics,
+            self._replication,
+            storage.closed,
+            nursery,
+            self.scrubbing.mend_or_cut,
+            logger,
+            shelf_copies.apply,
+        )
+        rack = RegisteredRack(settings.rack, self.broker_configs, logger)
+        mirror = MirrorUpdater(self.cluster, self.id, rack.on_registered)
+        self._receiver = ScReceiver(
+            self.id,
+            self._dispatcher,
+            mirror,
+            live_replicas,
+            self._replication,
+            self.replicas,
+            self.cluster,
+            self.storage_limit,
+        )
+        self.sc = ScConnection(
+            self._registration(),
+            settings.controllers,
+            seams.network,
+            seams.chance,
+            self._receiver,
+            storage.identity,
+            logger,
+        )
+        self.isolation = Isolation(self.replicas, lambda: self.sc.last_lease_end, logger)
+        self.forwarding = Forwarding(self.sc, self.cluster, mirror)
+        self.producer_ids = ProducerIds(partial(allocate_from, self.sc.request))
+        self.shelving = Shelving(
+            self._spus, self.replicas, self.broker_configs, self.wall_clock, self.sc.report_shelves, logger
+        )
+        self._housekeeping = Housekeeping(
+            self.wall_clock,
+            self.replicas,
+            storage.parking,
+            self.broker_configs,
+            self._checkpoint,
+            self._forget_parked,
+            logger,
+        )
+
+        # consumer groups
+        self.groups = GroupCoordination(self.replicas, self._group_context())
+        self._group_lag = GroupLag(self._spus, self.groups.committed, self.cluster, self.wall_clock)
+
+    # called by connections of clients
 
     def route(self, api_key: int, api_version: int) -> Route | None:
         api = KNOWN.get(api_key)
@@ -177,12 +245,11 @@ class Spu:
         for replica in appended:
             if replica.replication is not None and replica.is_leader:
                 replica.replication.on_appended()
-        self.peers.flush()  # first of all: a leader, or its followers, wait for this
-        assert self._flusher is not None
+        self.peers.flush()  # first: the leader and its followers wait for this
         for replica in appended:
             self._flusher.on_appended(replica)
             if replica.waiting_fetches and replica.readable_end == replica.log.log_end:
-                replica.on_advanced()  # what has to be committed first is told then
+                replica.on_advanced()  # readers of committed records wake when the high watermark advances
 
     def on_unreadable(self, error: UnreadableError) -> None:
         key = layout.replica_of_file(error.filename)
@@ -190,8 +257,8 @@ class Spu:
             self._on_unreadable(key, str(error))
 
     def _on_unreadable(self, key: ReplicaKey, reason: str) -> None:
-        """Who cannot read its own log must not lead: its followers would never get what they lack. Not at once, for
-        others are just being sent what they wait for."""
+        """Takes a replica offline soon. A replica that cannot read its own log must not lead: its followers would never
+        catch up. It happens in a task, because the caller is in the middle of sending."""
         self._nursery.start_soon(self._take_offline, key, reason)
 
     async def _take_offline(self, key: ReplicaKey, reason: str) -> None:
@@ -199,240 +266,161 @@ class Spu:
         if replica is not None:
             replica.go_offline(reason)
 
-    async def _write_down_removal(self) -> None:
-        """Of storage: it is not missed at the next start, nor believed to be what it was if it begins with nothing."""
-        await self._housekeeping.write_high_watermarks()
-        await self._storage.promises.settle()
-
-    # what it asks itself
+    # requests of this SPU to itself
 
     async def answer(self, api: Api, version: int, request: Any) -> Any:
-        """What a client would be answered, before it is encoded: records may still lie in their file."""
+        """Returns the response that a client would get, before it is encoded: records may still be in their file."""
         reply = self._handler(api.key)(request_without_connection(api.key, version, "itself"), request)
         response = await reply if isinstance(reply, Coroutine) else reply
-        assert response is not None, "nobody here asks what is answered later"
+        assert response is not None, "requests to itself are answered at once"
         return response
 
-    # what handlers call
+    # called by handlers
 
     def is_sure_to_lead(self, replica: Replica) -> bool:
-        """Without a lease others may lead by now, and know more: a leader serves on, but gives no verdict that a
-        client cannot take back."""
+        """Whether this SPU holds its lease, so that no other SPU leads the replica.
+
+        Without a lease another SPU may lead and know more. A leader then still serves, but gives no answer that a
+        client cannot take back.
+        """
         return replica.is_alone or trio.current_time() < self.sc.lease_end
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         return await self.forwarding.create_topics(topics)
 
     def on_appended(self, replica: Replica) -> None:
-        """A handler appended to the replica; who waits for that is woken at the end of the turn."""
+        """Notes that a handler appended to the replica. `end_turn` wakes the requests that wait for it."""
         self._appended[replica] = None
 
-    # life
+    # its life
 
-    def stop(self) -> None:
-        """Asks for a clean stop; `run` returns when everything is on the disk."""
-        self._stopping.set()
+    @property
+    def addresses(self) -> list[Address]:
+        """The addresses where clients connect."""
+        return [listener.address for listener, _ in self._listeners.public]
 
-    async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until `stop`. Reports the addresses of its listeners when clients may come, which is when the
-        Streaming Controller has said what belongs here; none, if it is stopped before. Raises StartError."""
-        refused: BaseException | None = None
-        with ExitStack() as held:
-            self._housekeeping.begin_with(await self._storage.take(held))
-            try:
-                with ExitStack() as listening:
-                    await self._serve(listening, task_status)
-            except* RefusedForGoodError as errors:
-                refused = first_error(errors)
-            # Nobody can connect any more: who tries learns at once that this SPU has gone.
-            await self._housekeeping.save_high_watermarks()
-            await self._storage.shelf_logs.close()
-            has_opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
-            await self._storage.leave(self.replicas, opened_all=has_opened_all)
-        if refused is not None:
-            raise StartError(str(refused)) from refused
-        self._logger.info("spu_stopped")
+    async def serve(self, stopping: trio.Event, task_status: trio.TaskStatus["Spu | None"]) -> None:
+        """Serves until `stopping` is set. Reports itself when clients may connect, or None if it is stopped before."""
+        nursery = self._nursery
+        nursery.start_soon(self.sc.run)
+        nursery.start_soon(self.isolation.watch)
+        nursery.start_soon(self.deadlines.run)
+        nursery.start_soon(self.peers.run, self._replication, self._listeners.private)
+        if self._listeners.metrics is not None:
+            self._logger.info("metrics_served", address=str(self._listeners.metrics.address))
+            nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, self._listeners.metrics)
+        server: PublicServer | None = None
+        if await self._is_ready(stopping):
+            server = self._accept_clients()
+            addresses = [str(each) for each in self.addresses]
+            self._logger.info("spu_started", addresses=addresses, sending=SENDING, syncing=SYNCING)
+        task_status.started(None if server is None else self)
+        await stopping.wait()
+        if server is not None:
+            await server.see_off_clients()
+        await self._replication.hand_over()
+        await self.sc.leave()
 
-    async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
-        """Until `stop`. The listeners close with the stack."""
-        public = [(await self._listen(listening, each), each) for each in self.settings.listeners]
-        private = await self._listen(listening, self.settings.private)
-        metrics = None if self.settings.metrics is None else await self._listen(listening, self.settings.metrics)
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self.peers = PeerLinks(
-                PeerIdentity(self.id, self._storage.incarnation, self._process),
-                self.cluster,
-                self._network,
-                self.chance,
-                self._logger,
-                self._trace,
-            )
-            live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, self._logger)
-            replication = self._replication(nursery, live_replicas)
-            self.groups = GroupCoordination(self.replicas, self._group_context(nursery))
-            self._group_lag = GroupLag(self._spus, self.groups.committed, self.cluster, self.wall_clock)
-            receiver = self._receiver(nursery, replication, live_replicas)
-            sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
-            self.sc = sc
-            self.isolation = Isolation(self.replicas, lambda: sc.last_lease_end, self._logger)
-            self.forwarding = Forwarding(sc, self.cluster, self._mirror)
-            self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
-            self.shelving = Shelving(
-                self._spus,
-                self.replicas,
-                self.broker_configs,
-                self.wall_clock,
-                sc.report_shelves,
-                self._logger,
-            )
-            nursery.start_soon(sc.run)
-            nursery.start_soon(self.isolation.watch)
-            nursery.start_soon(self.deadlines.run)
-            nursery.start_soon(self.peers.run, replication, private)
-            if metrics is not None:
-                self._logger.info("metrics_served", address=str(metrics.address))
-                nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
-            addresses: list[Address] = []
-            if await self._is_ready(receiver):
-                addresses = [listener.address for listener, _ in public]
-                server = self._accept_clients(nursery, public)
-                listening_at = [str(each) for each in addresses]
-                self._logger.info("spu_started", addresses=listening_at, sending=SENDING, syncing=SYNCING)
-            task_status.started(addresses)
-            await self._stopping.wait()
-            if addresses:
-                await server.see_off_clients()
-            await replication.hand_over()
-            await sc.leave()
-            nursery.cancel_scope.cancel()
+    async def close(self) -> None:
+        """Brings all data to the disk. Call this when no task runs any more."""
+        await self._checkpoint.save()
+        await self.storage.shelf_logs.close()
+        await self.storage.leave(self.replicas, opened_all=self._dispatcher.has_applied_all)
 
-    async def _listen(self, listening: ExitStack, settings: ListenerSettings) -> Listener:
-        listener = await listen(self._network, settings)
-        listening.callback(listener.close)
-        return listener
-
-    async def _is_ready(self, receiver: ScReceiver) -> bool:
-        """Whether clients may come; False when it is stopped before."""
+    async def _is_ready(self, stopping: trio.Event) -> bool:
+        """Waits until clients may connect. Returns False if `stopping` is set before."""
 
         async def wait_until_ready(waiting: trio.CancelScope) -> None:
-            await receiver.ready(self.id)
+            await self._receiver.ready(self.id)
             waiting.cancel()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait_until_ready, nursery.cancel_scope)
-            await self._stopping.wait()
+            await stopping.wait()
             nursery.cancel_scope.cancel()
-        return not self._stopping.is_set()
+        return not stopping.is_set()
 
-    def _replication(self, nursery: trio.Nursery, live_replicas: LiveReplicasUpdater) -> ReplicaInfoDispatcher:
+    # wiring
+
+    def _replication_with(
+        self, live_replicas: LiveReplicasUpdater, seams: Seams, trace: ReplicaTrace | None
+    ) -> ReplicaInfoDispatcher:
         return ReplicaInfoDispatcher(
             RoleContext(
-                self.id,
-                self._process,
-                self._storage.incarnation,
-                self._storage.promises,
-                self.peers,
-                live_replicas,
-                self.cluster,
-                self.deadlines,
-                nursery,
-                self.on_appended,
-                self.end_turn,
-                trio.lowlevel.current_clock().current_time,
-                self._housekeeping.write_high_watermarks,
-                self._housekeeping.checkpoint_is_ahead_of,
-                self._on_unreadable,
-                self._scrubbing.on_suspected,
-                self.metrics,
-                self._logger,
-                FetchedPortions(self._spus, self.metrics),
-                self._trace,
+                spu=self.id,
+                process=self.process,
+                store_incarnation=self.storage.incarnation,
+                promises=self.storage.promises,
+                peers=self.peers,
+                live_replicas=live_replicas,
+                cluster=self.cluster,
+                deadlines=self.deadlines,
+                nursery=self._nursery,
+                on_appended=self.on_appended,
+                end_turn=self.end_turn,
+                now=trio.lowlevel.current_clock().current_time,
+                write_high_watermarks=self._checkpoint.write,
+                checkpoint_is_ahead_of=self._checkpoint.exceeds,
+                on_unreadable=self._on_unreadable,
+                on_suspected=self.scrubbing.on_suspected,
+                metrics=self.metrics,
+                logger=self._logger,
+                copies=FetchedPortions(self._spus, self.metrics),
+                trace=trace,
             )
         )
 
-    def _group_context(self, nursery: trio.Nursery) -> GroupContext:
+    def _group_context(self) -> GroupContext:
         return GroupContext(
-            self.cluster,
-            SettingsOfGroups(self.broker_configs, self.cluster).of,
-            lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
-            lambda: str(self.chance.uuid()),
-            self.metrics.groups,
-            self.is_sure_to_lead,
-            self.wall_clock,
-            self.deadlines,
-            nursery,
-            self.on_appended,
-            self.end_turn,
-            self._scrubbing.mend,
-            self._logger,
+            cluster=self.cluster,
+            settings=SettingsOfGroups(self.broker_configs, self.cluster).of,
+            commit_seconds_max=lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
+            new_id=lambda: str(self.chance.uuid()),
+            counts=self.metrics.groups,
+            is_sure_to_lead=self.is_sure_to_lead,
+            wall_clock=self.wall_clock,
+            deadlines=self.deadlines,
+            nursery=self._nursery,
+            on_appended=self.on_appended,
+            end_turn=self.end_turn,
+            mend=self.scrubbing.mend,
+            logger=self._logger,
         )
 
-    def _receiver(
-        self, nursery: trio.Nursery, replication: ReplicaInfoDispatcher, live_replicas: LiveReplicasUpdater
-    ) -> ScReceiver:
-        self._flusher = Flusher(nursery, self.deadlines, self.metrics)
-        self._dispatcher = SpecDispatcher(
+    def _registration(self) -> Registration:
+        private = self._listeners.private
+        return Registration(
             self.id,
-            self.data_directory,
-            self.files,
-            self.replicas,
-            self.parking,
-            self.broker_configs,
-            self._flusher,
-            self.metrics,
-            replication,
-            self._storage.closed,
-            UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._storage.closed),
-            self._logger,
-        )
-        self._dispatcher.on_shelved = self.shelves.copies.apply
-        return ScReceiver(
-            self.id,
-            self._dispatcher,
-            self._mirror,
-            live_replicas,
-            replication,
-            self.replicas,
-            self.cluster,
-            self.storage_limit,
-        )
-
-    def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
-        registration = Registration(
-            self.id,
-            incarnation=self._process,
-            store_incarnation=self._storage.incarnation,
-            stopped_cleanly=self._storage.was_left_cleanly,
-            endpoints=tuple(public),
+            incarnation=self.process,
+            store_incarnation=self.storage.incarnation,
+            stopped_cleanly=self.storage.was_left_cleanly,
+            endpoints=tuple(_endpoint(*each) for each in self._listeners.public),
             private=_endpoint(private, self.settings.private),
         )
-        return ScConnection(
-            registration,
-            self.settings.controllers,
-            self._network,
-            self.chance,
-            receiver,
-            self._storage.identity,
-            self._logger,
-        )
 
-    def _accept_clients(
-        self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]]
-    ) -> PublicServer:
-        clients_max = clients_of_an_spu(self.files.descriptors_max())
+    async def _forget_parked(self, removed: Storage) -> None:
+        """Forgets parked storage, in memory and on the disk, before its files go.
+
+        The next start would miss it otherwise. And a log that begins there again would count as the old one.
+        """
+        self._dispatcher.forget(removed)
+        await self._checkpoint.write()
+        await self.storage.promises.settle()
+
+    def _accept_clients(self) -> PublicServer:
+        nursery, clients_max = self._nursery, clients_of_an_spu(self.files.descriptors_max())
         server = PublicServer(
             self, KNOWN, self.broker_configs, self.metrics.server, self._logger, clients_max=clients_max
         )
-        for listener, each in listeners:
+        for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)
         nursery.start_soon(server.close_idle)
-        # Not before: until all specs are known, no storage may be taken for one that has had its time.
+        # Not earlier: until all specs are known, storage that is in use might count as expired.
         nursery.start_soon(self._housekeeping.apply_retention)
         nursery.start_soon(self.shelving.run)
         nursery.start_soon(self._housekeeping.compact)
-        nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
-        nursery.start_soon(self._scrubbing.run)
+        nursery.start_soon(self._checkpoint.run)
+        nursery.start_soon(self.scrubbing.run)
         nursery.start_soon(self.shelves.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
@@ -466,7 +454,7 @@ def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:
 
 
 def _facts(settings: SpuSettings) -> dict[str, str]:
-    """What stands elsewhere in our settings but is a broker config to Kafka's tools."""
+    """Returns the settings that Kafka's tools know as broker configs."""
     listeners = ",".join(f"{each.name}://{each.address}" for each in settings.listeners)
     advertised = ",".join(f"{each.name}://{each.advertised or each.address}" for each in settings.listeners)
     return {

@@ -1,9 +1,10 @@
-"""The data directory of an SPU: taken as the last process has left it, and left so that the next one knows what it may
-believe."""
+"""The data directory of an SPU: what the previous process left, and what this one leaves to the next."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.controller_link.cluster_identity import ClusterIdentity
@@ -13,10 +14,10 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.parking import Parking
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.chance import Chance
 from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
+from tailrace.runtime.seams import Seams
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (
     ReplicaKey,
@@ -32,77 +33,104 @@ from tailrace.storage.log.shelf_logs import ShelfLogs
 
 
 class StartError(Exception):
-    """One sentence for the person who started the SPU: why it cannot."""
+    """Tells the operator in one sentence why the SPU cannot start."""
 
 
-class SpuStorage:
+async def take_storage(
+    spu: SpuId, directory: str, seams: Seams, logger: FilteringBoundLogger, held: ExitStack
+) -> "SpuStorage":
+    """Locks the data directory until `held` is closed, and finds out what the previous process left in it.
+
+    Raises StartError.
+    """
+    try:
+        return await _take(spu, directory, seams, logger, held)
+    except OSError as error:
+        raise StartError(f"{directory} cannot be used: {error}") from error
+
+
+async def _take(
+    spu: SpuId, directory: str, seams: Seams, logger: FilteringBoundLogger, held: ExitStack
+) -> "SpuStorage":
+    files = seams.files
+    await make_directories_durably(files, directory)
+    lock = files.lock(layout.lock_path(directory))
+    if lock is None:
+        raise StartError(f"{directory} is in use by another tailrace process")
+    held.callback(lock.release)
+    identity = ClusterIdentity(files, directory, spu)
+    if (owner := identity.other_owner) is not None:
+        raise StartError(f"{directory} holds the data of SPU {owner}, and this is SPU {spu}")
+    parking = Parking(directory, files, seams.wall_clock)
+    whole = await take_clean_shutdown_mark(files, directory)
+    closed = ClosedReplicas()
+    closed.whole = whole or set()
+    closed.high_watermarks = load_high_watermarks(files, directory)
+    found = dict(closed.high_watermarks)
+    shelf_logs = ShelfLogs(directory, files)
+    await shelf_logs.end_replacements()
+    promises = Promises(files, directory)
+    closed.has_disk_failed = promises.has_disk_failed
+    incarnation = await take_store_incarnation(
+        files,
+        directory,
+        promises,
+        clean=whole is not None,
+        lacks_replicas=_forget_missing(closed, parking, logger),
+        new=seams.chance.uuid(),
+    )
+    return SpuStorage(
+        directory=directory,
+        files=files,
+        identity=identity,
+        parking=parking,
+        closed=closed,
+        shelf_logs=shelf_logs,
+        promises=promises,
+        incarnation=incarnation,
+        was_left_cleanly=whole is not None,
+        high_watermarks=found,
+        logger=logger,
+    )
+
+
+def _forget_missing(closed: ClosedReplicas, parking: Parking, logger: FilteringBoundLogger) -> bool:
+    """Drops the high watermarks of logs that are gone, and returns whether there were any.
+
+    Something was committed in these logs. Other SPUs must not count on this store for it.
+    """
+    missing = parking.missing(key for key, saved in closed.high_watermarks.items() if saved.value > 0)
+    for key in missing:
+        topic_id, partition = key
+        committed = closed.high_watermarks.pop(key).value
+        logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
+    return bool(missing)
+
+
+class SpuStorage(Struct, frozen=True):
+    """The data directory of a running SPU."""
+
+    directory: str
+    files: Files
     identity: ClusterIdentity
+    parking: Parking
+    closed: ClosedReplicas
+    shelf_logs: ShelfLogs
     promises: Promises
     incarnation: str
-    """Stays the same as long as nothing was lost of what is stored here."""
-
-    def __init__(
-        self, spu: SpuId, directory: str, files: Files, chance: Chance, parking: Parking, logger: FilteringBoundLogger
-    ) -> None:
-        self._spu = spu
-        self._directory = directory
-        self._files = files
-        self._chance = chance
-        self._parking = parking
-        self._logger = logger
-        self.closed = ClosedReplicas()
-        self.shelf_logs = ShelfLogs(directory, files)
-        self.was_left_cleanly = False
-        """By the last process."""
-
-    async def take(self, held: ExitStack) -> dict[ReplicaKey, SavedHighWatermark]:
-        """Nobody else has it until `held` is closed. Returns what is written down of how far replicas are committed.
-        Raises StartError."""
-        try:
-            return await self._take(held)
-        except OSError as error:
-            raise StartError(f"{self._directory} cannot be used: {error}") from error
-
-    async def _take(self, held: ExitStack) -> dict[ReplicaKey, SavedHighWatermark]:
-        files, directory = self._files, self._directory
-        await make_directories_durably(files, directory)
-        lock = files.lock(layout.lock_path(directory))
-        if lock is None:
-            raise StartError(f"{directory} is in use by another tailrace process")
-        held.callback(lock.release)
-        self.identity = ClusterIdentity(files, directory, self._spu)
-        if (owner := self.identity.other_owner) is not None:
-            raise StartError(f"{directory} holds the data of SPU {owner}, and this is SPU {self._spu}")
-        whole = await take_clean_shutdown_mark(files, directory)
-        self.was_left_cleanly, self.closed.whole = whole is not None, whole or set()
-        self.closed.high_watermarks = load_high_watermarks(files, directory)
-        written_down = dict(self.closed.high_watermarks)
-        await self.shelf_logs.end_replacements()
-        self.promises = Promises(files, directory)
-        self.closed.has_disk_failed = self.promises.has_disk_failed
-        self.incarnation = await take_store_incarnation(
-            files,
-            directory,
-            self.promises,
-            clean=self.was_left_cleanly,
-            lacks_replicas=self._lacks_replicas(),
-            new=self._chance.uuid(),
-        )
-        return written_down
-
-    def _lacks_replicas(self) -> bool:
-        """Whether logs have gone in which something was committed. Others must not count on this store for that."""
-        high_watermarks = self.closed.high_watermarks
-        missing = self._parking.missing(key for key, saved in high_watermarks.items() if saved.value > 0)
-        for key in missing:
-            topic_id, partition = key
-            committed = high_watermarks.pop(key).value
-            self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
-        return bool(missing)
+    """Identifies this store. It changes when something that was stored may be lost."""
+    was_left_cleanly: bool
+    """Whether the previous process stopped cleanly."""
+    high_watermarks: Mapping[ReplicaKey, SavedHighWatermark]
+    """The high watermarks that the previous process wrote."""
+    logger: FilteringBoundLogger
 
     async def leave(self, replicas: ReplicaRegistry, *, opened_all: bool) -> None:
-        """Brings every log to the disk; the mark says which of them got there. `opened_all`: there is no other one."""
-        # Who was to note it may have been stopped before that.
+        """Closes every log durably, and leaves a mark that names the logs that were closed.
+
+        `opened_all` says that `replicas` are all the logs in the directory.
+        """
+        # The task that notes a failed disk may have been cancelled before it did.
         has_failed = any(replica.log.may_have_lost for replica in replicas)
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
         are_closed = True
@@ -114,10 +142,10 @@ class SpuStorage:
                     await replica.close()
                 except OSError as error:
                     if are_used_up(error) or (lacks_room(error) and not replica.log.may_have_lost):
-                        are_closed = False  # nothing is lost
+                        are_closed = False  # no data is lost
                     else:
                         has_failed = True
-                    self._logger.error(
+                    self.logger.error(
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
                 else:
@@ -126,15 +154,15 @@ class SpuStorage:
         async with trio.open_nursery() as nursery:
             for replica in replicas:
                 nursery.start_soon(close, replica)
-        # Logs that were never opened, because no specs came, are as they were found.
+        # Logs that were never opened, because no specs arrived, are unchanged.
         damaged = replicas.damaged or any(replica.offline_reason for replica in replicas)
         if (opened_all or self.was_left_cleanly) and are_closed and not has_failed and not damaged:
             try:
-                await leave_clean_shutdown_mark(self._files, self._directory, self.closed.whole)
-            except OSError as error:  # the next start looks through the logs
-                self._logger.error("clean_shutdown_mark_not_left", reason=str(error))
+                await leave_clean_shutdown_mark(self.files, self.directory, self.closed.whole)
+            except OSError as error:  # the next start scans the logs
+                self.logger.error("clean_shutdown_mark_not_left", reason=str(error))
         elif has_failed:
             try:
                 await self.promises.note_failed_disk()
             except OSError as error:
-                self._logger.error("failed_disk_not_noted", reason=str(error))
+                self.logger.error("failed_disk_not_noted", reason=str(error))

@@ -9,7 +9,7 @@ from scripted_sc import SC_ADDRESS, scripted_sc, topic_state
 from simulation.client import WireClient
 from spus import ADDRESS, World
 
-from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 
@@ -21,11 +21,11 @@ TOPIC = TopicId(int=7)
 async def client_of_abandoned_spu() -> AsyncIterator[WireClient]:
     """The SPU leads one partition of one topic, `t`."""
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(spu.run)
+        nursery.start_soon(server.run)
         async with scripted_sc(world.network) as sc:
-            await sc.introduce(spu.id, topic_state(TOPIC, "t"))
+            await sc.introduce(server.settings.id, topic_state(TOPIC, "t"))
         await trio.testing.wait_all_tasks_blocked()
         yield WireClient(await world.network.connect(ADDRESS))
-        spu.stop()
+        server.stop()

@@ -13,6 +13,7 @@ from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch, newest
 
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -31,9 +32,16 @@ FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
 class _Running(Struct):
     """One process: cancelled, it is killed; stopped, it ends cleanly."""
 
-    server: Spu | StreamingController
+    server: SpuServer | StreamingController
     process: trio.CancelScope
     ended: trio.Event
+
+    @property
+    def spu(self) -> Spu:
+        """The SPU of a process that runs one, and serves."""
+        assert isinstance(self.server, SpuServer)
+        assert self.server.spu is not None
+        return self.server.spu
 
 
 class ClusterOfSpus(Struct):
@@ -71,7 +79,7 @@ class ClusterOfSpus(Struct):
             controllers=(PRIVATE,),
             private=ListenerSettings("PRIVATE", Address(f"spu-{spu}", 9006)),
         )
-        self.spus[spu] = await self._start(Spu(settings, seams, structlog.get_logger(), traces=self.traces))
+        self.spus[spu] = await self._start(SpuServer(settings, seams, structlog.get_logger(), traces=self.traces))
 
     async def kill_spu(self, spu: int) -> None:
         """What it had in the page cache stays, as after kill -9."""
@@ -82,7 +90,7 @@ class ClusterOfSpus(Struct):
         running.server.stop()
         await running.ended.wait()
 
-    async def _start(self, server: Spu | StreamingController) -> _Running:
+    async def _start(self, server: SpuServer | StreamingController) -> _Running:
         running = _Running(server, trio.CancelScope(), trio.Event())
 
         async def run(task_status: trio.TaskStatus[object]) -> None:

@@ -10,6 +10,7 @@ from simulation.client import WireClient
 from simulation.files import SimulatedFile, SimulatedFiles
 from spus import ADDRESS, RunningSpu, batch, running_spu, spus_from
 
+from tailrace.broker.shelves.shelf_copies import ShelfCopies
 from tailrace.broker.shelves.shelf_keeper import Shelves
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
@@ -112,7 +113,8 @@ def shelves_of(
         cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     configs = BrokerConfigs({"deleted.topic.retention.ms": "60000"})
     spus = spus_from(here, cluster, running.world.network, running.spu.answer)
-    return Shelves(spus, logs, check_room, configs, metrics, structlog.get_logger())
+    logger = structlog.get_logger()
+    return Shelves(ShelfCopies(here, logs, logger), spus, check_room, configs, metrics, logger)
 
 
 async def produce(running: RunningSpu, numbers: Iterable[int]) -> None:

@@ -18,6 +18,7 @@ from simulation.network import MemoryNetwork
 from tailrace.broker.copies.spu_requests import AnswerHere, Spus
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put
@@ -77,6 +78,7 @@ class World(Struct):
 
 
 class RunningSpu(Struct):
+    server: SpuServer
     spu: Spu
     world: World
 
@@ -142,14 +144,14 @@ async def running_spu(
     registered = Registered(RegisteredSpec(SpuId(1), rack=registered_rack, public=PublicEndpoint(port=0)))
     await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
     sc = StreamingController(_sc_settings(broker or {}), world.seams(), world.store, structlog.get_logger())
-    spu = Spu(replace(_spu_settings(broker or {}), rack=rack), world.seams(), structlog.get_logger())
+    server = SpuServer(replace(_spu_settings(broker or {}), rack=rack), world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
         await nursery.start(sc.run)
         async with trio.open_nursery() as serving:
-            await serving.start(spu.run)
+            spu = await serving.start(server.run)
             await trio.testing.wait_all_tasks_blocked()  # the leaders are elected
-            yield RunningSpu(spu, world)
-            spu.stop()
+            yield RunningSpu(server, spu, world)
+            server.stop()
         sc.stop()
 
 

@@ -15,7 +15,6 @@ from spus import newest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from tailrace.broker.spu import Spu
 from tailrace.cli.main import parse
 from tailrace.cli.objects.partition_commands import COMMANDS
 from tailrace.controller.public_host import KNOWN
@@ -195,8 +194,7 @@ async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: 
     async with cluster_of(1, 2, WATCHER) as cluster:
         await create(cluster, 1, 2)
         await produce(cluster, b"a")
-        leader = cluster.spus[1].server
-        assert isinstance(leader, Spu)
+        leader = cluster.spus[1].spu
         (replica,) = leader.replicas
         replica.go_offline("the disk is gone")
         with trio.fail_after(1):
@@ -251,8 +249,7 @@ async def test_a_replica_whose_disk_fails_is_replaced_after_a_while(autojump_clo
         await cluster.start_sc(replace_after_seconds=60)
         await create(cluster, 1, 2)
         await produce(cluster, b"a")
-        holder = cluster.spus[failing].server
-        assert isinstance(holder, Spu)
+        holder = cluster.spus[failing].spu
         (replica,) = holder.replicas
         replica.go_offline("the disk is gone")
         other = 3 - failing

@@ -4,7 +4,7 @@ import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
 
-from tailrace.broker.upkeep.housekeeping import CHECKPOINT_SECONDS
+from tailrace.broker.upkeep.high_watermark_checkpoint import CHECKPOINT_SECONDS
 from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.batches.records import read_records
 from tailrace.protocol.error_codes import ErrorCode
@@ -108,7 +108,7 @@ async def test_who_knows_of_more_than_all_live_replicas_kept_takes_what_the_new_
         await trio.sleep(30)
         leader, _ = (await cluster.leaders(1, "t"))[0]
         assert await values(cluster, leader) == [b"kept", b"kept, too", b"last"]
-        logs = [spu.server.replicas.find("t", 0).log for spu in cluster.spus.values()]
+        logs = [spu.spu.replicas.find("t", 0).log for spu in cluster.spus.values()]
         assert len({(log.log_end, tuple(header.crc for header, _ in log.headers(0, log.log_end))) for log in logs}) == 1
 
 
@@ -123,7 +123,7 @@ async def test_what_was_written_down_of_a_lost_end_is_not_said_of_what_takes_its
             first = await produced(cluster, 1, b"%d" % number)
             if number == on_the_disk - 1:
                 for spu in cluster.spus.values():
-                    await spu.server.replicas.find("t", 0).log.sync()
+                    await spu.spu.replicas.find("t", 0).log.sync()
         kept = (await values(cluster, first))[:on_the_disk]
         await trio.sleep(CHECKPOINT_SECONDS + 1)
         for spu in (1, 2):
@@ -194,13 +194,13 @@ async def test_a_replica_that_flipped_bits_keep_from_opening_is_mended_by_others
         files = cluster.files[damaged]
         await cluster.kill_spu(damaged)  # before it has written down that anything is committed
         directory = (
-            cluster.spus[first].server.replicas.find("t", 0).log.directory.replace(f"spu-{first}", f"spu-{damaged}")
+            cluster.spus[first].spu.replicas.find("t", 0).log.directory.replace(f"spu-{first}", f"spu-{damaged}")
         )
         sealed = sorted(name for name in files.list(directory) if name.endswith(".log"))[1]
         files.open(f"{directory}/{sealed}").write_at(8, b"\x80")  # no batch has such a length
         await cluster.start_spu(damaged)
         await trio.sleep(10)
-        assert cluster.spus[damaged].server.replicas.damaged == {}
+        assert cluster.spus[damaged].spu.replicas.damaged == {}
         await cluster.kill_spu(other)
         await trio.sleep(10)
         await produced(cluster, first, b"20")
@@ -219,7 +219,7 @@ async def test_who_lost_to_flipped_bits_what_it_had_acknowledged_does_not_lead_a
         damaged, other = {1, 2, 3} - {first}
         for number in range(1, 5):
             await produced(cluster, first, b"%d" % number)
-        directory = cluster.spus[first].server.replicas.find("t", 0).log.directory
+        directory = cluster.spus[first].spu.replicas.find("t", 0).log.directory
         for spu in (damaged, first, other):
             await cluster.kill_spu(spu)
         files, path = cluster.files[damaged], directory.replace(f"spu-{first}", f"spu-{damaged}")

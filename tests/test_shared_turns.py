@@ -8,7 +8,6 @@ from simulation.client import WireClient
 from simulation.network import connected_pair
 from spus import batch
 
-from tailrace.broker.spu import Spu
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,8 +20,7 @@ async def test_what_several_clients_produce_in_one_turn_reaches_each_follower_in
         await cluster.create(1, "orders", 1, 3)
         await trio.sleep(1)
         leader, _ = (await cluster.leaders(1, "orders"))[0]
-        spu = cluster.spus[leader].server
-        assert isinstance(spu, Spu)
+        spu = cluster.spus[leader].spu
         clients: list[WireClient] = []
         callers: list[Caller] = []
         for number in range(4):

@@ -45,7 +45,7 @@ class Shelved:
 
     @property
     def replica(self) -> Replica:
-        found: Replica | None = self.cluster.spus[self.leader].server.replicas.find("t", 0)
+        found: Replica | None = self.cluster.spus[self.leader].spu.replicas.find("t", 0)
         assert found is not None
         return found
 
@@ -58,7 +58,7 @@ class Shelved:
 
     async def look_at_shelves(self) -> None:
         """Without waiting until it is time."""
-        self.cluster.spus[self.leader].server.shelving.begin_round()
+        self.cluster.spus[self.leader].spu.shelving.begin_round()
         await trio.sleep(ROUND_SECONDS)
 
     async def fetch(self, offset: int, *, bytes_max: int = 300, client: WireClient | None = None) -> PartitionData:

@@ -18,11 +18,13 @@ from .spec_messages import configs_of, spu_spec, topic_spec
 
 
 class MirrorUpdater:
-    def __init__(self, cluster: Cluster, this: SpuId) -> None:
+    def __init__(
+        self, cluster: Cluster, this: SpuId, on_rack: Callable[[str | None], None] = lambda rack: None
+    ) -> None:
+        """Calls `on_rack` with the rack in this SPU's registration, each time that the controller sends it."""
         self._cluster = cluster
         self._this = this
-        self.rack_watcher: Callable[[str | None], None] | None = None
-        """Called with the rack that this SPU is registered with, whenever that is said."""
+        self._on_rack = on_rack
         self._reported: tuple[Endpoint, ...] = ()
         """Where this SPU says that clients find it."""
         self._version = -1
@@ -51,8 +53,8 @@ class MirrorUpdater:
             cluster.remove_topic(topic_id)
         for spu in message.spus:
             cluster.put_spu(self._as_told(spu_spec(spu)))
-            if spu.id == self._this and self.rack_watcher is not None:
-                self.rack_watcher(spu.rack)
+            if spu.id == self._this:
+                self._on_rack(spu.rack)
         for topic in message.topics:
             cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
         for group in message.groups:

@@ -5,7 +5,7 @@ can come back, and a new topic of the same name, which has another id, starts em
 leaves its files where they are: they go with the topic, and are attached again if it returns.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -78,15 +78,18 @@ class SpecDispatcher:
         metrics: BrokerMetrics,
         replication: ReplicaInfoDispatcher,
         closed: ClosedReplicas,
-        unreadable: UnreadableLogs,
+        nursery: trio.Nursery,
+        repair: Callable[[Replica, int], Awaitable[bool]],
         logger: FilteringBoundLogger,
+        on_shelved: OnShelved = _keep_none,
     ) -> None:
+        """`repair` serves `UnreadableLogs`. `on_shelved` is called with each message, before the replicas that it names
+        have their specs."""
         self._spu = spu
         self._data_directory = data_directory
         self._files = files
         self._replicas = replicas
         self._parking = parking
-        parking.on_removed = self._forget
         self._broker_configs = broker_configs
         self._flusher = flusher
         self._metrics = metrics
@@ -97,18 +100,14 @@ class SpecDispatcher:
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._directory_syncs = DirectorySyncs(files)
         self._closed = closed
-        self._unreadable = unreadable
-        unreadable.on_readable = self._open_again
-        unreadable.on_unreadable = self._take_for_unreadable
-        unreadable.on_let_go = self._on_let_go
+        self._unreadable = UnreadableLogs(nursery, repair, closed, self)
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
         self._settings_in_use: dict[TopicId, TopicSettings] = {}
         self._applying = trio.Lock()
         self._in_a_row = 0
-        self.on_shelved: OnShelved = _keep_none
-        """Called with each message, before the replicas that it names have their specs."""
+        self._on_shelved = on_shelved
         self.has_applied_all = False
         """Before, what lies here may belong to topics that were not heard of yet."""
 
@@ -119,7 +118,7 @@ class SpecDispatcher:
             with trio.CancelScope(shield=True):
                 # What goes, goes first: a topic that was made again has the name of one that was deleted.
                 await self._remove(self._gone(specs))
-                self.on_shelved(specs.shelved, specs.unshelved, is_full=specs.is_full)
+                self._on_shelved(specs.shelved, specs.unshelved, is_full=specs.is_full)
                 topics = {topic.id: topic for topic in specs.topics}
                 if self._use_broker_configs(specs, refused):
                     topics = self._topics | topics
@@ -291,7 +290,7 @@ class SpecDispatcher:
             self._refuse_to_open(spec, f"{LACKING}: {error}", was_tried=False)
         return is_counted_on
 
-    async def _open_again(self, key: ReplicaKey) -> None:
+    async def on_readable(self, key: ReplicaKey) -> None:
         """One that did not open, and can be read by now."""
         topic_id, partition = key
         async with self._applying:
@@ -304,7 +303,7 @@ class SpecDispatcher:
                         await self._open(spec, self._settings_in_use[topic_id])
                         self._replication.on_opened_or_not(key)
 
-    async def _take_for_unreadable(self, replica: Replica) -> None:
+    async def on_unreadable(self, replica: Replica) -> None:
         """One that leads or follows, and whose log cannot be read any more where that matters."""
         key = replica.key
         async with self._applying:
@@ -334,9 +333,9 @@ class SpecDispatcher:
             await log.close(clean=False)
         except OSError as error:
             self._log(spec).error("log_not_closed", reason=str(error))
-        self._on_let_go(log)
+        self.on_log_closed(log)
 
-    def _on_let_go(self, log: Log) -> None:
+    def on_log_closed(self, log: Log) -> None:
         """What a sync failed to bring to the disk is written again by whoever opens it next, here or in another
         process."""
         if log.may_have_lost:
@@ -430,7 +429,7 @@ class SpecDispatcher:
             else:
                 if replica.offline_reason is None:
                     self._closed.whole.add(replica.key)
-            self._on_let_go(replica.log)
+            self.on_log_closed(replica.log)
 
     async def _park(self, storage: Storage) -> bool:
         try:
@@ -448,7 +447,8 @@ class SpecDispatcher:
         except OSError as error:  # the same: what belongs here is served meanwhile
             self._logger.error("orphans_not_parked", reason=str(error))
 
-    def _forget(self, removed: Storage) -> None:
+    def forget(self, removed: Storage) -> None:
+        """Forgets what is known of parked storage that is removed."""
         self._closed.forget(removed)
         self._replication.forget(removed.topic_id, removed.partition)
 

@@ -8,7 +8,6 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.broker.copies.spu_requests import Spus
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.storage.log.shelf_logs import ShelfLogs
 
 from .shelf_copies import ShelfCopies
 from .shelf_filling import ShelfFilling
@@ -21,15 +20,15 @@ from .shelf_serving import KeptShelfReading
 class Shelves:
     def __init__(
         self,
+        copies: ShelfCopies,
         spus: Spus,
-        logs: ShelfLogs,
         check_room: Callable[[], None],
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
         """`check_room` raises KafkaError where no more is to be stored here."""
-        self.copies = ShelfCopies(spus.here, logs, logger)
+        self.copies = copies
         self.reading = KeptShelfReading(self.copies, metrics)
         self.filling = ShelfFilling(self.copies, spus, check_room, metrics)
         self.mending = ShelfMending(self.copies, self.filling)

@@ -1,9 +1,10 @@
-"""Work that time brings: old segments go, logs are compacted, parked storage ends, high watermarks are written down.
+"""Periodic work on local storage: retention, compaction, and the removal of parked storage.
 
-One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
+Each kind of work is one task that visits one replica after the other. Nothing here is urgent; client requests come
+first.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -11,17 +12,14 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.compaction.log_compaction import CannotCompactError
-from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
-from tailrace.storage.directory.shared_writes import SharedWrites
+from tailrace.storage.directory.checkpoints import ReplicaKey
 
-from .closed_replicas import ClosedReplicas
-from .parking import Parking
+from .high_watermark_checkpoint import HighWatermarkCheckpoint
+from .parking import Parking, Storage
 from .resting import rest
 
-CHECKPOINT_SECONDS = 5
 COMPACTION_REST_SECONDS = 600
 """A log that cannot be compacted is not tried again before: finding that out may have read all of it."""
 
@@ -33,37 +31,24 @@ others bring back would have lost its copy."""
 class Housekeeping:
     def __init__(
         self,
-        data_directory: str,
-        files: Files,
         wall_clock: WallClock,
         replicas: ReplicaRegistry,
         parking: Parking,
         configs: BrokerConfigs,
-        closed: ClosedReplicas,
+        checkpoint: HighWatermarkCheckpoint,
+        forget: Callable[[Storage], Awaitable[None]],
         logger: FilteringBoundLogger,
     ) -> None:
-        self._closed = closed
-        self._data_directory = data_directory
-        self._files = files
+        """`forget` is called before parked storage is removed: see `Parking.remove_expired`."""
+        self._wall_clock = wall_clock
         self._replicas = replicas
         self._parking = parking
         self._configs = configs
-        self._wall_clock = wall_clock
+        self._checkpoint = checkpoint
+        self._forget = forget
         self._logger = logger
-        self._saved_high_watermarks: Mapping[ReplicaKey, SavedHighWatermark] = {}
-        self._writes = SharedWrites(self._write_what_is_known)
         self._uncompacted_until: dict[ReplicaKey, float] = {}
-        """Until when logs are left alone that could not be compacted."""
-
-    def begin_with(self, found: Mapping[ReplicaKey, SavedHighWatermark]) -> None:
-        """What a process before this one has written down."""
-        self._saved_high_watermarks = found
-
-    def checkpoint_is_ahead_of(self, replica: Replica) -> bool:
-        """Whether more is written down of it than is known here: the end of its log was lost since. At the next start
-        that would be said of whatever has come in its place."""
-        saved = self._saved_high_watermarks.get(replica.key)
-        return saved is not None and saved.value > replica.high_watermark
+        """When a log that could not be compacted may be tried again."""
 
     async def apply_retention(self) -> None:
         """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""
@@ -81,7 +66,9 @@ class Housekeeping:
     async def _remove_parked(self) -> None:
         try:
             retention_ms = self._configs.settings.deleted_topic_retention_ms
-            expired = await self._parking.remove_expired(retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX))
+            expired = await self._parking.remove_expired(
+                retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX), self._forget
+            )
         except OSError as error:
             self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
             return
@@ -106,29 +93,6 @@ class Housekeeping:
                 ):
                     await self._attempt(replica, self._compact)
 
-    async def checkpoint_high_watermarks(self) -> None:
-        """Runs until cancelled: a replica that comes back knows at least what was committed a moment ago."""
-        while True:
-            await trio.sleep(CHECKPOINT_SECONDS)
-            await self.save_high_watermarks()
-
-    async def save_high_watermarks(self) -> None:
-        try:
-            await self.write_high_watermarks()
-        except OSError as error:
-            self._logger.error("high_watermarks_not_saved", reason=str(error))
-
-    async def write_high_watermarks(self) -> None:
-        """What is known now, or later; all who wait are served together: hundreds of replicas may want it at once.
-        Raises OSError."""
-        await self._writes.take_part()
-
-    async def _write_what_is_known(self) -> None:
-        now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
-        if now != self._saved_high_watermarks:
-            await save_high_watermarks(self._files, self._data_directory, now)
-            self._saved_high_watermarks = now
-
     async def _apply_retention(self, replica: Replica) -> None:
         removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)
         if removed:
@@ -139,7 +103,7 @@ class Housekeeping:
     async def _compact(self, replica: Replica) -> None:
         """No further than what is on the disk says to be committed, and in which epoch: a store that was away can be
         compared with what is there, but not with what compaction took."""
-        saved = self._saved_high_watermarks.get(replica.key)
+        saved = self._checkpoint.saved(replica.key)
         if saved is None:
             return
         try:

@@ -38,8 +38,8 @@ class Storage(NamedTuple):
         return topic_id == self.topic_id and self.partition in (None, partition)
 
 
-def _unheard(_: Storage) -> None:
-    pass
+async def _forget_nothing(_: Storage) -> None:
+    await trio.lowlevel.checkpoint()
 
 
 class Parking:
@@ -53,10 +53,6 @@ class Parking:
         """By age. None before somebody had to know."""
         self._changing_removed = trio.Lock()
         """One change after the other: each writes down all, and has to know what the last one has."""
-        self.on_removed: Callable[[Storage], None] = _unheard
-        """Is told before anybody can have it anew."""
-        self.write_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """That nothing is known of it any more, before it goes: it would be missed. May raise OSError."""
 
     async def park(self, storage: Storage) -> None:
         """From now on it is only kept for its retention, if there is anything to keep."""
@@ -109,8 +105,14 @@ class Parking:
                 if not self._files.exists(self._marker(orphan)):
                     await self.park(orphan)
 
-    async def remove_expired(self, retention_ms: int) -> list[Storage]:
-        """Removes what has been parked for longer than the retention; says what went."""
+    async def remove_expired(
+        self, retention_ms: int, forget: Callable[[Storage], Awaitable[None]] = _forget_nothing
+    ) -> list[Storage]:
+        """Removes the storage that has been parked for longer than the retention, and returns what it removed.
+
+        Calls `forget` before any file goes. Afterwards nothing on the disk may mention the storage, or the next start
+        would report it as missing. `forget` may raise OSError.
+        """
         await self._files.discard_tree(layout.removed_directory(self._data_directory))
         newest_ms = self._wall_clock.now_ms() - retention_ms
         removed = []
@@ -119,7 +121,7 @@ class Parking:
             for topic in self._topics_named(name):
                 for storage in (topic, *self._parked_partitions(topic)):
                     if self._is_expired(storage, newest_ms):
-                        await self._remove(storage)
+                        await self._remove(storage, forget)
                         removed.append(storage)
             # Of names that are in use no more there may be ever more. Who makes a topic of this name makes it again.
             self._files.remove_empty_directory(f"{topics}/{name}")
@@ -162,12 +164,11 @@ class Parking:
         if keys:
             await self.note_removed(*keys)
 
-    async def _remove(self, storage: Storage) -> None:
+    async def _remove(self, storage: Storage, forget: Callable[[Storage], Awaitable[None]]) -> None:
         removal = self._removals[storage] = trio.Event()
         try:
             await self._remember(storage)
-            self.on_removed(storage)
-            await self.write_down()
+            await forget(storage)
             removed = await self._take_away(storage)
             await self._remove_marker(storage)
         finally:

@@ -55,15 +55,17 @@ class Scrubbing:
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
+        scrub_more: Callable[[RestAfter, Callable[[], bool]], Awaitable[None]] | None = None,
     ) -> None:
+        """Each pass calls `scrub_more` after the replicas. It gets a function to rest with, and one that tells whether
+        scrubbing was switched off."""
         self._replicas = replicas
         self._copies = copies
         self._damaged_tail_query = DamagedTailQuery(copies)
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
-        self.also: Callable[[RestAfter, Callable[[], bool]], Awaitable[None]] | None = None
-        """What is read after the replicas, in each pass, unless that has been switched off."""
+        self._scrub_more = scrub_more
         self._doubts: dict[Replica, int] = {}
         """From which offset on."""
         self._has_doubts = trio.Event()
@@ -166,8 +168,8 @@ class Scrubbing:
                 else:
                     await self._give_up_lone(replica, lost)
             await self._look_at_open_segment(replica)
-        if self.also is not None:
-            await self.also(self._rest_after, lambda: self._is_off)
+        if self._scrub_more is not None:
+            await self._scrub_more(self._rest_after, lambda: self._is_off)
 
     async def _look_at_open_segment(self, replica: Replica) -> None:
         check: OpenSegmentCheck | None = None

@@ -7,6 +7,7 @@ more seldom. Meanwhile the replica is one that did not open. When its log can be
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Protocol
 
 import trio
 from msgspec import Struct, field
@@ -32,9 +33,26 @@ class _Unreadable(Struct):
     closed: trio.Event = field(default_factory=trio.Event)
 
 
+class LogOwner(Protocol):
+    """Opens logs, and hands those that it cannot read to `UnreadableLogs`."""
+
+    async def on_readable(self, key: ReplicaKey) -> None:
+        """Opens the log, if it still belongs on this SPU."""
+
+    async def on_unreadable(self, replica: Replica) -> None:
+        """Closes a replica that is in use, and hands over its log."""
+
+    def on_log_closed(self, log: Log) -> None:
+        """Notes that this log is closed."""
+
+
 class UnreadableLogs:
     def __init__(
-        self, nursery: trio.Nursery, mend: Callable[[Replica, int], Awaitable[bool]], closed: ClosedReplicas
+        self,
+        nursery: trio.Nursery,
+        mend: Callable[[Replica, int], Awaitable[bool]],
+        closed: ClosedReplicas,
+        owner: LogOwner,
     ) -> None:
         """`mend`: what is damaged soon after the offset, as far as others have it. It says whether it has cut off the
         rest, because nobody else can have it."""
@@ -44,12 +62,7 @@ class UnreadableLogs:
         self._by_key: dict[ReplicaKey, _Unreadable] = {}
         self._readable: dict[ReplicaKey, tuple[float, float]] = {}
         """Those that were opened a while ago: when, and after which pause."""
-        self.on_readable: Callable[[ReplicaKey], Awaitable[None]]
-        """Opens that log, if it is still to be here."""
-        self.on_unreadable: Callable[[Replica], Awaitable[None]]
-        """Adds the log of a replica that takes part in everything yet."""
-        self.on_let_go: Callable[[Log], None]
-        """Hears of each that is closed again."""
+        self._owner = owner
 
     def add(self, replica: Replica, damaged_from: int, *, was_whole: bool) -> None:
         """Its log is in the hands of this object now, until it is given back. `was_whole`: as it was closed last; so
@@ -59,7 +72,7 @@ class UnreadableLogs:
 
     def add_soon(self, replica: Replica) -> None:
         """One that is in use; whoever has found that out is still at it."""
-        self._nursery.start_soon(self.on_unreadable, replica)
+        self._nursery.start_soon(self._owner.on_unreadable, replica)
 
     async def give_back(self, key: ReplicaKey) -> None:
         """If it was here: nobody mends its log any more, and it is closed."""
@@ -78,7 +91,7 @@ class UnreadableLogs:
         finally:
             with trio.CancelScope(shield=True), suppress(OSError):
                 await replica.log.close(clean=False)
-            self.on_let_go(replica.log)
+            self._owner.on_log_closed(replica.log)
             if is_readable:
                 self._readable[replica.key] = trio.current_time(), pause
             if unreadable.was_whole:
@@ -86,7 +99,7 @@ class UnreadableLogs:
             del self._by_key[replica.key]
             unreadable.closed.set()
         if is_readable:
-            await self.on_readable(replica.key)
+            await self._owner.on_readable(replica.key)
 
     def _pause_before(self, key: ReplicaKey) -> float:
         """Before one is looked at that had just been opened: what is wrong with it is not found here."""

@@ -7,6 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.controller.objects import objects
 from tailrace.controller.spus.local_provisioner import RunningSpu, SpuEndedError
 from tailrace.protocol.ids import SpuId
@@ -124,11 +125,11 @@ class LocalLauncher:
         return listener
 
     async def _launch_here(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
-        running = _SpuHere(Spu(settings, self._seams, logs.get_logger(), traces=logs.shows_debug()))
-        addresses: list[Address] = await self._nursery.start(running.run)
-        if not addresses:
+        running = _SpuHere(SpuServer(settings, self._seams, logs.get_logger(), traces=logs.shows_debug()))
+        spu: Spu | None = await self._nursery.start(running.run)
+        if spu is None:
             raise SpuEndedError("a stop")
-        return running, addresses
+        return running, spu.addresses
 
     async def _launch_child(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
         child = await start_child(child_command(settings, self._log), environment_without(ENVIRONMENT_PREFIX))
@@ -148,15 +149,15 @@ class LocalLauncher:
 
 
 class _SpuHere:
-    def __init__(self, spu: Spu) -> None:
-        self._spu = spu
+    def __init__(self, server: SpuServer) -> None:
+        self._server = server
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
 
-    async def run(self, task_status: trio.TaskStatus[list[Address]]) -> None:
+    async def run(self, task_status: trio.TaskStatus[Spu | None]) -> None:
         try:
             with self._scope:
-                await self._spu.run(task_status)
+                await self._server.run(task_status)
         finally:
             self._ended.set()
 
@@ -165,7 +166,7 @@ class _SpuHere:
         return "a stop"
 
     async def stop(self) -> None:
-        self._spu.stop()
+        self._server.stop()
         with trio.move_on_after(STOP_SECONDS_MAX):
             await self._ended.wait()
         self.end()

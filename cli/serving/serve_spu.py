@@ -9,6 +9,7 @@ from functools import partial
 import trio
 
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.spu_storage import StartError
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
@@ -75,7 +76,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
 
 
 async def _serve(settings: SpuSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
-    stops.server = spu = Spu(settings, seams, logs.get_logger(), traces=logs.shows_debug())
+    stops.server = spu = SpuServer(settings, seams, logs.get_logger(), traces=logs.shows_debug())
     async with trio.open_nursery() as nursery:
         if until_input_ends:
             nursery.start_soon(_stop_with_parent, spu, nursery.cancel_scope)
@@ -83,11 +84,11 @@ async def _serve(settings: SpuSettings, seams: Seams, stops: Stops, *, until_inp
         nursery.cancel_scope.cancel()
 
 
-def _serving(settings: SpuSettings, addresses: list[Address]) -> str:
-    return f"spu={settings.id} bootstrap={','.join(map(str, addresses))}"
+def _serving(settings: SpuSettings, spu: Spu) -> str:
+    return f"spu={settings.id} bootstrap={','.join(map(str, spu.addresses))}"
 
 
-async def _stop_with_parent(spu: Spu, scope: trio.CancelScope) -> None:
+async def _stop_with_parent(spu: SpuServer, scope: trio.CancelScope) -> None:
     """Cleanly, but not forever: nobody is left who would lose patience."""
     await end_of_input()
     spu.stop()

@@ -4,10 +4,11 @@ import pytest
 import trio
 from simulation.client import WireClient
 from simulation.files import SimulatedFile
-from spus import ADDRESS, RunningSpu, World, batch, running_spu
+from spus import RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.upkeep.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
+from tailrace.broker.upkeep.high_watermark_checkpoint import CHECKPOINT_SECONDS
+from tailrace.broker.upkeep.housekeeping import KEPT_LONGER_MS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, Epoch
@@ -18,7 +19,6 @@ from tailrace.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tailrace.server.public_server import SEE_OFF_SECONDS_MAX
 from tailrace.storage.directory.promises import Promises
 from tailrace.storage.directory.store_incarnation import read_store
 
@@ -162,7 +162,7 @@ async def test_what_a_failed_sync_did_not_write_reaches_the_disk_with_the_next_s
             await trio.sleep(2)
             assert running.replica("t").log.has_failed
             world.files.syncs_fail = False
-            await running.spu._storage.promises.note_failed_disk()
+            await running.spu.storage.promises.note_failed_disk()
             killed.cancel()
             await trio.lowlevel.checkpoint()
     world.files = world.files.after_kill()
@@ -183,7 +183,7 @@ async def test_a_disk_that_failed_under_promises_first_is_noted_at_the_stop(auto
         topic = await running.create("t", configs={"flush.messages": "1"})
         world.files.syncs_fail = True
         with pytest.raises(OSError, match="broken"):
-            await running.spu._storage.promises.promise((topic.id, 0), Epoch(1))
+            await running.spu.storage.promises.promise((topic.id, 0), Epoch(1))
         await produce(await running.client(), batch(b"a"))
         assert running.replica("t").log.has_failed
         world.files.syncs_fail = False
@@ -312,7 +312,7 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         await trio.sleep(400)
         assert files.list(directory)
         promised = topic.id, 0
-        await running.spu._storage.promises.promise(promised, Epoch(3))
+        await running.spu.storage.promises.promise(promised, Epoch(3))
         clock.time_ms += KEPT_LONGER_MS_MAX
         await trio.sleep(400)
         assert not files.list(directory)
@@ -330,41 +330,6 @@ async def test_a_silent_producer_is_forgotten(autojump_clock: object) -> None:
         running.world.clock.time_ms += 3_600_001
         await trio.sleep(400)
         assert len(replica.log.producers) == 0
-
-
-async def test_what_was_answered_reaches_the_client_though_it_sends_on_while_it_stops(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        client = await running.client()
-        await running.create("t")
-        await client.send(client.encode(ApiKey.PRODUCE, 9, produce_request(batch(b"a"))))
-        await trio.testing.wait_all_tasks_blocked()
-        running.spu.stop()
-        await trio.testing.wait_all_tasks_blocked()
-        await client.send(client.encode(ApiKey.PRODUCE, 9, produce_request(batch(b"b"))))
-        answer = await client.response()
-        assert answer.responses[0].partition_responses[0].base_offset == 0
-        assert await client.at_end(), "the second was not handled"
-
-
-async def test_a_client_that_does_not_leave_does_not_hold_up_a_stop(autojump_clock: trio.testing.MockClock) -> None:
-    async with running_spu() as running:
-        await running.client()
-        await trio.testing.wait_all_tasks_blocked()
-        started = trio.current_time()
-    assert trio.current_time() - started == pytest.approx(SEE_OFF_SECONDS_MAX)
-
-
-async def test_nobody_can_connect_once_it_stops(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        await running.client()
-        await trio.testing.wait_all_tasks_blocked()
-        running.spu.stop()
-        await trio.testing.wait_all_tasks_blocked()
-        with pytest.raises(OSError, match=r"."):
-            await running.world.network.connect(ADDRESS)
-        assert running.spu.metrics.server.open_connections == 1, "it waits for who has not left"
-    with pytest.raises(OSError, match=r"."):
-        await running.world.network.connect(ADDRESS)
 
 
 async def test_a_damaged_log_is_offline_and_leaves_the_others_alone(autojump_clock: object) -> None:
@@ -421,8 +386,3 @@ async def test_who_finds_a_log_gone_is_another_store(autojump_clock: object, end
     assert after != before
     async with running_spu(world):
         assert read_store(world.files, DATA) == after
-
-
-async def test_it_listens_where_it_was_told(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        assert (await running.world.network.connect(ADDRESS)).remote == ADDRESS

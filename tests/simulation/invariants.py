@@ -249,7 +249,7 @@ class Invariants:
         for spu, process in self._world.running_spus().items():
             replica = process.replicas.find(*key) if spu in stored.spec.replicas else None
             if replica is not None and replica.is_open and replica.log.log_end < end:
-                is_sure = not _may_lack_some(process._storage.promises, key)
+                is_sure = not _may_lack_some(process.storage.promises, key)
                 is_live = live.get(SpuId(spu)) == store_incarnation(self._world.spus[spu])
                 if is_live if policy == LIVE else is_sure:
                     lack.append(spu)
@@ -407,7 +407,7 @@ class Invariants:
         """Who is taken for gone, so that others lead what it led, must not count on its lease any more."""
         number, status = registered.spec.id, registered.status
         spu = self._world.running_spus().get(number)
-        if status.resolution is SpuResolution.OFFLINE and spu is not None and spu._process == status.incarnation:
+        if status.resolution is SpuResolution.OFFLINE and spu is not None and spu.process == status.incarnation:
             seconds_left = spu.sc.lease_end - trio.current_time()
             _hold(
                 seconds_left <= 0, f"SPU {number} is offline, and has a lease for {seconds_left:.3f} s: {status.reason}"

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from msgspec import Struct
 
-from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
@@ -105,7 +105,7 @@ class _Run:
         """SPUs with logs that did not open when they ran last."""
         self.broken_since: dict[int, float] = {}
         """SPUs with replicas that do not work."""
-        self.started: list[Spu] = []
+        self.started: list[SpuServer] = []
         """Every process of an SPU that there was."""
         self.broken: list[str] = []
         """Sentences about what was seen where nothing can be raised."""
@@ -135,7 +135,7 @@ class _Run:
                 self.world, self.histories, policy=scenario.policy, may_lose=scenario.may_lose, retention=retention
             )
             self.world.on_stored = self._look_at_stored
-            self.world.on_started = lambda number, spu: self.started.append(spu)
+            self.world.on_started = lambda number, server: self.started.append(server)
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
@@ -440,7 +440,9 @@ class _Run:
             self.outcome.acknowledged += len(history.acknowledged)
         await self.groups.check_final()
         self.outcome.elections = self.invariants.elections
-        self.outcome.copied_bytes = sum(spu.metrics.copied_bytes for spu in self.started)
+        self.outcome.copied_bytes = sum(
+            server.spu.metrics.copied_bytes for server in self.started if server.spu is not None
+        )
         await self._wait_until_settled()  # members may have joined once more meanwhile, or committed
         self._compare_logs()
         await self._check_shelves()

@@ -16,7 +16,8 @@ import trio
 from msgspec import Struct, field
 
 from tailrace.broker.spu import Spu
-from tailrace.broker.spu import StartError as SpuStartError
+from tailrace.broker.spu_server import SpuServer
+from tailrace.broker.spu_storage import StartError as SpuStartError
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import PublicEndpoint
@@ -68,7 +69,7 @@ class HostClock(Struct):
 
 
 class Process(Struct):
-    server: Spu | StreamingController
+    server: SpuServer | StreamingController
     network: ProcessNetwork
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended: trio.Event = field(default_factory=trio.Event)
@@ -142,7 +143,7 @@ class World:
         """What ended a process that nobody killed, or was logged as nobody's fault but the programmer's."""
         self.on_stored: Callable[[Sequence[key_value.Change]], None] = lambda changes: None
         """By a Streaming Controller."""
-        self.on_started: Callable[[int, Spu], None] = lambda number, spu: None
+        self.on_started: Callable[[int, SpuServer], None] = lambda number, server: None
         self._nursery = nursery
         self._broker = broker or {}
         self._replace_after_seconds = replace_after_seconds
@@ -184,10 +185,11 @@ class World:
         return [machine.host for machine in (*self.spus.values(), *self.scs.values())]
 
     def running_spus(self) -> dict[int, Spu]:
+        processes = {number: machine.process for number, machine in self.spus.items()}
         return {
-            number: machine.process.server
-            for number, machine in self.spus.items()
-            if machine.process is not None and isinstance(machine.process.server, Spu)
+            number: process.server.spu
+            for number, process in processes.items()
+            if process is not None and isinstance(process.server, SpuServer) and process.server.spu is not None
         }
 
     # life
@@ -245,9 +247,9 @@ class World:
             private=ListenerSettings("PRIVATE", Address(machine.host, 9006)),
         )
         seams = Seams(network, machine.files, machine.clock, self._luck())
-        spu = Spu(settings, seams, self._logger.bind(at=machine.host))
-        self.on_started(number, spu)
-        self._run(machine, spu, network)
+        server = SpuServer(settings, seams, self._logger.bind(at=machine.host))
+        self.on_started(number, server)
+        self._run(machine, server, network)
 
     def _sc_private(self, number: int) -> Address:
         return Address(f"sc-{number}", 9004)
@@ -257,7 +259,7 @@ class World:
         self._starts += 1
         return RandomChance(self.chance.getrandbits(64) + self._starts)
 
-    def _run(self, machine: Machine, server: Spu | StreamingController, network: ProcessNetwork) -> None:
+    def _run(self, machine: Machine, server: SpuServer | StreamingController, network: ProcessNetwork) -> None:
         machine.process = Process(server, network)
         machine.wants_to_run = True
         self._nursery.start_soon(self._supervise, machine, machine.process)

@@ -14,6 +14,7 @@ from spus import ADDRESS, World, batch
 from tailrace.broker.controller_link.sc_receiver import ELECTIONS_SECONDS_MAX
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.spu_storage import StartError
 from tailrace.cluster.client_view import NAMED_SECONDS
 from tailrace.protocol.apis import ApiKey
@@ -42,13 +43,14 @@ SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),),
 @asynccontextmanager
 async def _running(world: World) -> AsyncIterator[tuple[ScriptedSc, Spu]]:
     """An SPU that knows one topic of one partition, which it leads."""
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
-        nursery.start_soon(spu.run)
+        nursery.start_soon(server.run)
         await sc.introduce(1, topic_state(TOPIC, "t"))
         await trio.testing.wait_all_tasks_blocked()
-        yield sc, spu
-        spu.stop()
+        assert server.spu is not None
+        yield sc, server.spu
+        server.stop()
 
 
 async def _produce(client: WireClient, *, acks: int = -1, timeout_ms: int = 1000) -> PartitionProduceResponse:
@@ -62,9 +64,9 @@ async def _produce(client: WireClient, *, acks: int = -1, timeout_ms: int = 1000
 
 async def test_clients_are_let_in_once_everything_is_known(autojump_clock: object) -> None:
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
-        nursery.start_soon(spu.run)
+        nursery.start_soon(server.run)
         await sc.registered()
         client = WireClient(await world.network.connect(ADDRESS))
         answers = []
@@ -72,7 +74,7 @@ async def test_clients_are_let_in_once_everything_is_known(autojump_clock: objec
         @nursery.start_soon
         async def produce() -> None:
             answers.append(await _produce(client))
-            spu.stop()
+            server.stop()
 
         await trio.sleep(60)
         assert answers == []
@@ -145,15 +147,15 @@ async def test_the_segments_of_a_replica(autojump_clock: object) -> None:
 
 async def test_clients_are_served_while_the_controller_is_away(autojump_clock: object) -> None:
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(spu.run)
+        nursery.start_soon(server.run)
         async with scripted_sc(world.network) as sc:
             await sc.introduce(1, topic_state(TOPIC, "t"))
         await trio.sleep(60)
         client = WireClient(await world.network.connect(ADDRESS))
         assert (await _produce(client)).base_offset == 0
-        spu.stop()
+        server.stop()
 
 
 async def test_the_mirror_is_what_clients_are_told_of(autojump_clock: object) -> None:
@@ -164,13 +166,13 @@ async def test_the_mirror_is_what_clients_are_told_of(autojump_clock: object) ->
 
 async def test_ready_is_an_spu_whose_partitions_are_led(autojump_clock: object) -> None:
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
 
         @nursery.start_soon
         async def serve() -> None:
             async with trio.open_nursery() as serving:
-                await serving.start(spu.run)
+                await serving.start(server.run)
                 started.set()
 
         started = trio.Event()
@@ -180,17 +182,17 @@ async def test_ready_is_an_spu_whose_partitions_are_led(autojump_clock: object) 
         await sc.introduce(1, topic_state(TOPIC, "t", epoch=1))
         await trio.testing.wait_all_tasks_blocked()
         assert started.is_set()
-        spu.stop()
+        server.stop()
 
 
 async def test_an_election_that_does_not_come_is_not_waited_for_long(autojump_clock: object) -> None:
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
         nursery.start_soon(sc.introduce, 1, topic_state(TOPIC, "t", leader=-1))
         with trio.fail_after(ELECTIONS_SECONDS_MAX + 0.1):
-            await nursery.start(spu.run)
-        spu.stop()
+            await nursery.start(server.run)
+        server.stop()
 
 
 async def test_an_spu_that_is_stopped_before_it_knows_anything_stops_and_leaves_all_as_it_was(
@@ -200,12 +202,11 @@ async def test_an_spu_that_is_stopped_before_it_knows_anything_stops_and_leaves_
     async with _running(world):
         pass
     for _ in range(2):  # the mark of the clean stop is still there for the one after
-        spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+        server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 0)
-            spu.stop()
-            addresses = await nursery.start(spu.run)
-            assert addresses == []
+            server.stop()
+            assert await nursery.start(server.run) is None
     async with _running(world) as (sc, spu):
         assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
         assert spu.metrics.recovered_replicas == 0
@@ -221,7 +222,7 @@ async def test_a_duplicate_does_not_start_and_leaves_all_as_it_was(autojump_cloc
     async with scripted_sc(world.network) as sc:
         sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
         with pytest.raises(StartError, match="another process is SPU 1"):
-            await Spu(SETTINGS, world.seams(), structlog.get_logger()).run()
+            await SpuServer(SETTINGS, world.seams(), structlog.get_logger()).run()
     async with _running(world) as (sc, _):
         assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
 

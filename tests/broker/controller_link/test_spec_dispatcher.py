@@ -28,7 +28,7 @@ from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.flusher import Flusher
 from tailrace.broker.upkeep.parking import Parking, Storage
-from tailrace.broker.upkeep.unreadable_logs import PAUSE_SECONDS_MAX, UnreadableLogs
+from tailrace.broker.upkeep.unreadable_logs import PAUSE_SECONDS_MAX
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
@@ -102,9 +102,20 @@ class _Spu:
             self.metrics,
             replication_on(HERE, self.files, self.replicas, self.nursery, self.promises, self.live_replicas),
             self.closed,
-            UnreadableLogs(self.nursery, lambda replica, offset: self.mend(replica, offset), self.closed),
+            self.nursery,
+            lambda replica, offset: self.mend(replica, offset),
             logger,
+            lambda specs, removed, *, is_full: self.hear(specs, removed, is_full=is_full),
         )
+
+    async def remove_parked(self) -> list[Storage]:
+        async def forget(removed: Storage) -> None:
+            self.dispatcher.forget(removed)
+
+        return await self.parking.remove_expired(-1, forget)
+
+    def hear(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> None:
+        """Ignores the shelves that the specs name, unless a test replaces this."""
 
     async def mend(self, replica: Replica, offset: int) -> bool:
         """Nobody has a copy, unless a test says how."""
@@ -240,7 +251,7 @@ async def test_what_was_moved_and_is_gone_begins_with_nothing_when_it_is_given_b
     promises = spu.promises
     assert promises.epoch((TOPIC, 0)) == 0
     await spu.apply(_topic(partitions=(1,), leader=ELSEWHERE, live=both))
-    assert await spu.parking.remove_expired(-1) == [Storage("t", TOPIC, 0)]
+    assert await spu.remove_parked() == [Storage("t", TOPIC, 0)]
     assert promises.epoch((TOPIC, 0)) == NO_EPOCH
     assert promises.epoch((TOPIC, 1)) == 0
     assert len(await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))) == 1
@@ -259,7 +270,7 @@ async def test_what_was_removed_is_in_doubt_though_it_is_known_what_it_promised(
     _append(before, b"a")
     await spu.promises.end_doubt(before.key)
     await spu.apply()
-    await spu.parking.remove_expired(-1)
+    await spu.remove_parked()
     again = spu.again()  # its promises have not been written anew
     assert again.promises.epoch((TOPIC, 0)) == 0
     (after,) = await again.apply(_topic(leader=ELSEWHERE, live=(ELSEWHERE,)))
@@ -297,7 +308,7 @@ async def test_what_belongs_here_and_cannot_be_applied_is_not_parked(spu: _Spu) 
             await again.parking.park(Storage("t", TOPIC))
         with pytest.raises(KafkaError):
             await again.apply(nonsense)
-        assert await again.parking.remove_expired(-1) == []
+        assert await again.remove_parked() == []
     (found,) = await again.apply(_topic())
     assert found.log.log_end == 1
 
@@ -970,10 +981,10 @@ async def test_who_has_the_partition_alone_goes_on_with_what_is_left(spu: _Spu) 
 async def test_shelves_are_somebody_elses_and_no_replicas(spu: _Spu) -> None:
     heard: list[tuple[object, ...]] = []
 
-    def hear(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
+    def hear(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> None:
         heard.append((*specs, *removed, is_full, len(list(spu.replicas))))
 
-    spu.dispatcher.on_shelved = hear
+    spu.hear = hear  # type: ignore[method-assign]
     (shelved,) = _topic(leader=ELSEWHERE, live=(ELSEWHERE,)).partitions
     await spu.dispatcher.apply(replace(_full(_topic(OTHER, "other")), shelved=(shelved,)))
     assert [replica.topic for replica in spu.replicas] == ["other"]

@@ -47,9 +47,7 @@ class World:
 
     @property
     def spu(self) -> Spu:
-        spu = self.cluster.spus[1].server
-        assert isinstance(spu, Spu)
-        return spu
+        return self.cluster.spus[1].spu
 
     def reach_the_other_at(self, address: Address) -> None:
         self.spu.cluster.put_spu(SpuSpec(SpuId(2), endpoints=(Endpoint("PUBLIC", address.host, address.port),)))

@@ -1,26 +1,23 @@
 """Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
 
 import errno
-from types import SimpleNamespace
 from uuid import UUID
 
 import trio
 from msgspec.structs import replace
 from simulation.client import WireClient
-from simulation.files import SimulatedFiles
-from spus import RunningSpu, SteadyClock, beyond_time, running_spu
-from structlog import get_logger
+from spus import RunningSpu, beyond_time, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.upkeep.housekeeping import COMPACTION_REST_SECONDS, Housekeeping
+from tailrace.broker.upkeep.housekeeping import COMPACTION_REST_SECONDS
 from tailrace.cluster.specs import Shelf
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.batches.records import Record, build_batch, read_records
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.storage.directory.checkpoints import SavedHighWatermark, load_high_watermarks
+from tailrace.storage.directory.checkpoints import load_high_watermarks
 from tailrace.storage.directory.layout import high_watermarks_path, parked_path, replica_directory
 
 BACKOFF_SECONDS = 15
@@ -238,66 +235,3 @@ async def test_what_lacks_an_open_file_is_done_another_time(autojump_clock: obje
         assert [replica.offline_reason for replica in replicas] == [None, None]
         assert await consume(client, "t") == [(1, b"2")]
         assert replicas[0].log.log_start == 2
-
-
-class CountedReplicas(list):
-    """A number of replicas of which it is counted how often all of them are gone through."""
-
-    passes = 0
-
-    def __iter__(self):
-        self.passes += 1
-        return super().__iter__()
-
-
-def housekeeping(replicas: CountedReplicas, disk: SimulatedFiles) -> Housekeeping:
-    disk.make_directories("/data")
-    closed = SimpleNamespace(high_watermarks={})
-    return Housekeeping("/data", disk, SteadyClock(), replicas, SimpleNamespace(), None, closed, get_logger())
-
-
-async def test_hundreds_who_want_high_watermarks_written_down_at_once_are_served_together() -> None:
-    replica = SimpleNamespace(key=(UUID(int=1), 0), saved_high_watermark=SavedHighWatermark(0, Epoch(0)))
-    replicas, disk = CountedReplicas([replica]), SimulatedFiles()
-    kept = housekeeping(replicas, disk)
-    written = []
-
-    async def write_down() -> None:
-        value = replica.saved_high_watermark.value + 1
-        replica.saved_high_watermark = SavedHighWatermark(value, Epoch(0))
-        await kept.write_high_watermarks()
-        written.append(load_high_watermarks(disk, "/data")[replica.key].value >= value)
-
-    disk.sync_seconds = lambda: 0.0
-    async with trio.open_nursery() as nursery:
-        for _ in range(300):
-            nursery.start_soon(write_down)
-    assert written == [True] * 300
-    assert replicas.passes <= 2
-
-
-async def test_who_waits_while_writing_fails_tries_it_again() -> None:
-    replica = SimpleNamespace(key=(UUID(int=1), 0), saved_high_watermark=SavedHighWatermark(1, Epoch(0)))
-    disk = SimulatedFiles()
-    kept = housekeeping(CountedReplicas([replica]), disk)
-    replace_all, refused, outcomes = disk.replace, [OSError(errno.ENOSPC, "no room for it")], []
-
-    async def replace_later(path: str, content: bytes) -> None:
-        await trio.lowlevel.checkpoint()
-        if refused:
-            raise refused.pop()
-        await replace_all(path, content)
-
-    disk.replace = replace_later
-
-    async def write_down() -> None:
-        try:
-            await kept.write_high_watermarks()
-            outcomes.append(load_high_watermarks(disk, "/data")[replica.key].value)
-        except OSError as error:
-            outcomes.append(error.errno)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(3):
-            nursery.start_soon(write_down)
-    assert sorted(outcomes) == [1, 1, errno.ENOSPC]

@@ -78,13 +78,12 @@ async def test_nothing_is_untouched_while_it_is_being_removed(world: _World, par
     await world.parking.park(topic._replace(partition=partition))
     seen: list[set[int]] = []
 
-    async def write_down() -> None:
+    async def forget(_: Storage) -> None:
         world.files.remove(layout.parked_path("/data", "t", FIRST, partition))
         world.files.rename(layout.replica_directory("/data", "t", FIRST, 2), "/data/elsewhere")
         seen.append(world.parking.untouched(topic, [1, 2]))
 
-    world.parking.write_down = write_down
-    await world.parking.remove_expired(0)
+    await world.parking.remove_expired(0, forget)
     assert seen == [set() if partition is None else {1}]
 
 
@@ -104,12 +103,11 @@ async def test_what_is_removed_is_forgotten_on_the_disk_first(world: _World) -> 
     await world.parking.park(Storage("t", FIRST))
     happened: list[object] = []
 
-    async def write_down() -> None:
+    async def forget(storage: Storage) -> None:
+        happened.append(storage)
         happened.append(world.has("t", FIRST))
 
-    world.parking.on_removed = happened.append
-    world.parking.write_down = write_down
-    await world.parking.remove_expired(0)
+    await world.parking.remove_expired(0, forget)
     assert happened == [Storage("t", FIRST), True]
     assert not world.has("t", FIRST)
 
@@ -255,11 +253,14 @@ async def test_a_partition_that_was_moved_goes_while_others_of_its_topic_stay(wo
     world.store("t", FIRST)
     world.store("t", FIRST, 12)
     removed: list[Storage] = []
-    world.parking.on_removed = removed.append
+
+    async def forget(storage: Storage) -> None:
+        removed.append(storage)
+
     await world.parking.park(Storage("t", FIRST, 12))
     assert await world.parking.remove_expired(HOUR_MS) == []
     world.clock.time_ms += HOUR_MS
-    assert await world.parking.remove_expired(HOUR_MS) == [Storage("t", FIRST, 12)]
+    assert await world.parking.remove_expired(HOUR_MS, forget) == [Storage("t", FIRST, 12)]
     assert (world.has("t", FIRST), world.has("t", FIRST, 12)) == (True, False)
     assert removed == [Storage("t", FIRST, 12)]
     assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
@@ -301,14 +302,16 @@ async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeyp
 
     monkeypatch.setattr(world.files, "sync_directory", sync_slowly)
     happened: list[str] = []
-    world.parking.on_removed = lambda _: happened.append("removed")
+
+    async def forget(_: Storage) -> None:
+        happened.append("removed")
 
     async def give_back() -> None:
         await world.parking.unpark(Storage("t", FIRST, 1))
         happened.append("given back")
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.parking.remove_expired, 0)
+        nursery.start_soon(world.parking.remove_expired, 0, forget)
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(give_back)
         await trio.testing.wait_all_tasks_blocked()

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.upkeep.storage_limit import MEASURED_EVERY_SECONDS, StorageLimit
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import ApiKey
@@ -70,13 +71,14 @@ class _Running(Struct):
 async def _running() -> AsyncIterator[_Running]:
     """An SPU that leads one topic of one partition."""
     world = World()
-    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
-        nursery.start_soon(spu.run)
+        nursery.start_soon(server.run)
         await sc.introduce(1, topic_state(TOPIC, "t"))
         await trio.testing.wait_all_tasks_blocked()
-        yield _Running(sc, spu, WireClient(await world.network.connect(ADDRESS)))
-        spu.stop()
+        assert server.spu is not None
+        yield _Running(sc, server.spu, WireClient(await world.network.connect(ADDRESS)))
+        server.stop()
 
 
 async def test_what_is_full_takes_no_more_and_says_why(autojump_clock: object) -> None:

@@ -40,6 +40,8 @@ class _Bench(Struct):
     let_go: list[Log] = field(default_factory=list)
     mends: Callable[[int], bool] = lambda offset: True
     """Whether others have what is damaged there."""
+    open_again: Callable[[ReplicaKey], None] = lambda key: None
+    """Called when the log can be read."""
     cuts: bool = False
     """Whether nobody can have it, so that it is cut off."""
 
@@ -66,6 +68,23 @@ class _Bench(Struct):
     async def on_readable(self, key: ReplicaKey) -> None:
         assert self.replica.log.has_failed, "it is closed"
         self.readable.append(key)
+        self.open_again(key)
+
+
+class _Owner:
+    """Reports to the bench, once there is one."""
+
+    def __init__(self, made: list[_Bench]) -> None:
+        self._made = made
+
+    async def on_readable(self, key: ReplicaKey) -> None:
+        await self._made[0].on_readable(key)
+
+    async def on_unreadable(self, replica: Replica) -> None:
+        raise AssertionError("no replica is in use")
+
+    def on_log_closed(self, log: Log) -> None:
+        self._made[0].let_go.append(log)
 
 
 @pytest.fixture
@@ -84,10 +103,8 @@ async def bench(nursery: trio.Nursery) -> _Bench:
     async def mend(replica: Replica, offset: int) -> bool:
         return await made[0].mend(replica, offset)
 
-    unreadable = UnreadableLogs(nursery, mend, closed)
-    made.append(_Bench(nursery, files, closed, replica, unreadable))
-    unreadable.on_readable = made[0].on_readable
-    unreadable.on_let_go = made[0].let_go.append
+    owner = _Owner(made)
+    made.append(_Bench(nursery, files, closed, replica, UnreadableLogs(nursery, mend, closed, owner)))
     return made[0]
 
 
@@ -153,13 +170,13 @@ async def test_a_log_that_is_found_to_be_unreadable_again_and_again_is_opened_ev
     """What is wrong with it is nothing that is looked at here."""
     begun: list[float] = []
 
-    async def on_readable(key: ReplicaKey) -> None:
+    def open_again(key: ReplicaKey) -> None:
         begun.append(trio.current_time())
         log = log_at(bench.files, bench.replica.log.directory, bench.replica.settings.log, clean=False)
         bench.replica = Replica(HERE, bench.replica.spec, log, bench.replica.settings, 1)
         bench.unreadable.add(bench.replica, 1, was_whole=False)
 
-    bench.unreadable.on_readable = on_readable
+    bench.open_again = open_again
     bench.unreadable.add(bench.replica, 1, was_whole=False)
     await trio.sleep(300)
     assert begun[:4] == pytest.approx([0, 0.1, 0.3, 0.7])

@@ -65,7 +65,7 @@ async def test_it_is_there_after_a_stop_and_disturbs_nothing_else(autojump_clock
         await _asked(running, spec)
         files = world.files.crash("all")
         if is_clean:
-            running.spu.stop()
+            running.server.stop()
         nursery.cancel_scope.cancel()
     after = replace(world, files=world.files if is_clean else files)
     async with running_spu(after) as running:
@@ -81,7 +81,7 @@ async def test_it_is_scrubbed_as_replicas_are(autojump_clock: object) -> None:
         spec = await _with_shelf(running)
         await _asked(running, spec)
         before = running.spu.metrics.scrubbed_bytes
-        await running.spu._scrubbing.scrub_all()
+        await running.spu.scrubbing.scrub_all()
         assert running.spu.metrics.scrubbed_bytes - before == 2 * running.replica("t").log.size_bytes
 
 
