@@ -1,14 +1,15 @@
-"""A producer's usual requests, answered from their bytes.
+"""Handles a producer's usual requests from their bytes, without decoding them into objects.
 
-A client sends the same request again and again, but for its number and its records. Up to the records it is recognised
-byte for byte, and was decoded once; its answer was encoded once, but for a few numbers. So no request and no response
-becomes an object, which is half of the work that such a request would be. What is unusual in any way, every error for
-one, goes the ordinary way: there is nothing here that decides anything.
+A client sends the same request again and again; only its correlation id and its records differ. A usual request is
+recognised byte for byte up to its records. Its first occurrence was decoded, and a response to it encoded; later
+responses differ in a few numbers only. Neither the request nor the response becomes an object, which saves half of the
+work. Everything unusual, such as any error, goes to `produce`.
 
-Where records have to be committed first, the answer is made as well, and waits in line.
+The shortcut decides nothing itself. It takes the steps of `produce_steps` in the order in which `produce` takes them.
+If records have to be committed first, the encoded response waits in line.
 
-Small batches for one partition that have come together are appended with one write, and their answers leave together:
-followers are sent them together, too, and what is done for each of them is done once.
+Small batches for one partition that have arrived together are appended with one write, and their responses leave
+together. Followers get them together as well, and the work per batch is done once for all.
 """
 
 import struct
@@ -36,40 +37,42 @@ from tailrace.protocol.messages.produce import (
 from tailrace.server.client_connection import AnswersTogether, ArrivedRequests, Expect
 from tailrace.server.request_context import RequestContext
 
-from . import produce
+from . import produce_steps
 from .record_host import ProduceHost
 
 LEARNED_MAX = 64
-"""For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
+"""How many requests of one connection are learned. A client that varies its requests more often gains nothing."""
 LEARNED_BYTES_MAX = 1024
-"""Of one request up to its records. There may be anything in it: long names, tags of megabytes that mean nothing."""
+"""The largest size of a learned request up to its records: it may have long names, or megabytes of unknown tags."""
 SIZES_MAX = 64
-"""Of requests that may be appended together, for each that was learned."""
+"""For how many request sizes each learned request remembers a pattern, to find requests to append together."""
 TOGETHER_MAX = 100
+"""How many batches are appended together at most."""
 TOGETHER_BYTES_MAX = 16 * 1024
-"""Of batches that are appended together: they are copied for it."""
+"""The size of all batches that are appended together: they are copied for that."""
 
 _API = API_TABLE[ApiKey.PRODUCE]
 _KIND_BYTES = 4
-"""API key and version."""
+"""The size of API key and version, with which a request begins."""
 _AFTER_CORRELATION_ID = 8
+"""Where the rest of a request begins: after API key, version and correlation id."""
 _SIZE = struct.Struct(">i")
 _TAGS = 3
-"""How many there are of partition, topic and request: a byte each behind the records, and none is usual."""
+"""The size of three counts of tagged fields, for partition, topic and request, after the records. All are usually 0."""
 _UVARINT_BYTES_MAX = 5
 _NUMBER = struct.Struct(">q")
 _LOG_START_FROM = 5
-_NO_NUMBER = -0x7F01020304050607
-"""Stands for numbers in an answer that is made to see where they belong; no name has such bytes."""
+_PLACEHOLDER = -0x7F01020304050607
+"""Stands for the numbers in a response that is encoded to find out where they belong; no name has such bytes."""
 
 _Asked: TypeAlias = tuple[int, int]
-"""The correlation id of a request that was carried out, and its base offset."""
+"""The correlation id of a request that was carried out, and the base offset of its batch."""
 _Numbers: TypeAlias = tuple[int, int]
-"""Append time and log start: they are the same in answers to what was appended together, and in most others."""
+"""Append time and log start, which are the same for all batches that were appended together."""
 
 
 class ProduceShortcut:
-    """For the requests of one connection in one version."""
+    """The shortcut for the produce requests of one connection in one version."""
 
     __slots__ = ("_decode", "_ends", "_host", "_is_flexible", "_learned", "_left_to_learn", "_version")
 
@@ -79,20 +82,20 @@ class ProduceShortcut:
         self._is_flexible = _API.is_flexible(api_version)
         self._decode = decoder(ProduceRequest, api_version)
         self._learned: dict[bytes, _UsualRequest] = {}
-        """By all that stands between the correlation id and the size of the records."""
+        """The usual requests, by their bytes between the correlation id and the size of the records."""
         self._ends: list[int] = []
-        """Where that may end."""
+        """The positions at which the size of the records begins in the learned requests."""
         self._left_to_learn = LEARNED_MAX
 
     def __call__(
         self, frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
     ) -> bytes | AnswersTogether | RequestContext | None:
-        """The whole response, or its place in line; None when the request is to go the ordinary way, and nothing has
-        happened."""
+        """Returns the whole response, or its place in line. Returns None, and has changed nothing, if `produce` has to
+        handle the request."""
         for end in self._ends:
             usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
             if usual is not None:
-                records = _records(frame, end, self._is_flexible)
+                records = _records_at(frame, end, self._is_flexible)
                 return None if records is None else usual.answer(records, correlation_id, expect, following)
         if self._left_to_learn:
             self._left_to_learn -= 1
@@ -100,10 +103,10 @@ class ProduceShortcut:
         return None
 
     def _learn(self, frame: memoryview) -> None:
-        """Takes note of a request as those that are answered here from the next one on. Raises RemoteProtocolError."""
+        """Learns a request, so that the next one like it is handled here. Raises RemoteProtocolError."""
         *_, client_id, position = read_request_header(frame)
         request, _ = self._decode(frame, position)
-        if request.acks not in (1, produce.ALL) or len(request.topic_data) != 1:
+        if request.acks not in (1, produce_steps.ACKS_ALL) or len(request.topic_data) != 1:
             return
         (topic,) = request.topic_data
         if len(topic.partition_data) != 1 or topic.partition_data[0].records is None:
@@ -111,8 +114,8 @@ class ProduceShortcut:
         (data,) = topic.partition_data
         size = len(data.records)
         end = len(frame) - size - len(_size_of(size, self._is_flexible)) - (_TAGS if self._is_flexible else 0)
-        if end > LEARNED_BYTES_MAX or _records(frame, end, self._is_flexible) != data.records:
-            return  # there is more in it: tags that are not known here, or bytes behind it
+        if end > LEARNED_BYTES_MAX or _records_at(frame, end, self._is_flexible) != data.records:
+            return  # the request has more in it: unknown tags, or bytes after its end
         usual = _UsualRequest(
             frame[:end],
             self._host,
@@ -130,11 +133,10 @@ class ProduceShortcut:
 
 
 class _UsualRequest:
-    """To one partition; only the records differ."""
+    """A learned request to one partition: all requests like it differ only in their correlation ids and records."""
 
     __slots__ = (
         "_acks",
-        "_alike",
         "_before",
         "_beginning",
         "_client_id",
@@ -142,14 +144,15 @@ class _UsualRequest:
         "_host",
         "_is_flexible",
         "_kind",
-        "_left_alone",
         "_named",
         "_numbers",
         "_pack",
         "_pack_rest",
         "_partition",
+        "_patterns",
         "_rest",
         "_size",
+        "_skipped_left",
         "_timeout_seconds",
         "_topic",
         "_version",
@@ -167,33 +170,33 @@ class _UsualRequest:
         topic_id: UUID,
         partition: int,
     ) -> None:
-        """`beginning` is all up to the size of the records."""
+        """`beginning` is the request up to the size of the records."""
         self._kind = beginning[:_KIND_BYTES].tobytes()
         self._beginning = beginning[_AFTER_CORRELATION_ID:].tobytes()
         self._is_flexible = _API.is_flexible(api_version)
-        self._alike: dict[int, _Alike] = {}
-        """By their size: most requests of a client are of one size, or of a few."""
-        self._left_alone = 0
-        """So many that come next could not be appended together with the one before them: nobody tries again, for each
-        of them, with all that are behind it."""
+        self._patterns: dict[int, _Pattern] = {}
+        """How to recognise requests like this one, by their size: most requests of a client have one of a few sizes."""
+        self._skipped_left = 0
+        """How many of the next requests were already found unfit to be appended together: trying again for each of them
+        would cost more than it saves."""
         self._host = host
         self._version = api_version
         self._acks = acks
         self._timeout_seconds = max(timeout_ms, 0) / 1000
         self._client_id = client_id
         self._named = topic, topic_id
-        self._topic: str | UUID = topic_id if api_version >= produce.TOPIC_IDS_FROM else topic
+        self._topic: str | UUID = topic_id if api_version >= produce_steps.TOPIC_IDS_FROM else topic
         self._partition = partition
         self._encode = response_encoder(_API, api_version)
-        response = self._response(PartitionProduceResponse(partition, 0, *(_NO_NUMBER,) * 3))
+        response = self._response(PartitionProduceResponse(partition, 0, *(_PLACEHOLDER,) * 3))
         encoded = b"".join(part for part in self._encode(0, response) if isinstance(part, bytes))
         count = 3 if api_version >= _LOG_START_FROM else 2
-        before, _, after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * count)
+        before, _, after = encoded.partition(_NUMBER.pack(_PLACEHOLDER) * count)
         self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
         self._pack_rest = partial(_packed_rest, count - 1, after)
         self._numbers: _Numbers = NO_TIMESTAMP, 0
         self._rest = self._pack_rest(self._numbers)
-        """Of an answer: all behind the base offset, with these numbers."""
+        """The end of a response with these numbers: everything after the base offset."""
         self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}sq{len(self._rest)}s").pack
 
     def answer(
@@ -202,22 +205,22 @@ class _UsualRequest:
         acks, host = self._acks, self._host
         now_ms = host.wall_clock.now_ms()
         try:
-            replica = produce.writable(host, self._topic, self._partition, acks)
-            batch, header = produce.admitted(replica, records, self._version, now_ms)
-            if self._left_alone:
-                self._left_alone -= 1
+            replica = produce_steps.find_writable(host, self._topic, self._partition, acks)
+            batch, header = produce_steps.check_batch(replica, records, self._version, now_ms)
+            if self._skipped_left:
+                self._skipped_left -= 1
             elif not replica.settings.produce.append_time:
-                together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
+                together = self._append_with_following(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
                     numbers = NO_TIMESTAMP, replica.log.log_start
                     rest = self._rest_with(numbers)
                     pack, size, before = self._pack, self._size, self._before
                     answers = b"".join([pack(size, number, before, base, rest) for number, base in together])
-                    awaited = produce.awaited_end(replica, acks, replica.log.log_end)
+                    awaited = produce_steps.end_to_await(replica, acks, replica.log.log_end)
                     if awaited is None:
                         return AnswersTogether(answers, len(together))
                     return self._await(replica, together, numbers, answers, awaited, expect)
-            base_offset, append_time_ms, awaited = produce.append_admitted(
+            base_offset, append_time_ms, awaited = produce_steps.append_batch(
                 host, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
@@ -241,13 +244,13 @@ class _UsualRequest:
         context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))
         waiting = _AwaitedAnswers(self, replica, context, answers, asked, numbers)
         context.abandon = waiting.abandon
-        produce.wait_until_acknowledged(replica, end, self._acks, waiting)
+        produce_steps.wait_until_acknowledged(replica, end, self._acks, waiting)
         self._host.deadlines.add(context.arrived + self._timeout_seconds, waiting)
         return context
 
-    # several at once
+    # several requests at once
 
-    def _append_with_alike(
+    def _append_with_following(
         self,
         replica: Replica,
         batch: Buffer,
@@ -256,10 +259,10 @@ class _UsualRequest:
         following: ArrivedRequests,
         now_ms: int,
     ) -> Sequence[_Asked] | None:
-        """Together with what has come behind it, as far as that is alike. None: that is nothing, or has no room; then
-        all is as it was, and so it is when this raises KafkaError."""
+        """Appends the batch together with those of the following requests like this one. Returns what was appended, or
+        None if there is no such request, or no room. If it returns None or raises KafkaError, nothing has changed."""
         room = TOGETHER_BYTES_MAX - len(batch)
-        found = self._next_alike(following, replica, header, room, now_ms) if room > 0 else None
+        found = self._take_next_like_it(following, replica, header, room, now_ms) if room > 0 else None
         if found is None:
             return None
         batches, headers, ids, taken = [batch], [header], [correlation_id], []
@@ -272,47 +275,47 @@ class _UsualRequest:
             room -= len(batch)
             found = None
             if len(ids) < TOGETHER_MAX:
-                found = self._next_alike(following, replica, header, room, now_ms)
+                found = self._take_next_like_it(following, replica, header, room, now_ms)
         is_appended = False
         try:
-            is_appended = produce.append_together(self._host, replica, self._topic, batches, headers)
+            is_appended = produce_steps.append_together(self._host, replica, self._topic, batches, headers)
         finally:
             if not is_appended:
-                self._left_alone = len(taken)
+                self._skipped_left = len(taken)
                 for frame in reversed(taken):
                     following.put_back(frame)
         if not is_appended:
             return None
         return [(number, each.base_offset) for number, each in zip(ids, headers, strict=True)]
 
-    def _next_alike(
+    def _take_next_like_it(
         self, following: ArrivedRequests, replica: Replica, before: BatchHeader, bytes_max: int, now_ms: int
     ) -> tuple[memoryview, int, Buffer, BatchHeader] | None:
-        """The next request with its correlation id, batch and header, if it is like this one and its batch goes on from
-        the one before; else it stays where it is."""
+        """Takes the next request if it is like this one and its batch follows the one before. Returns the request, its
+        correlation id, its batch and its header. Otherwise the request stays where it is."""
         try:
             frame = following.next_request()
-        except RemoteProtocolError:  # which is found again, behind those before it
+        except RemoteProtocolError:  # it is raised again when the requests before it have been handled
             return None
         if frame is None:
             return None
-        alike = self._alike.get(len(frame)) or self._alike_of(len(frame))
-        if alike is not None:
-            unpack, beginning, end, start, stop = alike
+        pattern = self._patterns.get(len(frame)) or self._pattern_for(len(frame))
+        if pattern is not None:
+            unpack, beginning, end, start, stop = pattern
             kind, correlation_id, its_beginning, its_end = unpack(frame)
             if its_beginning == beginning and its_end == end and kind == self._kind:
                 try:
-                    batch, header = produce.admitted(replica, frame[start:stop], self._version, now_ms)
+                    batch, header = produce_steps.check_batch(replica, frame[start:stop], self._version, now_ms)
                 except KafkaError:
                     pass
                 else:
-                    if len(batch) <= bytes_max and _goes_on(before, header):
+                    if len(batch) <= bytes_max and _follows(before, header):
                         return frame, correlation_id, batch, header
         following.put_back(frame)
         return None
 
-    def _alike_of(self, size: int) -> "_Alike | None":
-        """None: there can be no such request of this size."""
+    def _pattern_for(self, size: int) -> "_Pattern | None":
+        """Makes the pattern for requests of this size. Returns None if no request like this one can have this size."""
         end = _AFTER_CORRELATION_ID + len(self._beginning)
         around = _around_records(size - end, self._is_flexible)
         if around is None:
@@ -321,12 +324,12 @@ class _UsualRequest:
         beginning = self._beginning + size_of_records
         start, stop = end + len(size_of_records), size - len(tags)
         layout = struct.Struct(f">{_KIND_BYTES}si{len(beginning)}s{stop - start}x{len(tags)}s")
-        if len(self._alike) >= SIZES_MAX:
-            self._alike.clear()
-        alike = self._alike[size] = _Alike(layout.unpack, beginning, tags, start, stop)
-        return alike
+        if len(self._patterns) >= SIZES_MAX:
+            self._patterns.clear()
+        pattern = self._patterns[size] = _Pattern(layout.unpack, beginning, tags, start, stop)
+        return pattern
 
-    # answers
+    # responses
 
     def _rest_with(self, numbers: _Numbers) -> bytes:
         if numbers != self._numbers:
@@ -342,12 +345,12 @@ class _UsualRequest:
         numbers: _Numbers,
         error: KafkaError,
     ) -> None:
-        """As on the ordinary way."""
+        """Refuses the requests as `produce` does."""
         responses: list[tuple[int, ProduceResponse]] = []
         for correlation_id, base_offset in asked:
             answer = PartitionProduceResponse(self._partition, 0, base_offset, *numbers)
             response = self._response(answer)
-            produce.refuse(self._host, context, response, replica, answer, error)
+            produce_steps.refuse_appended(self._host, context, response, replica, answer, error)
             responses.append((correlation_id, response))
         context.respond_each(responses)
 
@@ -355,20 +358,24 @@ class _UsualRequest:
         return ProduceResponse([TopicProduceResponse(*self._named, [answer])])
 
 
-class _Alike(NamedTuple):
-    """Requests of one size that differ in their numbers and their records alone."""
+class _Pattern(NamedTuple):
+    """Recognises requests of one size that differ only in their correlation ids and their records."""
 
     unpack: Callable[[Buffer], tuple[bytes, int, bytes, bytes]]
-    """Kind, correlation id, all from there to the records, all behind them."""
+    """Splits a request into kind, correlation id, the bytes up to the records, and the bytes after them."""
     beginning: bytes
+    """The bytes between the correlation id and the records."""
     end: bytes
+    """The bytes after the records."""
     start: int
-    """Of the records."""
+    """Where the records begin."""
     stop: int
+    """Where the records end."""
 
 
 class _AwaitedAnswers(Struct, eq=False):
-    """Of requests whose records are not committed yet: to all of them when all are, or none is known to be."""
+    """The encoded responses to requests that were appended together. They leave when all records are acknowledged, or
+    each becomes an error."""
 
     _usual: _UsualRequest
     _replica: Replica
@@ -390,14 +397,14 @@ class _AwaitedAnswers(Struct, eq=False):
             self._usual.refuse(self._context, self._replica, self._asked, self._numbers, error)
 
     def on_deadline(self) -> None:
-        self.on_refused(produce.not_in_time())
+        self.on_refused(produce_steps.timed_out())
 
     def abandon(self) -> None:
         self.done = True
 
 
-def _goes_on(before: BatchHeader, header: BatchHeader) -> bool:
-    """Whether the batch is of the same producer, and of an idempotent one the very next."""
+def _follows(before: BatchHeader, header: BatchHeader) -> bool:
+    """Whether the batch comes from the same producer, and without a gap if that producer is idempotent."""
     return header.producer_id == before.producer_id and (
         header.producer_id < 0
         or (header.producer_epoch == before.producer_epoch and header.base_sequence == before.next_sequence)
@@ -408,11 +415,12 @@ def _packed_rest(count: int, after: bytes, numbers: _Numbers) -> bytes:
     return b"".join(map(_NUMBER.pack, numbers[:count])) + after
 
 
-# where the records are
+# the place of the records in a request
 
 
-def _records(frame: memoryview, position: int, is_flexible: bool) -> memoryview | None:
-    """Those of which the size stands at the position, if nothing follows them that says anything."""
+def _records_at(frame: memoryview, position: int, is_flexible: bool) -> memoryview | None:
+    """Returns the records, whose size stands at the position, if nothing but empty counts of tagged fields follows
+    them."""
     around = _around_records(len(frame) - position, is_flexible)
     if around is None:
         return None
@@ -423,7 +431,8 @@ def _records(frame: memoryview, position: int, is_flexible: bool) -> memoryview 
 
 @lru_cache(maxsize=1024)
 def _around_records(together: int, is_flexible: bool) -> tuple[bytes, bytes] | None:
-    """What stands before records and behind them, where all that has this size. None: nothing can."""
+    """Returns the bytes directly before and after the records, if these bytes and the records have this size together.
+    Returns None if that is impossible."""
     if not is_flexible:
         return (_size_of(together - _SIZE.size, False), b"") if together >= _SIZE.size else None
     for width in range(1, _UVARINT_BYTES_MAX + 1):
@@ -434,5 +443,5 @@ def _around_records(together: int, is_flexible: bool) -> tuple[bytes, bytes] | N
 
 
 def _size_of(records_bytes: int, is_flexible: bool) -> bytes:
-    """As it stands before them."""
+    """Encodes the size of the records as it stands before them."""
     return uvarint(records_bytes + 1) if is_flexible else _SIZE.pack(records_bytes)

@@ -11,7 +11,7 @@ import trio
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
-from tailrace.broker.handlers.records import produce
+from tailrace.broker.handlers.records import produce_steps
 from tailrace.broker.handlers.records.produce_shortcut import (
     LEARNED_BYTES_MAX,
     LEARNED_MAX,
@@ -546,14 +546,14 @@ async def test_batches_of_an_idempotent_producer_are_written_at_once_and_known_a
 ) -> None:
     """Those that come again are looked at twice, and not again and again with all that come behind them."""
     admitted = 0
-    admit = produce.admitted
+    admit = produce_steps.check_batch
 
     def counted(*arguments: Any) -> Any:
         nonlocal admitted
         admitted += 1
         return admit(*arguments)
 
-    monkeypatch.setattr(produce, "admitted", counted)
+    monkeypatch.setattr(produce_steps, "check_batch", counted)
     async with _served({"flush.messages": "1"}) as running:
         sent = [batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
         requests = [_request(running, records, acks=-1) for records in sent]
