@@ -14,7 +14,7 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller import handlers
-from tailrace.controller.administration.admin_requests import Administration
+from tailrace.controller.administration.admin_requests import AdminRequests
 from tailrace.controller.administration.object_administration import ObjectAdministration
 from tailrace.controller.connections.connection_documents import ConnectionRow
 from tailrace.controller.inspection.controller_documents import ControllerRow
@@ -45,7 +45,7 @@ class PublicHost:
         self,
         cluster: Cluster,
         broker_configs: BrokerConfigs,
-        administration: Administration,
+        administration: AdminRequests,
         objects: ObjectAdministration,
         local: LocalStore,
         status_changes: StatusChanges,

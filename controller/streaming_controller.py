@@ -12,10 +12,10 @@ from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.controller.administration.admin_requests import Administration
-from tailrace.controller.administration.effects import Effects
+from tailrace.controller.administration.admin_requests import AdminRequests
+from tailrace.controller.administration.completion import CompletionConditions
 from tailrace.controller.administration.object_administration import ObjectAdministration
-from tailrace.controller.administration.planned_changes import Changes
+from tailrace.controller.administration.planned_changes import ChangeWriter
 from tailrace.controller.connections.connection_manager import ConnectionManager
 from tailrace.controller.connections.private_server import PrivateServer
 from tailrace.controller.inspection.controller_documents import controller_rows
@@ -168,12 +168,12 @@ class StreamingController:
             guard,
             self._counts,
         )
-        changes = Changes(workflow.writes)
-        effects = Effects(workflow.local, workflow.cluster)
+        changes = ChangeWriter(workflow.writes)
+        completion = CompletionConditions(workflow.local, workflow.cluster)
         chance = self._seams.chance
-        administration = Administration(
+        administration = AdminRequests(
             changes,
-            effects,
+            completion,
             workflow.local,
             workflow.observed,
             broker_configs,
@@ -181,7 +181,7 @@ class StreamingController:
             chance,
             self._logger,
         )
-        objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, self._logger)
+        objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, self._logger)
         host = PublicHost(
             workflow.cluster,
             broker_configs,
@@ -259,7 +259,7 @@ class _Term(Struct, frozen=True):
 
     workflow: Workflow
     connections: ConnectionManager
-    administration: Administration
+    administration: AdminRequests
     host: PublicHost
 
 

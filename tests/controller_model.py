@@ -17,10 +17,10 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.controller.objects.objects import (
     DeletedTopic,
-    Listener,
     Object,
     Partition,
     PartitionResolution,
+    PublicListener,
     ReplicaMap,
     Spu,
     SpuGroup,
@@ -49,7 +49,7 @@ from tailrace.controller.state.cluster_mirror import ClusterMirror
 from tailrace.controller.state.events import (
     Event,
     LeaderSilent,
-    LeasesUnknownOver,
+    LeaseGracePeriodOver,
     LiveReplicasReported,
     LogEndsReported,
     ReconciliationDue,
@@ -74,8 +74,8 @@ def address(spu: int, port: int = 9006) -> Address:
     return Address(f"spu-{spu}", port)
 
 
-def listener(spu: int) -> Listener:
-    return Listener("PUBLIC", f"spu-{spu}", 9005)
+def listener(spu: int) -> PublicListener:
+    return PublicListener("PUBLIC", f"spu-{spu}", 9005)
 
 
 def custom(spu: int, rack: str | None = None) -> Spu:
@@ -352,7 +352,7 @@ class ModelSc:
         return self.deliver(ReconciliationDue())
 
     def end_first_lease(self) -> None:
-        self.deliver(LeasesUnknownOver())
+        self.deliver(LeaseGracePeriodOver())
 
     def _take(self, action: Action) -> None:
         self.actions.append(action)

@@ -13,16 +13,16 @@ from spus import SteadyClock
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Shelf
-from tailrace.controller.administration.admin_requests import Administration
-from tailrace.controller.administration.effects import Effects
+from tailrace.controller.administration.admin_requests import AdminRequests
+from tailrace.controller.administration.completion import CompletionConditions
 from tailrace.controller.administration.object_administration import ObjectAdministration
-from tailrace.controller.administration.planned_changes import Changes
+from tailrace.controller.administration.planned_changes import ChangeWriter
 from tailrace.controller.connections.connection_documents import ConnectionRow
 from tailrace.controller.inspection.controller_documents import controller_rows
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.objects.objects import Listener, Object, Partition, Spu, SpuSpec
+from tailrace.controller.objects.objects import Object, Partition, PublicListener, Spu, SpuSpec
 from tailrace.controller.public_host import PublicHost
 from tailrace.controller.state.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
 from tailrace.controller.state.cluster_mirror import MirrorChange
@@ -85,7 +85,7 @@ class ObedientSpus(Struct):
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return False
 
-    def owes_answer(self, spu: SpuId) -> bool:
+    def owes_response(self, spu: SpuId) -> bool:
         return False
 
     def publish(self, change: MirrorChange) -> None:
@@ -132,7 +132,7 @@ class ObedientSpus(Struct):
 class RunningWorkflow(Struct):
     workflow: Workflow
     spus: ObedientSpus
-    administration: Administration
+    administration: AdminRequests
     objects: ObjectAdministration
     host: PublicHost
     broker_configs: BrokerConfigs
@@ -146,7 +146,7 @@ class RunningWorkflow(Struct):
                     SpuId(spu),
                     f"incarnation-{spu}",
                     f"store-{spu}",
-                    (Listener("PUBLIC", f"spu-{spu}", 9005),),
+                    (PublicListener("PUBLIC", f"spu-{spu}", 9005),),
                     Address(f"spu-{spu}", 9006),
                 )
             )
@@ -188,12 +188,12 @@ async def running_workflow(
     broker_configs = BrokerConfigs(broker or {})
     clock, chance = SteadyClock(), RandomChance(chance_seed)
     workflow = Workflow(store or MemoryStore(), provisioner or NoProvisioner(logger), broker_configs, clock, logger)
-    changes = Changes(workflow.writes)
-    effects = Effects(workflow.local, workflow.cluster)
-    administration = Administration(
-        changes, effects, workflow.local, workflow.observed, broker_configs, clock, chance, logger
+    changes = ChangeWriter(workflow.writes)
+    completion = CompletionConditions(workflow.local, workflow.cluster)
+    administration = AdminRequests(
+        changes, completion, workflow.local, workflow.observed, broker_configs, clock, chance, logger
     )
-    objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
+    objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, logger)
     spus = ObedientSpus()
     host = PublicHost(
         workflow.cluster,

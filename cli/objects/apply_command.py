@@ -16,7 +16,7 @@ from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.document_files import DocumentError
 from tailrace.cli.options.sc_options import Command, objects_in, objects_of_file, show_documents
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import folded, parse
+from tailrace.controller.objects.object_documents import folded, parse_object
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, SpuGroupResolution, Topic, TopicResolution
 from tailrace.protocol.ids import SpuId
 
@@ -73,7 +73,7 @@ def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
     for document in objects_of_file(path):
         try:
             found_kind = _kind_of(document, kind)
-            found = parse(found_kind, document, None if found_kind == "spu" else name)
+            found = parse_object(found_kind, document, None if found_kind == "spu" else name)
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
         assert isinstance(document, dict), "anything else is no object"

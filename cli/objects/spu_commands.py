@@ -16,7 +16,7 @@ from tailrace.cli.options.sc_options import (
 )
 from tailrace.cli.output.tables import fields, table
 from tailrace.controller.objects.document_fields import size_text
-from tailrace.controller.objects.object_documents import parse
+from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import Object, Spu, SpuType
 from tailrace.runtime.settings import parse_address
 
@@ -41,7 +41,7 @@ async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
 
 async def _registered_once(client: ScClient, document: Document) -> Document:
     """Scripts register again what they have registered before; only another spec for the same id is refused."""
-    wanted = parse("spu", document)
+    wanted = parse_object("spu", document)
     for there in await client.list_objects("spu"):
         (spu,) = _spus(objects_in("spu", [there]))
         if isinstance(wanted, Spu) and spu.spec == wanted.spec:

@@ -18,7 +18,7 @@ from tailrace.cli.clients.server_connection import RefusedError, UnreachableErro
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import parse, read_document
+from tailrace.controller.objects.object_documents import parse_object, read_document
 from tailrace.controller.objects.objects import Object
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
@@ -215,7 +215,7 @@ def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
     documents = []
     for document in objects_of_file(path):
         try:
-            parse(kind, document, name)
+            parse_object(kind, document, name)
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
         assert isinstance(document, dict), "anything else is no object"
@@ -240,7 +240,7 @@ def objects_of_file(path: str) -> list[object]:
 
 def checked_document(kind: str, document: Document) -> Document:
     """As made from flags: whatever is wrong with it is known before anybody is asked."""
-    parse(kind, document)
+    parse_object(kind, document)
     return document
 
 

@@ -31,27 +31,33 @@ from tailrace.server.administration import (
 from .change_planning import (
     plan_configs,
     plan_deletions,
-    plan_end_of_leaders,
-    plan_forgetting,
+    plan_end_of_leadership,
     plan_more_partitions,
     plan_producer_ids,
+    plan_purge,
     plan_topics,
     plan_undeletion,
 )
-from .effects import Effects
+from .completion import CompletionConditions
 from .election_planning import Elected, plan_elections
-from .planned_changes import Changes, Ends, Planned, Plans, caught, raised, without_writes
-from .reassignment_planning import OfOneTopic, Outcomes, by_topic, ongoing, plan_reassignments
+from .planned_changes import ChangeWriter, Deadlines, Planned, Plans, plan_each, result_or_raise, without_writes
+from .reassignment_planning import (
+    Outcomes,
+    TopicReassignments,
+    group_by_topic,
+    ongoing_reassignments,
+    plan_reassignments,
+)
 
 SERVED_AGAIN_MS_MAX = 2_000
 """How long who brings a topic back is kept, so as to find it served: that it is back does not depend on it."""
 
 
-class Administration:
+class AdminRequests:
     def __init__(
         self,
-        changes: Changes,
-        effects: Effects,
+        changes: ChangeWriter,
+        completion: CompletionConditions,
         local: LocalStore,
         observed: Observed,
         broker_configs: BrokerConfigs,
@@ -60,7 +66,7 @@ class Administration:
         logger: FilteringBoundLogger,
     ) -> None:
         self._changes = changes
-        self._effects = effects
+        self._completion = completion
         self._local = local
         self._observed = observed
         self._broker_configs = broker_configs
@@ -82,7 +88,7 @@ class Administration:
 
         if validate_only:
             return without_writes(plan(topics))
-        ends = Ends(timeout_ms)
+        ends = Deadlines(timeout_ms)
         created = await self._changes.write(topics, plan, ends)
         return await self._when_served(created, ends)
 
@@ -92,12 +98,12 @@ class Administration:
         def plan(topic_ids: Sequence[TopicId]) -> Plans[TopicSpec]:
             return plan_deletions(topic_ids, self._local, self._wall_clock.now_ms())
 
-        ends = Ends(timeout_ms)
+        ends = Deadlines(timeout_ms)
         deleted = await self._changes.write(topic_ids, plan, ends)
         for topic in deleted:
             if isinstance(topic, TopicSpec):
                 self._logger.info("topic_deleted", topic=topic.name, topic_id=str(topic.id))
-        gone = [None if isinstance(topic, KafkaError) else self._effects.topic_gone(topic.id) for topic in deleted]
+        gone = [None if isinstance(topic, KafkaError) else self._completion.topic_gone(topic.id) for topic in deleted]
         return await self._changes.when(gone, deleted, ends)
 
     async def create_partitions(
@@ -108,7 +114,7 @@ class Administration:
 
         if validate_only:
             return without_writes(plan(requests))
-        ends = Ends(timeout_ms)
+        ends = Deadlines(timeout_ms)
         grown = await self._changes.write(requests, plan, ends)
         return await self._when_served(grown, ends)
 
@@ -118,26 +124,26 @@ class Administration:
         def plan(partitions: Sequence[PartitionName]) -> Plans[Elected]:
             return plan_elections(partitions, self._local, self._observed, unclean=unclean)
 
-        ends = Ends(timeout_ms)
+        ends = Deadlines(timeout_ms)
         elected = await self._changes.write(partitions, plan, ends)
-        led = [None if isinstance(each, KafkaError) else self._effects.partition_led(*each) for each in elected]
+        led = [None if isinstance(each, KafkaError) else self._completion.partition_led(*each) for each in elected]
         outcomes = await self._changes.when(led, elected, ends)
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
     async def reassign(
         self, wanted: Sequence[Reassignment], *, other_factor_allowed: bool = True, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
-        def plan(topics: Sequence[OfOneTopic]) -> Plans[Outcomes]:
+        def plan(topics: Sequence[TopicReassignments]) -> Plans[Outcomes]:
             return plan_reassignments(topics, self._local, other_factor_allowed=other_factor_allowed)
 
-        topics = by_topic(wanted)
-        planned = await self._changes.write(topics, plan, Ends(timeout_ms))
+        topics = group_by_topic(wanted)
+        planned = await self._changes.write(topics, plan, Deadlines(timeout_ms))
         outcomes = {each.topic: outcome for each, outcome in zip(topics, planned, strict=True)}
         return [_of_partition(outcomes[each.topic], each.partition) for each in wanted]
 
     async def reassignments(self) -> list[OngoingReassignment]:
         await trio.lowlevel.checkpoint()
-        return ongoing(self._local)
+        return ongoing_reassignments(self._local)
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
@@ -150,7 +156,7 @@ class Administration:
         if validate_only:
             outcomes = without_writes(plan(alterations))
         else:
-            outcomes = await self._changes.write(alterations, plan, Ends(timeout_ms))
+            outcomes = await self._changes.write(alterations, plan, Deadlines(timeout_ms))
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
     # what our own requests ask for
@@ -161,19 +167,19 @@ class Administration:
         retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
 
         def plan_first(name_or_id: str) -> Planned[None]:
-            return plan_end_of_leaders(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
+            return plan_end_of_leadership(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
 
         def plan(name_or_id: str) -> Planned[Topic]:
             return plan_undeletion(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
 
-        ends = Ends(TIMEOUT_MS)
-        (ended,) = await self._changes.write([name_or_id], caught(plan_first), ends)
-        raised(ended)
-        (planned,) = await self._changes.write([name_or_id], caught(plan), ends)
-        topic = raised(planned)
+        ends = Deadlines(TIMEOUT_MS)
+        (ended,) = await self._changes.write([name_or_id], plan_each(plan_first), ends)
+        result_or_raise(ended)
+        (planned,) = await self._changes.write([name_or_id], plan_each(plan), ends)
+        topic = result_or_raise(planned)
         self._logger.info("topic_undeleted", topic=topic.name, topic_id=str(topic.id))
-        settled = self._effects.topic_settled(topic.id, topic.spec.partitions)
-        await self._changes.when([settled], [topic], Ends(SERVED_AGAIN_MS_MAX))
+        settled = self._completion.topic_settled(topic.id, topic.spec.partitions)
+        await self._changes.when([settled], [topic], Deadlines(SERVED_AGAIN_MS_MAX))
         return self._local.topics_by_id.get(topic.id, topic)
 
     async def allocate_producer_ids(self) -> range:
@@ -182,8 +188,8 @@ class Administration:
         def plan(_: None) -> Planned[range]:
             return plan_producer_ids(self._local, self._wall_clock.now_ms())
 
-        (block,) = await self._changes.write([None], caught(plan), Ends(TIMEOUT_MS))
-        return raised(block)
+        (block,) = await self._changes.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
+        return result_or_raise(block)
 
     # what is done without being asked
 
@@ -192,18 +198,18 @@ class Administration:
 
         def plan(_: None) -> Planned[None]:
             retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
-            return Planned(None, plan_forgetting(self._local, self._wall_clock.now_ms(), retention_ms))
+            return Planned(None, plan_purge(self._local, self._wall_clock.now_ms(), retention_ms))
 
-        await self._changes.write([None], caught(plan), Ends(TIMEOUT_MS))
+        await self._changes.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
 
-    async def _when_served(self, topics: list[TopicSpec | KafkaError], ends: Ends) -> list[TopicSpec | KafkaError]:
+    async def _when_served(self, topics: list[TopicSpec | KafkaError], ends: Deadlines) -> list[TopicSpec | KafkaError]:
         """The topics as the mirror has them by then."""
         served = [
-            None if isinstance(topic, KafkaError) else self._effects.topic_served(topic.id, len(topic.partitions))
+            None if isinstance(topic, KafkaError) else self._completion.topic_served(topic.id, len(topic.partitions))
             for topic in topics
         ]
         outcomes = await self._changes.when(served, topics, ends)
-        mirror = self._effects.cluster
+        mirror = self._completion.cluster
         return [
             outcome if isinstance(outcome, KafkaError) else mirror.topic_by_id(outcome.id) or outcome
             for outcome in outcomes

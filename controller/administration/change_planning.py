@@ -65,7 +65,7 @@ def plan_topics(
         try:
             planned = plan_topic(new, new_topic_id(), taken, _spus_for(new.replica_map, local))
             replication_factor = len(planned.partitions[0].replicas)
-            check_size(planned.name, len(planned.partitions), replication_factor)
+            check_topic_size(planned.name, len(planned.partitions), replication_factor)
         except KafkaError as error:
             plans.append(error)
             continue
@@ -92,10 +92,10 @@ def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int)
     return plans
 
 
-def plan_end_of_leaders(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[None]:
+def plan_end_of_leadership(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[None]:
     """Before a topic is brought back: whoever led has ended, and leads again in another epoch, or somebody else does.
     What was decided before the deletion and is written late, loses to this. Raises KafkaError."""
-    topic = _kept(name_or_id, local, now_ms, retention_ms).topic
+    topic = _find_restorable(name_or_id, local, now_ms, retention_ms).topic
     there = local.partitions_of(topic.id).values() if topic.id not in local.topics_by_id else ()
     return Planned(None, tuple(Put(replace(each, status=offline(each, "it was deleted"))) for each in there))
 
@@ -103,7 +103,7 @@ def plan_end_of_leaders(name_or_id: str, local: LocalStore, now_ms: int, retenti
 def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[Topic]:
     """The topic as it was, with its id and its replicas; it stays remembered until it is there. One of which SPUs may
     be removing the files is not found any more. Raises KafkaError."""
-    deleted = _kept(name_or_id, local, now_ms, retention_ms)
+    deleted = _find_restorable(name_or_id, local, now_ms, retention_ms)
     topic = deleted.topic
     if topic.id in local.topics_by_id:
         return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
@@ -111,22 +111,22 @@ def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_m
     return Planned(topic, (Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
 
 
-def _kept(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> DeletedTopic:
-    kept = [each for each in local.deleted_topics.values() if not _has_had_its_time(each, now_ms, retention_ms)]
+def _find_restorable(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> DeletedTopic:
+    kept = [each for each in local.deleted_topics.values() if not _is_expired(each, now_ms, retention_ms)]
     return find_deleted(name_or_id, kept)
 
 
-def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:
+def plan_purge(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:
     """Of the deleted topics, those that are too old, and the oldest of too many."""
     newest_first = sorted(local.deleted_topics.values(), key=lambda each: each.deleted_at_ms, reverse=True)
     return tuple(
         Delete(each)
         for place, each in enumerate(newest_first)
-        if place >= DELETED_TOPICS_MAX or _has_had_its_time(each, now_ms, retention_ms)
+        if place >= DELETED_TOPICS_MAX or _is_expired(each, now_ms, retention_ms)
     )
 
 
-def _has_had_its_time(deleted: DeletedTopic, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(deleted: DeletedTopic, now_ms: int, retention_ms: int) -> bool:
     return deleted.deleted_at_ms <= now_ms - retention_ms
 
 
@@ -135,7 +135,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
     added = 0
     for request in requests:
         try:
-            topic = _existing(request.topic, local)
+            topic = _find_existing(request.topic, local)
             if not is_finished(topic):
                 raise KafkaError(
                     ErrorCode.INVALID_PARTITIONS,
@@ -147,7 +147,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
             added += len(after.partitions) - len(before.partitions)
             check_added(added)
             factor = len(after.partitions[0].replicas)  # which a reassignment may have changed
-            check_size(topic.name, len(after.partitions), factor)
+            check_topic_size(topic.name, len(after.partitions), factor)
         except KafkaError as error:
             plans.append(error)
             continue
@@ -211,7 +211,7 @@ def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
     return sorted(spu.spec.id for spu in (*online, *returning(local))) if online else []
 
 
-def _existing(name: str, local: LocalStore) -> Topic:
+def _find_existing(name: str, local: LocalStore) -> Topic:
     topic = local.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
@@ -239,7 +239,7 @@ def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: Br
     if not alteration.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of topics are altered one topic at a time: name one")
     check_topic_name(alteration.name)
-    topic = _existing(alteration.name, local)
+    topic = _find_existing(alteration.name, local)
 
     def effective(definition: ConfigDefinition) -> Value:
         return effective_value(definition, topic.spec.configs, broker_configs)[0]
@@ -290,7 +290,7 @@ def _first_of(name: str, own: Mapping[str, str], default: ConfigOverrides | None
     return own.get(name) or (None if default is None else default.configs.get(name))
 
 
-def check_size(topic: str, partitions: int, replication_factor: int) -> None:
+def check_topic_size(topic: str, partitions: int, replication_factor: int) -> None:
     """The map of replicas is one object of the store, and what is drawn up there must fit into it, and into what is
     remembered of the topic when it is deleted."""
     size_bytes = 2 * partitions * (_ROW_BYTES_MAX + replication_factor * _REPLICA_BYTES_MAX)

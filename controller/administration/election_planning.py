@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.controller.objects.objects import Partition
-from tailrace.controller.partitions.election import elected_cleanly, elected_uncleanly, is_sure, said_log_ends
+from tailrace.controller.partitions.election import elected_cleanly, elected_uncleanly, is_sure, reported_log_ends
 from tailrace.controller.state.actions import Put
 from tailrace.controller.state.local_store import LocalStore
-from tailrace.controller.state.observed import Heard, Observed
+from tailrace.controller.state.observed import Observed, PartitionReports
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch
 from tailrace.server.administration import PartitionName
@@ -26,17 +26,17 @@ def plan_elections(
     plans: Plans[Elected] = []
     for name in asked:
         try:
-            partition = _existing(name, local)
-            heard = observed.heard((partition.topic_id, partition.number))
+            partition = _find_existing(name, local)
+            reports = observed.reports_of((partition.topic_id, partition.number))
             elect = _elected_uncleanly if unclean else _with_preferred_leader
-            elected = elect(partition, local, heard)
+            elected = elect(partition, local, reports)
             plans.append(Planned((partition, elected.status.epoch), (Put(elected),)))
         except KafkaError as error:
             plans.append(error)
     return plans
 
 
-def _existing(name: PartitionName, local: LocalStore) -> Partition:
+def _find_existing(name: PartitionName, local: LocalStore) -> Partition:
     topic = local.topics.get(name.topic)
     partition = None if topic is None else local.partitions.get((topic.id, name.partition))
     if partition is None:
@@ -44,31 +44,31 @@ def _existing(name: PartitionName, local: LocalStore) -> Partition:
     return partition
 
 
-def _with_preferred_leader(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
+def _with_preferred_leader(partition: Partition, local: LocalStore, reports: PartitionReports) -> Partition:
     """The one before it hands over: all that was acknowledged, the preferred one has."""
     preferred, status = partition.spec.initial_leader, partition.status
     if status.leads == preferred:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {preferred} leads already")
     if not is_sure(preferred, status.live_replicas, local.spus):
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"SPU {preferred} is no live replica now")
-    if heard.has_failed(local.spus[preferred]):
+    if reports.has_failed(local.spus[preferred]):
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"the storage of SPU {preferred} has failed")
     return replace(partition, status=elected_cleanly(partition, preferred, local.spus))
 
 
-def _elected_uncleanly(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
+def _elected_uncleanly(partition: Partition, local: LocalStore, reports: PartitionReports) -> Partition:
     """The first that is there: a live one before others, which lack what was acknowledged since they left."""
     spus, status = local.spus, partition.status
     if status.leads != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {status.leads} leads")
     online = [spu for spu in partition.spec.replicas if spu in spus and spus[spu].is_online]
-    able = [spu for spu in online if not heard.has_failed(spus[spu])]
+    able = [spu for spu in online if not reports.has_failed(spus[spu])]
     if not able:
         reason = "the storage of those that are online has failed" if online else "none of its replicas is online"
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
     end = partition.spec.shelved_end
     if end:
-        said = said_log_ends(partition, able, spus, heard)
+        said = reported_log_ends(partition, able, spus, reports)
         able = [spu for spu in able if is_sure(spu, status.live_replicas, spus) or (said.get(spu) or 0) >= end]
     if not able:
         raise KafkaError(

@@ -11,18 +11,18 @@ from tailrace.controller.state.object_codec import key_of
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.chance import Chance
 
-from .admin_requests import Administration
-from .effects import Effects
+from .admin_requests import AdminRequests
+from .completion import CompletionConditions
 from .object_planning import (
     check_kind,
-    listed,
+    find_topic,
+    list_objects,
     plan_creation,
     plan_removal,
     plan_update,
     read_object,
-    topic_named,
 )
-from .planned_changes import Changes, Ends, Planned, Reached, caught, raised
+from .planned_changes import ChangeWriter, Condition, Deadlines, Planned, plan_each, result_or_raise
 
 TIMEOUT_MS = 30_000
 DECISION_MS_MAX = 2_000
@@ -34,22 +34,22 @@ class ObjectAdministration:
 
     def __init__(
         self,
-        administration: Administration,
-        changes: Changes,
-        effects: Effects,
+        administration: AdminRequests,
+        changes: ChangeWriter,
+        completion: CompletionConditions,
         local: LocalStore,
         chance: Chance,
         logger: FilteringBoundLogger,
     ) -> None:
         self._administration = administration
         self._changes = changes
-        self._effects = effects
+        self._completion = completion
         self._local = local
         self._chance = chance
         self._logger = logger
 
     def list(self, kind: str, names: list[str] | None) -> list[tuple[str, Object]]:
-        return listed(kind, names, self._local)
+        return list_objects(kind, names, self._local)
 
     async def create(self, kind: str, document: str, timeout_ms: int) -> Object:
         """The object as it is when it does what it says, or at the latest after the timeout.
@@ -61,10 +61,10 @@ class ObjectAdministration:
         def plan(wanted: Object) -> Planned[Object]:
             return plan_creation(wanted, self._local, new_topic_id(self._chance.uuid))
 
-        ends = Ends(timeout_ms)
+        ends = Deadlines(timeout_ms)
         made = await self._write(wanted, plan, ends)
         self._logger.info("object_created", key=key_of(made))
-        await self._changes.when([self._decided(made)], [made], Ends(DECISION_MS_MAX))
+        await self._changes.when([self._decided(made)], [made], Deadlines(DECISION_MS_MAX))
         if timeout_ms > 0:
             (outcome,) = await self._changes.when([self._working(made)], [made], ends)
             if isinstance(outcome, KafkaError):
@@ -77,29 +77,29 @@ class ObjectAdministration:
         def plan(wanted: Object) -> Planned[Object]:
             return plan_update(wanted, self._local)
 
-        updated = await self._write(wanted, plan, Ends(TIMEOUT_MS))
+        updated = await self._write(wanted, plan, Deadlines(TIMEOUT_MS))
         self._logger.info("object_updated", key=key_of(updated))
         return self._newest(updated)
 
     async def delete(self, kind: str, name: str, *, force: bool) -> None:
         check_kind(kind)
         if kind == "topic":
-            (deleted,) = await self._administration.delete_topics([topic_named(name, self._local).id])
-            raised(deleted)
+            (deleted,) = await self._administration.delete_topics([find_topic(name, self._local).id])
+            result_or_raise(deleted)
             return
 
         def plan(name: str) -> Planned[None]:
             return plan_removal(kind, name, self._local, force=force)
 
-        (outcome,) = await self._changes.write([name], caught(plan), Ends(TIMEOUT_MS))
-        raised(outcome)
+        (outcome,) = await self._changes.write([name], plan_each(plan), Deadlines(TIMEOUT_MS))
+        result_or_raise(outcome)
         self._logger.info("object_deleted", kind=kind, name=name, force=force)
 
     async def undelete(self, name_or_id: str) -> Object:
         return await self._administration.undelete_topic(name_or_id)
 
-    async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], ends: Ends) -> Object:
-        (outcome,) = await self._changes.write([wanted], caught(plan), ends)
+    async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], ends: Deadlines) -> Object:
+        (outcome,) = await self._changes.write([wanted], plan_each(plan), ends)
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome
@@ -107,23 +107,23 @@ class ObjectAdministration:
     def _newest(self, found: Object) -> Object:
         return self._local.objects.get(key_of(found), found)
 
-    def _decided(self, made: Object) -> Reached | None:
+    def _decided(self, made: Object) -> Condition | None:
         match made:
             case Topic():
-                return self._effects.topic_decided(made.id)
+                return self._completion.topic_decided(made.id)
             case SpuGroup():
-                return self._effects.group_decided(made.name)
+                return self._completion.group_decided(made.name)
             case _:
                 return None
 
-    def _working(self, made: Object) -> Reached | None:
+    def _working(self, made: Object) -> Condition | None:
         match made:
             case Topic():
-                return self._effects.topic_served(made.id, made.spec.partitions)
+                return self._completion.topic_served(made.id, made.spec.partitions)
             case SpuGroup():
-                return self._effects.group_running(made.name)
+                return self._completion.group_running(made.name)
             case Spu():
-                return self._effects.spu_online(made.spec.id)
+                return self._completion.spu_online(made.spec.id)
             case _:
                 return None
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tailrace.cluster.topic_names import TakenNames
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import document_of, parse
+from tailrace.controller.objects.object_documents import document_of, parse_object
 from tailrace.controller.objects.objects import (
     DeletedTopic,
     Object,
@@ -23,13 +23,13 @@ from tailrace.controller.objects.objects import (
     TopicStatus,
     shelves_on,
 )
-from tailrace.controller.spus.spu_group_controller import fault_of, held_text
+from tailrace.controller.spus.spu_group_controller import describe_holdings, fault_of
 from tailrace.controller.state.actions import Delete, KvAction, Put
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 
-from .change_planning import check_size, find_deleted
+from .change_planning import check_topic_size, find_deleted
 from .planned_changes import Planned
 
 KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
@@ -46,7 +46,7 @@ def read_object(kind: str, document: str) -> Object:
             f"the document has {len(document)} characters; there may be {DOCUMENT_CHARACTERS_MAX}",
         )
     try:
-        return parse(kind, json.loads(document))
+        return parse_object(kind, json.loads(document))
     except (ValueError, RecursionError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the document is not JSON: {error}") from error
     except FieldError as error:
@@ -65,7 +65,7 @@ def write_document(found: Object) -> str:
 # what there is
 
 
-def listed(kind: str, names: list[str] | None, local: LocalStore) -> list[tuple[str, Object]]:
+def list_objects(kind: str, names: list[str] | None, local: LocalStore) -> list[tuple[str, Object]]:
     """By name, in an order that a person expects. Raises KafkaError when one that is named is not there."""
     check_kind(kind)
     there = _all_of(kind, local)
@@ -134,7 +134,7 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
             made = SpuGroup(name, group, SpuGroupStatus())
         case Topic(name, _, topic):
             TakenNames(local.topics).check_free(name)
-            check_size(name, topic.partitions, topic.replication_factor)
+            check_topic_size(name, topic.partitions, topic.replication_factor)
             made = Topic(name, topic_id, topic, TopicStatus())
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the SC alone makes objects of this kind")
@@ -233,9 +233,10 @@ def _check_empty(spus: list[Spu], local: LocalStore, *, force: bool) -> None:
         if held or shelved:
             topics = sorted({each.topic for each in (*held, *shelved)})
             shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+            holdings = describe_holdings(len(held), shelves_on(spu.spec.id, shelved))
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"SPU {spu.spec.id} holds {held_text(len(held), shelves_on(spu.spec.id, shelved))} of {shown}, which "
+                f"SPU {spu.spec.id} holds {holdings} of {shown}, which "
                 "would be lost; delete the topics first, or use --force",
             )
 
@@ -248,7 +249,7 @@ def _not_found(kind: str, name: str) -> KafkaError:
     return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no {_WORDS.get(kind, kind)} {name:.300}")
 
 
-def topic_named(name: str, local: LocalStore) -> Topic:
+def find_topic(name: str, local: LocalStore) -> Topic:
     """By its name or its id. Raises KafkaError."""
     topic = local.topics.get(name)
     if topic is None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tailrace.controller.key_value.interface import Change
 from tailrace.controller.state.actions import KvAction
-from tailrace.controller.workflow.own_writes import OwnWrites
+from tailrace.controller.workflow.confirmed_writes import ConfirmedWrites
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 TIMEOUT_MS_MAX = 120_000
@@ -28,10 +28,10 @@ class Planned(Struct, Generic[R], frozen=True):
 Plans = list[Planned[R] | KafkaError]
 """For each thing asked for, in the same order."""
 
-Reached = Callable[[], bool]
+Condition = Callable[[], bool]
 
 
-class Ends:
+class Deadlines:
     """Until when a request waits for its write, and for the effect."""
 
     def __init__(self, timeout_ms: int) -> None:
@@ -40,14 +40,14 @@ class Ends:
         self.writing_at = max(self.at, now + WRITE_SECONDS_MIN)
 
 
-class Changes:
-    def __init__(self, writes: OwnWrites) -> None:
+class ChangeWriter:
+    def __init__(self, writes: ConfirmedWrites) -> None:
         self._writes = writes
         self._changing = trio.Lock()
         """Held from planning a change until the Local Store has it: the next one is planned from what it made."""
 
     async def write(
-        self, items: Sequence[I], plan: Callable[[Sequence[I]], Plans[R]], ends: Ends
+        self, items: Sequence[I], plan: Callable[[Sequence[I]], Plans[R]], ends: Deadlines
     ) -> list[R | KafkaError]:
         """For each item what was planned as its result, once that is written, or why it is not.
 
@@ -66,7 +66,7 @@ class Changes:
         return results
 
     async def when(
-        self, reached: Sequence[Reached | None], results: Sequence[R | KafkaError], ends: Ends
+        self, reached: Sequence[Condition | None], results: Sequence[R | KafkaError], ends: Deadlines
     ) -> list[R | KafkaError]:
         """The results, once what belongs to each is reached; an error for those where it is not in time."""
         waiting = dict(enumerate(reached))
@@ -95,7 +95,7 @@ class Changes:
         planned: list[tuple[int, R, list[Change]]] = []
         for place, each in zip(todo, plan([items[place] for place in todo]), strict=True):
             try:
-                possible = raised(each)
+                possible = result_or_raise(each)
                 planned.append((place, possible.result, [self._writes.change_of(write) for write in possible.writes]))
             except KafkaError as error:
                 results[place] = error
@@ -110,7 +110,7 @@ class Changes:
         return again
 
 
-def caught(plan: Callable[[I], Planned[R]]) -> Callable[[Sequence[I]], Plans[R]]:
+def plan_each(plan: Callable[[I], Planned[R]]) -> Callable[[Sequence[I]], Plans[R]]:
     """A plan for one item that may raise, as one for all of them."""
 
     def plans(items: Sequence[I]) -> Plans[R]:
@@ -129,7 +129,7 @@ def without_writes(plans: Plans[R]) -> list[R | KafkaError]:
     return [each if isinstance(each, KafkaError) else each.result for each in plans]
 
 
-def raised(outcome: R | KafkaError) -> R:
+def result_or_raise(outcome: R | KafkaError) -> R:
     if isinstance(outcome, KafkaError):
         raise outcome
     return outcome

@@ -18,32 +18,32 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.server.administration import OngoingReassignment, Reassignment
 
-from .change_planning import check_size
+from .change_planning import check_topic_size
 from .planned_changes import Planned, Plans
 
 Outcomes = Mapping[int, KafkaError | None]
 """By partition: why its row stays as it was."""
 
 
-class OfOneTopic(Struct, frozen=True):
+class TopicReassignments(Struct, frozen=True):
     topic: str
     wanted: Sequence[Reassignment]
 
 
-def by_topic(wanted: Iterable[Reassignment]) -> list[OfOneTopic]:
+def group_by_topic(wanted: Iterable[Reassignment]) -> list[TopicReassignments]:
     gathered: dict[str, list[Reassignment]] = {}
     for each in wanted:
         gathered.setdefault(each.topic, []).append(each)
-    return [OfOneTopic(topic, its) for topic, its in gathered.items()]
+    return [TopicReassignments(topic, its) for topic, its in gathered.items()]
 
 
 def plan_reassignments(
-    topics: Sequence[OfOneTopic], local: LocalStore, *, other_factor_allowed: bool
+    topics: Sequence[TopicReassignments], local: LocalStore, *, other_factor_allowed: bool
 ) -> Plans[Outcomes]:
-    return [_of_one_topic(each, local, other_factor_allowed) for each in topics]
+    return [_plan_topic(each, local, other_factor_allowed) for each in topics]
 
 
-def ongoing(local: LocalStore) -> list[OngoingReassignment]:
+def ongoing_reassignments(local: LocalStore) -> list[OngoingReassignment]:
     """Those that are not as their topic wants them yet: their replicas as they will be, and then those that leave."""
     found = []
     for topic in local.topics.values():
@@ -55,7 +55,7 @@ def ongoing(local: LocalStore) -> list[OngoingReassignment]:
     return found
 
 
-def _of_one_topic(asked: OfOneTopic, local: LocalStore, other_factor_allowed: bool) -> Planned[Outcomes]:
+def _plan_topic(asked: TopicReassignments, local: LocalStore, other_factor_allowed: bool) -> Planned[Outcomes]:
     topic = local.topics.get(asked.topic)
     rows = {} if topic is None else dict(topic.status.replica_map)
     outcomes: dict[int, KafkaError | None] = {}
@@ -79,7 +79,7 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
     if topic is None or partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
     if asked.replicas is None:
-        return _given_up(partition, topic)
+        return _cancelled_row(partition, topic)
     fault = fault_of_rows({asked.partition: asked.replicas}, local.spus)
     if fault is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
@@ -90,11 +90,11 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
         quorum_sizes(policy_of(topic.spec.configs), len(asked.replicas))
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(error)) from error
-    check_size(topic.name, len(topic.status.replica_map), len(asked.replicas))
+    check_topic_size(topic.name, len(topic.status.replica_map), len(asked.replicas))
     return asked.replicas
 
 
-def _given_up(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
+def _cancelled_row(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
     if not is_changing(partition, wanted_row(partition, topic)):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are the ones that it is to have")
     return before_change(partition)

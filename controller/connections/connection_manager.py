@@ -14,7 +14,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.controller.objects.objects import Listener, Spu
+from tailrace.controller.objects.objects import PublicListener, Spu
 from tailrace.controller.sc_metrics import ScMetrics
 from tailrace.controller.state.actions import (
     AddPartition,
@@ -26,7 +26,7 @@ from tailrace.controller.state.actions import (
     UpdateSpu,
 )
 from tailrace.controller.state.cluster_mirror import MirrorChange
-from tailrace.controller.state.events import Event, LeasesUnknownOver, SpuConnected, SpuLost
+from tailrace.controller.state.events import Event, LeaseGracePeriodOver, SpuConnected, SpuLost
 from tailrace.controller.state.local_store import LocalStore, PartitionKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId, TopicId
@@ -42,12 +42,12 @@ from tailrace.runtime.network import Address, Connection, Network, may_be_host
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
 
 from .connection_documents import ConnectionRow
+from .event_queue import EventQueue
 from .leases import Leases
-from .process_exits import until_nobody_listens
+from .process_exits import wait_until_nobody_listens
 from .spec_cache import SpecCache
 from .spu_reports import SpuReports
 from .spu_stream import Registered, SpuStream
-from .waiting_events import WaitingEvents
 
 HEARTBEATS_PER_LEASE = 3
 STALL_SECONDS_MIN = 0.1
@@ -100,7 +100,7 @@ class ConnectionManager:
         self._store = store
         self._cluster = cluster
         self._network = network
-        self._events = WaitingEvents(events)
+        self._events = EventQueue(events)
         self._allocate_producer_ids = allocate_producer_ids
         self._forward = forward
         self._metrics = metrics
@@ -110,14 +110,14 @@ class ConnectionManager:
         self._leases = Leases(lease_seconds)
         self._cache = SpecCache()
         self._connected: dict[SpuId, _Peer] = {}
-        self._told_configs: dict[TopicId, Mapping[str, str]] = {}
+        self._sent_configs: dict[TopicId, Mapping[str, str]] = {}
         """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
         self._began_at = trio.current_time()
-        self._leases_unknown_until = self._began_at + lease_seconds
-        self._is_nobody_here = False
+        self._lease_grace_period_ends_at = self._began_at + lease_seconds
+        self._are_all_offline = False
         """All were lost, or none came in the first lease. Perhaps it is this SC that was cut off: then all of them
         come, one by one."""
-        self._someone_is_back = trio.Event()
+        self._someone_returned = trio.Event()
         self._lost_at: dict[SpuId, float] = {}
         self.reports = SpuReports(self._cache, self._events, self.is_connected, metrics, logger)
 
@@ -127,15 +127,15 @@ class ConnectionManager:
             nursery.start_soon(self._events.hand_over)
             nursery.start_soon(self._watch_leases)
             while True:
-                await trio.sleep_until(self._leases_unknown_until)
-                late_seconds = trio.current_time() - self._leases_unknown_until
+                await trio.sleep_until(self._lease_grace_period_ends_at)
+                late_seconds = trio.current_time() - self._lease_grace_period_ends_at
                 if late_seconds > STALL_SECONDS_MIN:  # SPUs may have come whom we have not let in yet
-                    self._leases_unknown_until += late_seconds + self._heartbeat_seconds
+                    self._lease_grace_period_ends_at += late_seconds + self._heartbeat_seconds
                 elif late_seconds >= 0:
-                    self._events.add(LeasesUnknownOver())
-                    self._is_nobody_here = not self._leases.are_any_held
-                    self._someone_is_back = trio.Event()
-                    await self._someone_is_back.wait()
+                    self._events.add(LeaseGracePeriodOver())
+                    self._are_all_offline = not self._leases.are_any_held
+                    self._someone_returned = trio.Event()
+                    await self._someone_returned.wait()
 
     # what the controllers say
 
@@ -146,28 +146,28 @@ class ConnectionManager:
             case DeleteSpu(spu_id):
                 self._drop_spu(spu_id)
             case AddPartition(partition) | UpdatePartition(partition):
-                self._tell_partition((partition.topic_id, partition.number), self._cache.put_partition(partition))
+                self._queue_partition((partition.topic_id, partition.number), self._cache.put_partition(partition))
             case DeletePartition(topic_id, number):
-                self._tell_partition((topic_id, number), self._cache.drop_partition((topic_id, number)))
+                self._queue_partition((topic_id, number), self._cache.drop_partition((topic_id, number)))
 
     def publish(self, change: MirrorChange) -> None:
         """To every SPU that is connected, after what `apply` was given before."""
         for topic in change.topics:
-            if self._told_configs.get(topic.id) != topic.configs:
-                self._told_configs[topic.id] = topic.configs
+            if self._sent_configs.get(topic.id) != topic.configs:
+                self._sent_configs[topic.id] = topic.configs
                 for partition in topic.partitions:
-                    self._tell_partition((topic.id, partition.partition), partition.replicas)
+                    self._queue_partition((topic.id, partition.partition), partition.replicas)
         for topic_id in change.removed_topics:
-            self._told_configs.pop(topic_id, None)
+            self._sent_configs.pop(topic_id, None)
         for connected in self._connected.values():
-            connected.stream.tell_cluster(change)
+            connected.stream.queue_metadata(change)
             if change.are_overrides_changed:
-                connected.stream.tell_configs()
+                connected.stream.queue_configs()
 
     def reconcile(self) -> None:
         """Tells everyone everything again."""
         for connected in self._connected.values():
-            connected.stream.tell_everything()
+            connected.stream.queue_everything()
 
     # what others ask
 
@@ -188,9 +188,9 @@ class ConnectionManager:
         connected = self._connected.get(spu)
         return connected is not None and connected.stream.is_carrying_out_specs
 
-    def owes_answer(self, spu: SpuId) -> bool:
+    def owes_response(self, spu: SpuId) -> bool:
         connected = self._connected.get(spu)
-        return connected is not None and connected.stream.owes_answer
+        return connected is not None and connected.stream.owes_response
 
     def away(self, seconds: float) -> frozenset[SpuId]:
         """The registered SPUs that have had no lease for so long."""
@@ -245,7 +245,7 @@ class ConnectionManager:
                 nursery.cancel_scope.cancel()
         finally:
             self._on_end(peer)
-        await self._end_lease_of_the_dead(peer)
+        await self._end_lease_if_process_exited(peer)
 
     def _on_end(self, peer: _Peer) -> None:
         registered = peer.stream.registered
@@ -256,7 +256,7 @@ class ConnectionManager:
             del self._connected[registered.spu]
             self._leases.stream_ended(registered.spu)
 
-    async def _end_lease_of_the_dead(self, peer: _Peer) -> None:
+    async def _end_lease_if_process_exited(self, peer: _Peer) -> None:
         """A process that was killed is missed at once, if its machine says that it is gone."""
         registered = peer.stream.registered
         if registered is None:
@@ -266,7 +266,7 @@ class ConnectionManager:
             return self._leases.is_left(registered.spu, registered.incarnation)
 
         with trio.move_on_after(self._leases.seconds):
-            if await until_nobody_listens(self._network, peer.listens_at, is_left):
+            if await wait_until_nobody_listens(self._network, peer.listens_at, is_left):
                 self._lose(registered.spu, "its process has ended")
 
     async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:
@@ -288,9 +288,9 @@ class ConnectionManager:
             case ReportShelvesRequest(partitions):
                 return await self.reports.take_shelves(registered, partitions)
             case AllocateProducerIdsRequest():
-                return await self._answer_with_producer_ids()
+                return await self._respond_with_producer_ids()
             case ForwardRequest():
-                return await self._answer_forwarded(peer, message)
+                return await self._respond_to_forwarded(peer, message)
         raise AssertionError(f"{type(message).__name__} is in the table and not answered")
 
     # who is here
@@ -305,14 +305,14 @@ class ConnectionManager:
             self._metrics.cm_rejected += 1
             self._logger.warning("spu_rejected", spu=spu, address=str(peer.address), reason=refusal.message)
             peer.link.finish(refusal.message)
-            return self._registration_answer(refusal.code, refusal.message)
+            return self._registration_response(refusal.code, refusal.message)
         now = trio.current_time()
         before = self._connected.get(spu)
         self._connected[spu] = peer
-        if self._is_nobody_here:
-            self._is_nobody_here = False
-            self._leases_unknown_until = now + self._leases.seconds
-            self._someone_is_back.set()
+        if self._are_all_offline:
+            self._are_all_offline = False
+            self._lease_grace_period_ends_at = now + self._leases.seconds
+            self._someone_returned.set()
         self._leases.grant(spu, message.incarnation, now)
         private = Address(message.private_host, message.private_port)
         peer.listens_at = (*(Address(each.host, each.port) for each in message.listeners), private)
@@ -327,11 +327,11 @@ class ConnectionManager:
                 spu,
                 message.incarnation,
                 message.store_incarnation,
-                tuple(Listener(each.name, each.host, each.port) for each in message.listeners),
+                tuple(PublicListener(each.name, each.host, each.port) for each in message.listeners),
                 private,
             )
         )
-        return self._registration_answer(ErrorCode.NONE, None)
+        return self._registration_response(ErrorCode.NONE, None)
 
     def _refusal(self, message: RegisterSpuRequest) -> KafkaError | None:
         spu = SpuId(message.spu_id)
@@ -347,7 +347,7 @@ class ConnectionManager:
         taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
         return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
 
-    def _registration_answer(self, code: ErrorCode, reason: str | None) -> RegisterSpuResponse:
+    def _registration_response(self, code: ErrorCode, reason: str | None) -> RegisterSpuResponse:
         return RegisterSpuResponse(
             error_code=code,
             error_message=reason,
@@ -367,7 +367,7 @@ class ConnectionManager:
         self._connected.pop(spu, None)
         if lease is not None:
             self._lost_at[spu] = trio.current_time()
-            self._is_nobody_here = not self._leases.are_any_held
+            self._are_all_offline = not self._leases.are_any_held
             self._metrics.cm_lost += 1
             self._logger.warning("spu_lost", spu=spu, reason=reason)
             self._events.add(SpuLost(spu, lease.incarnation, reason))
@@ -390,14 +390,14 @@ class ConnectionManager:
 
     # what SPUs ask
 
-    async def _answer_with_producer_ids(self) -> AllocateProducerIdsResponse:
+    async def _respond_with_producer_ids(self) -> AllocateProducerIdsResponse:
         try:
             block = await self._allocate_producer_ids()
         except KafkaError as error:
             return AllocateProducerIdsResponse(error.code, error.message)
         return AllocateProducerIdsResponse(first_id=block.start, count=len(block))
 
-    async def _answer_forwarded(self, peer: _Peer, message: ForwardRequest) -> ForwardResponse:
+    async def _respond_to_forwarded(self, peer: _Peer, message: ForwardRequest) -> ForwardResponse:
         """Too many at once are refused rather than left unread: the renewals of the lease are behind them."""
         size_bytes = len(message.body)
         if peer.forwards >= FORWARDS_MAX or peer.forwarded_bytes + size_bytes > FORWARDED_BYTES_MAX:
@@ -428,7 +428,7 @@ class ConnectionManager:
         self._cache.spus[spu.spec.id] = spu
         connected = self._connected.get(spu.spec.id)
         if connected is not None and before is not None and before.spec != spu.spec:
-            connected.stream.tell_configs()
+            connected.stream.queue_configs()
 
     def _drop_spu(self, spu: SpuId) -> None:
         self._cache.spus.pop(spu, None)
@@ -437,11 +437,11 @@ class ConnectionManager:
         if connected is not None:
             connected.link.close("the SPU is not registered any more")
 
-    def _tell_partition(self, key: PartitionKey, spus: tuple[SpuId, ...]) -> None:
+    def _queue_partition(self, key: PartitionKey, spus: tuple[SpuId, ...]) -> None:
         for spu in spus:
             connected = self._connected.get(spu)
             if connected is not None:
-                connected.stream.tell_partition(key)
+                connected.stream.queue_partition(key)
 
 
 async def _expect_registration(peer: _Peer) -> None:

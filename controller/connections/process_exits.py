@@ -15,7 +15,9 @@ PAUSE_SECONDS = 0.02
 """A process that ends closes one socket after the other."""
 
 
-async def until_nobody_listens(network: Network, addresses: Iterable[Address], is_wanted: Callable[[], bool]) -> bool:
+async def wait_until_nobody_listens(
+    network: Network, addresses: Iterable[Address], is_wanted: Callable[[], bool]
+) -> bool:
     """Whether every one of the addresses refuses: then no client reaches that process, and none will. Goes on asking
     as long as the answer is wanted; False then, and when somebody does not answer."""
     for address in addresses:

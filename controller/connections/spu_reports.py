@@ -21,16 +21,16 @@ from tailrace.protocol.internal.report_live_replicas import ReportedPartition, R
 from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 from tailrace.protocol.internal.report_shelves import ReportShelvesResponse
 
+from .event_queue import EventQueue
 from .spec_cache import SpecCache
 from .spu_stream import Registered
-from .waiting_events import WaitingEvents
 
 
 class SpuReports:
     def __init__(
         self,
         cache: SpecCache,
-        events: WaitingEvents,
+        events: EventQueue,
         is_connected: Callable[[SpuId, str], bool],
         metrics: ScMetrics,
         logger: FilteringBoundLogger,

@@ -58,7 +58,7 @@ class SpuStream:
         """Of the metadata that the SPU has confirmed."""
         self.is_carrying_out_specs = False
         """It has been sent some, and has not answered."""
-        self.owes_answer = False
+        self.owes_response = False
         """To these, or to the metadata after them."""
         self._is_full_due = True
         self._are_configs_due = False
@@ -75,30 +75,30 @@ class SpuStream:
         self.registered = registered
         self._due.set()
 
-    def tell_everything(self) -> None:
+    def queue_everything(self) -> None:
         self._is_full_due = True
         self._wake()
 
-    def tell_partition(self, key: PartitionKey) -> None:
+    def queue_partition(self, key: PartitionKey) -> None:
         self._partitions.add(key)
         self._wake()
 
-    def tell_configs(self) -> None:
+    def queue_configs(self) -> None:
         """What is set for the SPU itself: its size, its broker configs."""
         self._are_configs_due = True
         self._wake()
 
-    def tell_cluster(self, change: MirrorChange) -> None:
+    def queue_metadata(self, change: MirrorChange) -> None:
         self._spus.update(spu.id for spu in change.spus)
         self._spus.update(change.removed_spus)
         for topic_id in change.removed_topics:
             self._topics[topic_id] = None
         for topic in change.topics:
-            self._tell_topic(topic.id, change.partitions.get(topic.id))
+            self._queue_topic(topic.id, change.partitions.get(topic.id))
         self._groups.update(change.groups)
         self._wake()
 
-    def _tell_topic(self, topic_id: TopicId, partitions: frozenset[int] | None) -> None:
+    def _queue_topic(self, topic_id: TopicId, partitions: frozenset[int] | None) -> None:
         waiting = self._topics.setdefault(topic_id, set())
         if partitions is None or waiting is None:
             self._topics[topic_id] = None
@@ -122,14 +122,14 @@ class SpuStream:
                 await self._due.wait()
                 # Both are made at the same moment, so no client hears of what the SPU does not hold yet.
                 specs, metadata = self._take()
-                self.owes_answer = True
+                self.owes_response = True
                 if specs is not None:
                     await self._push_specs(link, specs)
                 if metadata is not None:
                     await link.ask(metadata)
                     self._metrics.pushed_metadata += 1
                     self.sent_version = metadata.version
-                self.owes_answer = False
+                self.owes_response = False
         except LinkClosed:
             return
         except KafkaError as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from tailrace.controller.state.local_store import LocalStore
-from tailrace.controller.workflow.metadata_dispatcher import Decisions
+from tailrace.controller.workflow.metadata_dispatcher import DecisionCounts
 
 KIND = "controller"
 
@@ -22,7 +22,7 @@ class ControllerRow(Struct, frozen=True):
     """It has decided upon."""
 
 
-def controller_rows(local: LocalStore, decisions: Mapping[str, Decisions]) -> list[ControllerRow]:
+def controller_rows(local: LocalStore, decisions: Mapping[str, DecisionCounts]) -> list[ControllerRow]:
     objects = {
         "spu": len(local.spus),
         "spu-group": len(local.spu_groups),

@@ -17,9 +17,9 @@ from tailrace.protocol.internal.describe_replicas import (
     DescribeReplicasResponse,
 )
 
-from .spu_answers import NoAnswerError, answer_of
+from .spu_responses import NoResponseError, response_of
 
-ANSWER_SECONDS_MAX = 2.0
+RESPONSE_SECONDS_MAX = 2.0
 
 Ask = Callable[[SpuId, DescribeReplicasRequest], Awaitable[DescribeReplicasResponse]]
 """Raises LinkClosed, with a sentence, when the SPU cannot be asked."""
@@ -106,8 +106,8 @@ class PartitionDescriptions:
         topics = [DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()]
         request = DescribeReplicasRequest(topics, epochs_max)
         try:
-            answer = await answer_of(spu, request, self._ask, self._local, ANSWER_SECONDS_MAX)
-        except NoAnswerError as reason:
+            answer = await response_of(spu, request, self._ask, self._local, RESPONSE_SECONDS_MAX)
+        except NoResponseError as reason:
             silent[spu] = str(reason)
         else:
             for replica in answer.replicas:

@@ -30,9 +30,9 @@ from tailrace.protocol.internal.describe_segments import (
 )
 
 from .segment_comparison import compare, wanted_content
-from .spu_answers import NoAnswerError, answer_of
+from .spu_responses import NoResponseError, response_of
 
-ANSWER_SECONDS_MAX = 5.0
+RESPONSE_SECONDS_MAX = 5.0
 SEGMENTS_MAX = 500
 """Of a partition; of each of many partitions fewer."""
 SEGMENTS_OF_ALL_MAX = 5000
@@ -78,8 +78,8 @@ class SegmentDescriptions:
     async def _asks(self, spu: SpuId, request: DescribeReplicaSegmentsRequest) -> DescribeReplicaSegmentsResponse:
         """An SPU that cannot be asked, or does not answer soon, is described by that."""
         try:
-            return await answer_of(spu, request, self._ask, self._local, ANSWER_SECONDS_MAX)
-        except NoAnswerError as reason:
+            return await response_of(spu, request, self._ask, self._local, RESPONSE_SECONDS_MAX)
+        except NoResponseError as reason:
             return DescribeReplicaSegmentsResponse(str(reason))
 
 

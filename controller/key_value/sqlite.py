@@ -64,7 +64,7 @@ async def open_sqlite(path: str, history_changes_max: int = CHANGES_MAX) -> "Sql
             await database.close()
             raise
     except (DatabaseDamagedError, DatabaseUnavailableError) as error:
-        raise _ours(error) from error
+        raise _store_error(error) from error
     return SqliteStore(database, History(revision, history_changes_max))
 
 
@@ -157,7 +157,7 @@ class SqliteStore:
         try:
             return await self._database.run(work)
         except (DatabaseDamagedError, DatabaseUnavailableError) as error:
-            raise _ours(error) from error
+            raise _store_error(error) from error
 
 
 class _Writer:
@@ -216,5 +216,5 @@ def _entry(row: tuple[object, object, object]) -> Entry:
     raise StoreCorrupt(f"the store has an entry under the key {row[0]!r} that no SC has written")
 
 
-def _ours(error: DatabaseDamagedError | DatabaseUnavailableError) -> Exception:
+def _store_error(error: DatabaseDamagedError | DatabaseUnavailableError) -> Exception:
     return (StoreCorrupt if isinstance(error, DatabaseDamagedError) else StoreUnavailable)(str(error))

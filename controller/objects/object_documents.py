@@ -72,7 +72,7 @@ def document_of(found: Object) -> Document:
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
 
 
-def parse(kind: str, document: object, name: str | None = None) -> Object:
+def parse_object(kind: str, document: object, name: str | None = None) -> Object:
     """The object that someone asks for, after every check that needs nobody else. Raises FieldError.
 
     `name` is what the object is called where the document does not say it.

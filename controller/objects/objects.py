@@ -78,7 +78,7 @@ class SpuResolution(StrEnum):
     OFFLINE = "Offline"
 
 
-class Listener(Struct, frozen=True):
+class PublicListener(Struct, frozen=True):
     """A public listener as the running SPU reports it, with the address that clients are told."""
 
     name: str
@@ -92,7 +92,7 @@ class SpuStatus(Struct, frozen=True):
     """Another one each time the SPU's process starts."""
     store_incarnation: str = ""
     """Another one when what is on its disk may lack something that it had."""
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[PublicListener, ...] = ()
     private: Address | None = None
     reason: str = ""
 

@@ -11,9 +11,9 @@ from .objects import (
     GIBIBYTE,
     GROUP_REPLICAS_MAX,
     Encryption,
-    Listener,
     PrivateEndpoint,
     PublicEndpoint,
+    PublicListener,
     Spu,
     SpuGroup,
     SpuGroupResolution,
@@ -121,7 +121,7 @@ def _spu_status(whole: Fields) -> SpuStatus:
     status = whole.fields("status")
     listeners = []
     for listener in status.each("listeners") or ():
-        listeners.append(Listener(listener.text("name"), _host(listener, "host"), _port(listener)))
+        listeners.append(PublicListener(listener.text("name"), _host(listener, "host"), _port(listener)))
         listener.end()
     private = None
     if status.has("private"):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.controller.objects.objects import LiveReplicas, Partition, PartitionResolution, PartitionStatus, Spu
 from tailrace.controller.state.events import LiveReplicasReported, ShelvesReported
-from tailrace.controller.state.observed import Heard
+from tailrace.controller.state.observed import PartitionReports
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 Spus = Mapping[SpuId, Spu]
@@ -23,7 +23,7 @@ UNKNOWN_STORE = ""
 """Of a live replica of which nobody has seen yet that its store has all."""
 
 
-class Rules(Struct, frozen=True):
+class ElectionRules(Struct, frozen=True):
     """What a topic's configs say of elections."""
 
     by_quorum: bool = False
@@ -32,7 +32,7 @@ class Rules(Struct, frozen=True):
     """Rather a leader that lacks something than none."""
 
 
-FOR_LIVE = Rules()
+DEFAULT_RULES = ElectionRules()
 
 
 class Decision(Struct, frozen=True):
@@ -41,29 +41,31 @@ class Decision(Struct, frozen=True):
     """Those whose log ends must be known to go on."""
 
 
-def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LIVE) -> Decision:
+def decide(
+    partition: Partition, spus: Spus, reports: PartitionReports, rules: ElectionRules = DEFAULT_RULES
+) -> Decision:
     """What the status is to be, given the SPUs and what they last said; the same from the same, whoever asks."""
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
         return _offline(partition, "no leader has been elected yet")
-    if has_leader(partition, spus, heard):
-        report = heard.report
+    if has_leader(partition, spus, reports):
+        report = reports.live_replicas
         if report is not None and is_current(report, partition):
-            return Decision(as_reported(partition, spus, report))
-        if status.resolution is PartitionResolution.ONLINE or not _is_silent(status.leader, spus, heard):
+            return Decision(status_after_report(partition, spus, report))
+        if status.resolution is PartitionResolution.ONLINE or not _is_silent(status.leader, spus, reports):
             return Decision(status)
     if status.epoch == NO_EPOCH:
         return _first_election(partition, spus)
-    return _election(partition, spus, heard, rules)
+    return _election(partition, spus, reports, rules)
 
 
-def has_leader(partition: Partition, spus: Spus, heard: Heard) -> bool:
+def has_leader(partition: Partition, spus: Spus, reports: PartitionReports) -> bool:
     """Whether the one that was elected is still there, in the process that was elected, and has not given up."""
     status = partition.status
     found = spus.get(status.leads)
     if found is None or not found.is_online or found.status.incarnation != status.incarnation:
         return False
-    return not heard.has_given_up(found, status.epoch)
+    return not reports.has_given_up(found, status.epoch)
 
 
 def is_current(report: LiveReplicasReported | ShelvesReported, partition: Partition) -> bool:
@@ -79,21 +81,21 @@ def is_sure(spu: SpuId, live: LiveReplicas, spus: Spus) -> bool:
     return found is not None and found.is_online and found.status.store_incarnation == live.get(spu)
 
 
-def can_return(partition: Partition, spus: Spus, heard: Heard) -> bool:
+def can_return(partition: Partition, spus: Spus, reports: PartitionReports) -> bool:
     """Whether the preferred replica does not lead, and could at once."""
     status, preferred = partition.status, partition.spec.initial_leader
     return (
         status.resolution is PartitionResolution.ONLINE
         and status.leader != preferred
         and is_sure(preferred, status.live_replicas, spus)
-        and not _is_silent(preferred, spus, heard)
+        and not _is_silent(preferred, spus, reports)
     )
 
 
 # reports
 
 
-def as_reported(partition: Partition, spus: Spus, report: LiveReplicasReported) -> PartitionStatus:
+def status_after_report(partition: Partition, spus: Spus, report: LiveReplicasReported) -> PartitionStatus:
     """The leader leads. Its live replicas are stored if it made them from those that are stored now; if they cannot be,
     the version rises all the same, so that it knows and may propose others."""
     status = replace(partition.status, resolution=PartitionResolution.ONLINE, reason="")
@@ -132,56 +134,58 @@ def _first_election(partition: Partition, spus: Spus) -> Decision:
     return Decision(replace(elected_cleanly(partition, online[0], spus), live_replicas=live))
 
 
-def _election(partition: Partition, spus: Spus, heard: Heard, rules: Rules) -> Decision:
+def _election(partition: Partition, spus: Spus, reports: PartitionReports, rules: ElectionRules) -> Decision:
     if rules.by_quorum:
-        return _among_all(partition, spus, heard)
+        return _quorum_election(partition, spus, reports)
     live = partition.status.live_replicas
     present = [spu for spu in _online(partition, spus) if spu in live]
     sure = [spu for spu in present if is_sure(spu, live, spus)]
     if sure:
-        decision = _among_sure(partition, sure, spus, heard)
+        decision = _among_sure_replicas(partition, sure, spus, reports)
     elif len(present) < len(live):
         decision = _offline(partition, _waits_for(live, present))
     else:
-        decision = _among_unsure(partition, present, spus, heard)
+        decision = _among_unsure_replicas(partition, present, spus, reports)
     if decision.status.reason and rules.unclean:  # nobody was found, and that is why
-        return _uncleanly(partition, spus, heard) or decision
+        return _unclean_election(partition, spus, reports) or decision
     return decision
 
 
-def _among_sure(partition: Partition, sure: list[SpuId], spus: Spus, heard: Heard) -> Decision:
+def _among_sure_replicas(partition: Partition, sure: list[SpuId], spus: Spus, reports: PartitionReports) -> Decision:
     """Each has all that was acknowledged: the one with the smallest lag, then the next one."""
-    left = [spu for spu in sure if not _is_silent(spu, spus, heard)]
+    left = [spu for spu in sure if not _is_silent(spu, spus, reports)]
     if not left:
-        return _offline(partition, _none_leads("live replica", sure, spus, heard))
-    return _with_the_most(partition, left, spus, heard)
+        return _offline(partition, _none_leads("live replica", sure, spus, reports))
+    return _with_longest_log(partition, left, spus, reports)
 
 
-def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard: Heard) -> Decision:
+def _among_unsure_replicas(
+    partition: Partition, present: list[SpuId], spus: Spus, reports: PartitionReports
+) -> Decision:
     """Each may have lost the end of what it acknowledged, so only the one with the most is known to have all that is
     left of it. (The epoch of the last entry does not count: what recovery had just stamped looks newer, and may be
     less.) Who was not live may have more, and know that it was committed."""
-    silent = [spu for spu in present if _is_silent(spu, spus, heard)]
+    silent = [spu for spu in present if _is_silent(spu, spus, reports)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
     end_min = partition.spec.shelved_end
     if len(present) == 1 and not end_min:
         decision = Decision(elected_cleanly(partition, present[0], spus))
     else:
-        decision = _by_log_end(partition, present, spus, heard, all_must_say=True, end_min=end_min)
+        decision = _with_longest_log_among(partition, present, spus, reports, all_must_say=True, end_min=end_min)
     if decision.status.epoch == partition.status.epoch:
         return decision
     return replace(decision, status=replace(decision.status, was_unclean=True))
 
 
-def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
+def _quorum_election(partition: Partition, spus: Spus, reports: PartitionReports) -> Decision:
     """Any whose copy counts may lead: it asks enough others, before it does, for what it lacks."""
     online = [spu for spu in _online(partition, spus) if spu in partition.spec.copy_set]
-    left = [spu for spu in online if not _is_silent(spu, spus, heard)]
+    left = [spu for spu in online if not _is_silent(spu, spus, reports)]
     if not left:
-        none = _none_leads("replica", online, spus, heard) if online else "none of its replicas is online"
+        none = _none_leads("replica", online, spus, reports) if online else "none of its replicas is online"
         return _offline(partition, none)
-    decision = _with_the_most(partition, left, spus, heard)
+    decision = _with_longest_log(partition, left, spus, reports)
     live, leader = partition.status.live_replicas, decision.status.leader
     if decision.status.resolution is PartitionResolution.ELECTION or leader in live:
         return decision
@@ -189,30 +193,30 @@ def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
     return Decision(with_live_replicas(decision.status, {**live, leader: UNKNOWN_STORE}))
 
 
-def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | None:
+def _unclean_election(partition: Partition, spus: Spus, reports: PartitionReports) -> Decision | None:
     """Better what one of them has than nothing: what only others had is lost, and who wanted it so said it. It
     must have answered: if it is this SC that is cut off, the live ones may still serve."""
-    left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, heard)]
+    left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, reports)]
     if not left:
         return None
-    decision = _by_log_end(partition, left, spus, heard, end_min=partition.spec.shelved_end)
+    decision = _with_longest_log_among(partition, left, spus, reports, end_min=partition.spec.shelved_end)
     if decision.status.resolution is PartitionResolution.ELECTION:
         return decision
     return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
-def _with_the_most(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> Decision:
+def _with_longest_log(partition: Partition, candidates: list[SpuId], spus: Spus, reports: PartitionReports) -> Decision:
     """One alone need not be asked."""
     if len(candidates) == 1:
         return Decision(elected_cleanly(partition, candidates[0], spus))
-    return _by_log_end(partition, candidates, spus, heard)
+    return _with_longest_log_among(partition, candidates, spus, reports)
 
 
-def _by_log_end(
+def _with_longest_log_among(
     partition: Partition,
     candidates: list[SpuId],
     spus: Spus,
-    heard: Heard,
+    reports: PartitionReports,
     *,
     all_must_say: bool = False,
     end_min: int = 0,
@@ -222,7 +226,7 @@ def _by_log_end(
     `end_min`: whoever has less would write other records at offsets that are on shelves, and take what is there for its
     own. Where all have less, others may come that have more: until then the election goes on.
     """
-    said = said_log_ends(partition, candidates, spus, heard)
+    said = reported_log_ends(partition, candidates, spus, reports)
     ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}
     is_enough = len(ready) == len(candidates) if all_must_say else bool(ready)
     able = {spu: log_end for spu, log_end in ready.items() if log_end >= end_min}
@@ -279,8 +283,8 @@ def _waits_for(live: LiveReplicas, present: list[SpuId]) -> str:
     return f"its live replicas that are online stopped uncleanly: {_listed(present)}; it waits for the others: {away}"
 
 
-def _none_leads(kind: str, asked: list[SpuId], spus: Spus, heard: Heard) -> str:
-    failed = [spu for spu in asked if heard.has_failed(spus[spu])]
+def _none_leads(kind: str, asked: list[SpuId], spus: Spus, reports: PartitionReports) -> str:
+    failed = [spu for spu in asked if reports.has_failed(spus[spu])]
     silent = [spu for spu in asked if spu not in failed]
     reasons = [f"storage has failed: {_listed(failed)}"] if failed else []
     reasons += [f"no {kind} responds: {_listed(silent)}"] if silent else []
@@ -297,21 +301,21 @@ def _online(partition: Partition, spus: Spus) -> list[SpuId]:
     return [spu for spu in preferred if spu in replicas and spu in spus and spus[spu].is_online]
 
 
-def said_log_ends(
-    partition: Partition, candidates: Iterable[SpuId], spus: Spus, heard: Heard
+def reported_log_ends(
+    partition: Partition, candidates: Iterable[SpuId], spus: Spus, reports: PartitionReports
 ) -> dict[SpuId, int | None]:
     """Of those that said it in this election, in the process that is there now."""
     return {
         spu: said.log_end
         for spu in candidates
-        if (said := heard.log_ends.get(spu)) is not None
+        if (said := reports.log_ends.get(spu)) is not None
         and (said.epoch, said.incarnation) == (partition.status.epoch, spus[spu].status.incarnation)
     }
 
 
-def _is_silent(spu: SpuId, spus: Spus, heard: Heard) -> bool:
+def _is_silent(spu: SpuId, spus: Spus, reports: PartitionReports) -> bool:
     """Whether this process was given its time to respond, in this round, or has said that it cannot."""
-    return heard.silent.get(spu) == spus[spu].status.incarnation or heard.has_failed(spus[spu])
+    return reports.silent.get(spu) == spus[spu].status.incarnation or reports.has_failed(spus[spu])
 
 
 def _listed(spus: Iterable[SpuId]) -> str:

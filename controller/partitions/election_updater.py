@@ -28,10 +28,10 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.server.private_link import LinkClosed
 
-ANSWER_SECONDS_MAX = 1.0
-LATE_ANSWER_SECONDS_MAX = 8.0
+RESPONSE_SECONDS_MAX = 1.0
+LATE_RESPONSE_SECONDS_MAX = 8.0
 """The same for an SPU that answered later than that the last time."""
-ASK_AGAIN_SECONDS = 0.05
+RETRY_SECONDS = 0.05
 """A replica that an SPU does not know yet is about to be opened."""
 BUSY_TIMES_MAX = 20
 """So many times the usual time is given to an SPU that is carrying out specs all the while."""
@@ -53,7 +53,7 @@ class Candidates(Protocol):
 
     def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
 
-    def owes_answer(self, spu: SpuId) -> bool:
+    def owes_response(self, spu: SpuId) -> bool:
         """Whether it was told something, and has not said that it knows."""
 
 
@@ -90,7 +90,7 @@ class ElectionUpdater:
         self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
         self._asking: set[SpuId] = set()
         self._listening: set[SpuId] = set()
-        self._answer_seconds: dict[SpuId, float] = {}
+        self._late_response_seconds: dict[SpuId, float] = {}
         """How long those have that are slow to answer: else a partition that has no faster replica would have none."""
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._reported_at: dict[SpuId, float] = {}
@@ -154,7 +154,7 @@ class ElectionUpdater:
                 self._listen_to(spu, next(iter(done)), nursery)
             await self._report(spu, waiting, {}, is_busy=True)
             if len(done) < len(asked):
-                await trio.sleep(ASK_AGAIN_SECONDS)
+                await trio.sleep(RETRY_SECONDS)
         del self._questions[spu]
         self._asking.remove(spu)
 
@@ -173,8 +173,8 @@ class ElectionUpdater:
             return  # if it comes back, that is news of its own
         finally:
             self._listening.remove(spu)
-        seconds = 2 * max(trio.current_time() - began, self._has_to_answer(spu))
-        self._answer_seconds[spu] = min(seconds, LATE_ANSWER_SECONDS_MAX)
+        seconds = 2 * max(trio.current_time() - began, self._response_seconds_max(spu))
+        self._late_response_seconds[spu] = min(seconds, LATE_RESPONSE_SECONDS_MAX)
         await self._events(SpuResponded(spu))
 
     async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None] | None:
@@ -185,14 +185,14 @@ class ElectionUpdater:
         topics = [DescribedTopic(topic_id, each) for topic_id, each in numbers.items()]
         asked_at = trio.current_time()
         try:
-            with trio.fail_after(self._has_to_answer(spu)):
+            with trio.fail_after(self._response_seconds_max(spu)):
                 answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
         except trio.TooSlowError:
             return None
         except (LinkClosed, KafkaError):
             return {}
-        if trio.current_time() < asked_at + ANSWER_SECONDS_MAX:
-            self._answer_seconds.pop(spu, None)
+        if trio.current_time() < asked_at + RESPONSE_SECONDS_MAX:
+            self._late_response_seconds.pop(spu, None)
         ends = {
             (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
         }
@@ -202,12 +202,12 @@ class ElectionUpdater:
             if key in ends and self._candidates.is_connected(spu, question.action.incarnation)
         }
 
-    def _has_to_answer(self, spu: SpuId) -> float:
+    def _response_seconds_max(self, spu: SpuId) -> float:
         """Within so many seconds."""
-        return self._answer_seconds.get(spu, ANSWER_SECONDS_MAX)
+        return self._late_response_seconds.get(spu, RESPONSE_SECONDS_MAX)
 
     def _is_over(self, question: _Question, now: float) -> bool:
-        seconds = self._has_to_answer(question.action.spu)
+        seconds = self._response_seconds_max(question.action.spu)
         if self._candidates.is_carrying_out_specs(question.action.spu):
             seconds *= BUSY_TIMES_MAX
         return now >= question.asked_at + seconds
@@ -262,7 +262,7 @@ class ElectionUpdater:
         speechless = {
             action.spu: (action.topic_id, action.number)
             for action in silent
-            if self._candidates.owes_answer(action.spu)
+            if self._candidates.owes_response(action.spu)
         }
         for action in silent:
             await self._events(

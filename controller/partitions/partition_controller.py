@@ -39,12 +39,12 @@ from tailrace.controller.state.events import (
     SpuResponded,
 )
 from tailrace.controller.state.local_store import Change, LocalStore, PartitionKey
-from tailrace.controller.state.observed import Heard, Observed
+from tailrace.controller.state.observed import Observed, PartitionReports
 
 from .copy_sets import next_copy_set, wanted_row
-from .election import Rules, can_return, decide, elected_cleanly, has_leader, is_current
+from .election import ElectionRules, can_return, decide, elected_cleanly, has_leader, is_current
 from .shelf_assignments import ShelfAssignments
-from .shelf_planning import Stores, as_kept, as_reported
+from .shelf_planning import Stores, replace_stores, spec_after_report
 
 REBALANCED_AT_ONCE_MAX = 1000
 """Each interrupts its producers for a moment."""
@@ -74,10 +74,10 @@ class PartitionController(Struct, frozen=True):
                 for spu in set(current.spec.replicas) - set(previous.spec.replicas):
                     self.observed.forget_failure((current.topic_id, current.number), spu)
                 yield UpdatePartition(current)
-            self._forget_what_is_over(current)
+            self._forget_outdated_reports(current)
             yield from self._decide(current)
 
-    def _forget_what_is_over(self, partition: Partition) -> None:
+    def _forget_outdated_reports(self, partition: Partition) -> None:
         key, resolution = (partition.topic_id, partition.number), partition.status.resolution
         if resolution is not PartitionResolution.ELECTION:
             self.observed.forget_election(key)
@@ -119,7 +119,7 @@ class PartitionController(Struct, frozen=True):
         is_another = _process(change.previous) != _process(change.current)
         if is_another:
             if _process(change.current) is not None:
-                self._try_all_again(held.values())
+                self._retry_silent_replicas(held.values())
             yield from self._decide_all(held.values())
         if is_another or change.current is None:
             yield from self._decide_all(partition for key, partition in shelved.items() if key not in held)
@@ -135,23 +135,23 @@ class PartitionController(Struct, frozen=True):
         its silence may still be waiting to be written."""
         held = self.store.held_by(event.spu)
         offline = [each for each in held.values() if _is_offline(each)]
-        self._try_all_again(offline)
+        self._retry_silent_replicas(offline)
         was_silent = [each for key, each in held.items() if self.observed.forget_silence_of(key, event.spu)]
         yield from self._decide_all((*offline, *was_silent))
 
     def on_report(self, event: LiveReplicasReported | ShelvesReported | ReplicaOpened) -> Iterator[Action]:
-        yield from self._decide_those([(event.topic_id, event.number)])
+        yield from self._decide_keys([(event.topic_id, event.number)])
 
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
-        self._forget_what_is_late(event.asked)
-        yield from self._decide_those(event.asked)
+        self._forget_late_reports(event.asked)
+        yield from self._decide_keys(event.asked)
 
     def on_silence(self, event: LeaderSilent | ReplicaFailed) -> Iterator[Action]:
         key = (event.topic_id, event.number)
-        self._forget_what_is_late([key])
-        yield from self._decide_those([key])
+        self._forget_late_reports([key])
+        yield from self._decide_keys([key])
 
-    def _forget_what_is_late(self, keys: Iterable[PartitionKey]) -> None:
+    def _forget_late_reports(self, keys: Iterable[PartitionKey]) -> None:
         """The partition was removed while an SPU was waited for, or is led by now: whoever was silent in an election
         that is over may lead after the next one."""
         for key in keys:
@@ -162,7 +162,7 @@ class PartitionController(Struct, frozen=True):
                 self.observed.forget_silence(key)
 
     def _has_leader(self, partition: Partition) -> bool:
-        return has_leader(partition, self.store.spus, self.observed.heard((partition.topic_id, partition.number)))
+        return has_leader(partition, self.store.spus, self.observed.reports_of((partition.topic_id, partition.number)))
 
     def rebalance(self, failed: Collection[FailedReplica] = ()) -> Iterator[Action]:
         """Leaders that have taken over from others give back what they lead, a part of it at a time; not to those that
@@ -178,23 +178,23 @@ class PartitionController(Struct, frozen=True):
                     yield Put(replace(partition, status=elected_cleanly(partition, preferred, self.store.spus)))
 
     def _may_return(self, partition: Partition) -> bool:
-        heard = self.observed.heard((partition.topic_id, partition.number))
-        return can_return(partition, self.store.spus, heard)
+        reports = self.observed.reports_of((partition.topic_id, partition.number))
+        return can_return(partition, self.store.spus, reports)
 
-    def elect_where_nobody_leads(self) -> Iterator[Action]:
+    def elect_offline(self) -> Iterator[Action]:
         """An unclean election may have waited for leases to be known, or for a config of all SPUs."""
         yield from self._decide_all(filter(_is_offline, self.store.partitions.values()))
 
     def reconcile(self) -> Iterator[Action]:
-        self._try_all_again(filter(_is_offline, self.store.partitions.values()))
+        self._retry_silent_replicas(filter(_is_offline, self.store.partitions.values()))
         yield from self._decide_all(self.store.partitions.values())
 
-    def _try_all_again(self, partitions: Iterable[Partition]) -> None:
+    def _retry_silent_replicas(self, partitions: Iterable[Partition]) -> None:
         """Those that did not respond, too."""
         for partition in partitions:
             self.observed.forget_silence((partition.topic_id, partition.number))
 
-    def _decide_those(self, keys: Iterable[PartitionKey]) -> Iterator[Action]:
+    def _decide_keys(self, keys: Iterable[PartitionKey]) -> Iterator[Action]:
         found = (self.store.partitions.get(key) for key in keys)
         yield from self._decide_all(partition for partition in found if partition is not None)
 
@@ -206,14 +206,14 @@ class PartitionController(Struct, frozen=True):
 
     def _decide(self, partition: Partition) -> Iterator[Action]:
         key = (partition.topic_id, partition.number)
-        heard = self.observed.heard(key)
-        decision = decide(partition, self.store.spus, heard, self._rules(partition))
+        reports = self.observed.reports_of(key)
+        decision = decide(partition, self.store.spus, reports, self._rules(partition))
         if decision.status != partition.status:
             decided = replace(partition, status=decision.status)
         else:
-            decided = self._with_next_copy_set(partition, heard)
+            decided = self._with_next_copy_set(partition, reports)
             if decided == partition and partition.status.resolution is PartitionResolution.ONLINE:
-                decided = self._with_next_shelves(partition, heard.shelves)
+                decided = self._with_next_shelves(partition, reports.shelves)
         if decided != partition:
             yield Put(decided)
         for spu in decision.asks:
@@ -223,16 +223,16 @@ class PartitionController(Struct, frozen=True):
         if decided == partition and status.resolution is PartitionResolution.CANDIDATE_FOUND:
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
 
-    def _with_next_copy_set(self, partition: Partition, heard: Heard) -> Partition:
+    def _with_next_copy_set(self, partition: Partition, reports: PartitionReports) -> Partition:
         """On the way to the row that its topic has for it."""
-        topic, report, spus = self.store.topics_by_id[partition.topic_id], heard.report, self.store.spus
+        topic, report, spus = self.store.topics_by_id[partition.topic_id], reports.live_replicas, self.store.spus
         has_taken_over = report is not None and is_current(report, partition) and report.has_taken_over
         return next_copy_set(
             partition,
             wanted_row(partition, topic),
             spus,
             policy_of(topic.spec.configs),
-            [spu for spu in partition.spec.replicas if spu in spus and heard.has_failed(spus[spu])],
+            [spu for spu in partition.spec.replicas if spu in spus and reports.has_failed(spus[spu])],
             has_taken_over=has_taken_over,
         )
 
@@ -250,23 +250,23 @@ class PartitionController(Struct, frozen=True):
         after = spec
         if said is not None:
             if is_current(said, partition):
-                after = as_reported(spec, said, stores)
+                after = spec_after_report(spec, said, stores)
             if after == spec:
                 self.observed.forget_shelves(key)
         if after == spec:
-            after = as_kept(spec, stores)
+            after = replace_stores(spec, stores)
         if after == spec:
             return partition
         self.shelves.put(key, after.shelves)
         return replace(partition, spec=after)
 
-    def _rules(self, partition: Partition) -> Rules:
+    def _rules(self, partition: Partition) -> ElectionRules:
         own = self.store.topics_by_id[partition.topic_id].spec.configs
         allows, _ = effective_value(TOPIC_CONFIGS["unclean.leader.election.enable"], own, self.broker_configs)
-        return Rules(
+        return ElectionRules(
             by_quorum=policy_of(own) != LIVE,
             # Before, those that are live may be about to come: after a start of everything they do, one by one.
-            unclean=allows is True and self.observed.leases_unknown_over,
+            unclean=allows is True and self.observed.lease_grace_period_over,
         )
 
 

@@ -40,13 +40,13 @@ class Stores(Struct, frozen=True):
     """How many shelves each keeps."""
 
 
-def as_reported(spec: PartitionSpec, said: ShelvesReported, stores: Stores) -> PartitionSpec:
+def spec_after_report(spec: PartitionSpec, said: ShelvesReported, stores: Stores) -> PartitionSpec:
     """`said`: by the leader, in the epoch that there is."""
     after = _filled(_without_deleted(spec, said.shelved_from), said.filled)
     return _with_another(after, said, stores)
 
 
-def as_kept(spec: PartitionSpec, stores: Stores) -> PartitionSpec:
+def replace_stores(spec: PartitionSpec, stores: Stores) -> PartitionSpec:
     """Each shelf with as many copies as it can have, once others have filled theirs."""
     copies, placing = len(spec.copy_set), _Placing(spec, stores)
     left_bytes = SHELVES_BYTES_MAX - sum(map(_bytes_max, spec.shelves))

@@ -60,7 +60,7 @@ class LocalProvisioner:
     def __init__(self, launcher: Launcher, logger: FilteringBoundLogger) -> None:
         self._launcher = launcher
         self._logger = logger
-        self._kept: dict[SpuId, _KeptSpu] = {}
+        self._kept: dict[SpuId, _SupervisedSpu] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -76,7 +76,7 @@ class LocalProvisioner:
             return
         if before is not None:
             await self.terminate(spu.spec.id)
-        kept = self._kept[spu.spec.id] = _KeptSpu(spu, self._launcher, self._logger.bind(spu=spu.spec.id))
+        kept = self._kept[spu.spec.id] = _SupervisedSpu(spu, self._launcher, self._logger.bind(spu=spu.spec.id))
         assert self._nursery is not None, "the provisioner runs before it is used"
         self._nursery.start_soon(kept.run)
         if before is not None:
@@ -94,7 +94,7 @@ class LocalProvisioner:
                 nursery.start_soon(self.terminate, spu)
 
 
-class _KeptSpu:
+class _SupervisedSpu:
     def __init__(self, spu: Spu, launcher: Launcher, logger: FilteringBoundLogger) -> None:
         self.spu = spu
         self.serves = trio.Event()

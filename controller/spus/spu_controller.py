@@ -59,7 +59,7 @@ class SpuController(Struct, frozen=True):
             return spu.status
         lost = self.observed.lost.get(spu.spec.id)
         if lost is None:
-            if not self.observed.leases_unknown_over:
+            if not self.observed.lease_grace_period_over:
                 return spu.status  # it was online before this SC began, and may be about to come back
             lost = "it has not been heard of since the SC started"
         return replace(spu.status, resolution=SpuResolution.OFFLINE, reason=lost)

@@ -27,7 +27,7 @@ from tailrace.controller.objects.objects import (
     shelves_on,
 )
 from tailrace.controller.state.actions import Action, Delete, Provision, Put, Terminate
-from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.controller.state.local_store import Change, LocalStore
 from tailrace.controller.state.observed import Observed
 from tailrace.protocol.ids import SpuId
@@ -37,7 +37,7 @@ ID_MAX = 2**31 - 1
 
 class SpuGroupController(Struct, frozen=True):
     store: LocalStore
-    assignments: Assignments
+    assignments: ReplicaAssignments
 
     def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
         """What one group does may be, or have been, an obstacle to the others."""
@@ -134,7 +134,7 @@ class SpuGroupController(Struct, frozen=True):
         spu = self._next_to_go(name)
         if spu is None or not self._holds_any(spu):
             return ""
-        held = held_text(self._held_on(spu), shelves_on(spu.spec.id, self._shelved_on(spu)))
+        held = describe_holdings(self._held_on(spu), shelves_on(spu.spec.id, self._shelved_on(spu)))
         return f"SPU {spu.spec.id} is to go, but holds {held}: it goes when these are moved or deleted"
 
     def _holds_any(self, spu: Spu) -> bool:
@@ -159,7 +159,7 @@ class SpuGroupController(Struct, frozen=True):
         return max(leaving, key=lambda spu: spu.spec.id, default=None)
 
 
-def held_text(replicas: int, shelves: int) -> str:
+def describe_holdings(replicas: int, shelves: int) -> str:
     """For people, where it is not nothing."""
     counts = ((replicas, "replica", "replicas"), (shelves, "shelf", "shelves"))
     return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)

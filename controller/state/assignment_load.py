@@ -11,7 +11,7 @@ from tailrace.controller.objects.objects import ReplicaMap
 from tailrace.protocol.ids import SpuId, TopicId
 
 
-class Assignments:
+class ReplicaAssignments:
     def __init__(self) -> None:
         self._rows: dict[TopicId, ReplicaMap] = {}
         self._load = Load()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tailrace.controller.objects.objects import Listener, Object
+from tailrace.controller.objects.objects import Object, PublicListener
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 
@@ -28,7 +28,7 @@ class SpuConnected(Struct, frozen=True):
     spu: SpuId
     incarnation: str
     store_incarnation: str
-    listeners: tuple[Listener, ...]
+    listeners: tuple[PublicListener, ...]
     private: Address
 
 
@@ -132,7 +132,7 @@ class ReplicaOpened(Struct, frozen=True):
     number: int
 
 
-class LeasesUnknownOver(Struct, frozen=True):
+class LeaseGracePeriodOver(Struct, frozen=True):
     """One lease has passed since this SC became the active one, or since the first SPU came when there was none: who
     has not been heard of by now is offline."""
 
@@ -173,7 +173,7 @@ Event = (
     | LeaderSilent
     | ReplicaFailed
     | ReplicaOpened
-    | LeasesUnknownOver
+    | LeaseGracePeriodOver
     | SpusAway
     | RebalanceDue
     | ReconciliationDue

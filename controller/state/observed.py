@@ -16,7 +16,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from .events import (
     FailedReplica,
     LeaderSilent,
-    LeasesUnknownOver,
+    LeaseGracePeriodOver,
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
@@ -40,11 +40,11 @@ ObservedEvent = (
     | ReplicaFailed
     | ReplicaOpened
     | SpusAway
-    | LeasesUnknownOver
+    | LeaseGracePeriodOver
 )
 
 
-class SaidLogEnd(Struct, frozen=True):
+class ReportedLogEnd(Struct, frozen=True):
     incarnation: str
     """Of the process that said it."""
     epoch: Epoch
@@ -62,14 +62,14 @@ class FailedStorage(Struct, frozen=True):
     """The log is well again, and it may be elected."""
 
 
-class Heard(Struct):
+class PartitionReports(Struct):
     """What was said of one partition."""
 
-    report: LiveReplicasReported | None = None
-    """The last one of a leader."""
+    live_replicas: LiveReplicasReported | None = None
+    """The last report of a leader about its live replicas."""
     shelves: ShelvesReported | None = None
     """What a leader said of shelves last, until that is how they are."""
-    log_ends: dict[SpuId, SaidLogEnd] = field(default_factory=dict)
+    log_ends: dict[SpuId, ReportedLogEnd] = field(default_factory=dict)
     """While there is an election."""
     silent: dict[SpuId, str] = field(default_factory=dict)
     """Those that did not respond in this round of elections, each with its incarnation."""
@@ -96,8 +96,8 @@ class Observed:
         self._connected: dict[SpuId, SpuConnected] = {}
         self._lost: dict[SpuId, str] = {}
         self._full: dict[SpuId, StorageReported] = {}
-        self._heard: dict[PartitionKey, Heard] = {}
-        self._leases_unknown_over = False
+        self._reports: dict[PartitionKey, PartitionReports] = {}
+        self._lease_grace_period_over = False
         self.away: frozenset[SpuId] = frozenset()
         """Those that have been offline for long."""
         self.failed: frozenset[FailedReplica] = frozenset()
@@ -111,28 +111,28 @@ class Observed:
         """What each SPU said whose storage is full."""
 
     @property
-    def leases_unknown_over(self) -> bool:
+    def lease_grace_period_over(self) -> bool:
         """Whether one lease has passed since this SC began, or since the first SPU came when there was none any more,
         or none yet: an SPU that has not been heard of by then is offline."""
-        return self._leases_unknown_over
+        return self._lease_grace_period_over
 
-    def heard(self, key: PartitionKey) -> Heard:
+    def reports_of(self, key: PartitionKey) -> PartitionReports:
         """Of that partition, so far."""
-        return self._heard.get(key) or Heard()
+        return self._reports.get(key) or PartitionReports()
 
     def apply(self, event: ObservedEvent) -> None:
         match event:
             case SpuConnected():
                 if event.spu in self._full and self._full[event.spu].incarnation != event.incarnation:
                     del self._full[event.spu]
-                self._leases_unknown_over &= bool(self._connected)
+                self._lease_grace_period_over &= bool(self._connected)
                 self._connected[event.spu] = event
                 self._lost.pop(event.spu, None)
             case SpuLost():
                 if self._runs(event.spu, event.incarnation):  # else another process has taken over
                     del self._connected[event.spu]
                     self._lost[event.spu] = event.reason
-                    self._leases_unknown_over &= bool(self._connected)
+                    self._lease_grace_period_over &= bool(self._connected)
             case StorageReported():
                 if self._runs(event.spu, event.incarnation):
                     self._full.pop(event.spu, None)
@@ -155,70 +155,70 @@ class Observed:
                     self._of((event.topic_id, event.number)).failed[event.spu] = failure
             case ReplicaOpened():
                 self._keep_opened(event)
-            case LeasesUnknownOver():
-                self._leases_unknown_over = True
+            case LeaseGracePeriodOver():
+                self._lease_grace_period_over = True
 
     def forget(self, key: PartitionKey) -> None:
         """The partition is gone; nothing that was said of it can matter any more."""
-        self._heard.pop(key, None)
+        self._reports.pop(key, None)
 
     def forget_election(self, key: PartitionKey) -> None:
         """It is over: at the next one the logs may end elsewhere."""
-        if key in self._heard:
-            self._heard[key].log_ends.clear()
+        if key in self._reports:
+            self._reports[key].log_ends.clear()
 
     def forget_shelves(self, key: PartitionKey) -> None:
         """What was said of them is so by now, or never will be."""
-        if key in self._heard:
-            self._heard[key].shelves = None
+        if key in self._reports:
+            self._reports[key].shelves = None
 
     def forget_silence(self, key: PartitionKey) -> None:
         """Who did not respond may do so now."""
-        if key in self._heard:
-            self._heard[key].silent.clear()
+        if key in self._reports:
+            self._reports[key].silent.clear()
 
     def forget_failure(self, key: PartitionKey, spu: SpuId) -> None:
         """It is to have that replica again, and says so if it cannot."""
-        if key in self._heard:
-            self._heard[key].failed.pop(spu, None)
+        if key in self._reports:
+            self._reports[key].failed.pop(spu, None)
 
     def forget_silence_of(self, key: PartitionKey, spu: SpuId) -> bool:
         """Whether there was something to forget."""
-        return key in self._heard and self._heard[key].silent.pop(spu, None) is not None
+        return key in self._reports and self._reports[key].silent.pop(spu, None) is not None
 
     def _keep_report(self, event: LiveReplicasReported) -> None:
         if not self._runs(event.spu, event.incarnation):
             return
-        heard = self._of((event.topic_id, event.number))
-        if heard.report is None or heard.report.epoch <= event.epoch:
-            heard.report = event
-        heard.silent.pop(event.spu, None)
+        reports = self._of((event.topic_id, event.number))
+        if reports.live_replicas is None or reports.live_replicas.epoch <= event.epoch:
+            reports.live_replicas = event
+        reports.silent.pop(event.spu, None)
 
     def _keep_shelves(self, event: ShelvesReported) -> None:
         if not self._runs(event.spu, event.incarnation):
             return
-        heard = self._of((event.topic_id, event.number))
-        if heard.shelves is None or heard.shelves.epoch <= event.epoch:
-            heard.shelves = event
+        reports = self._of((event.topic_id, event.number))
+        if reports.shelves is None or reports.shelves.epoch <= event.epoch:
+            reports.shelves = event
 
     def _keep_log_ends(self, event: LogEndsReported) -> None:
         for key, epoch in event.asked.items():
-            heard, log_end = self._of(key), event.log_ends.get(key)
+            reports, log_end = self._of(key), event.log_ends.get(key)
             if log_end is None and not event.is_busy:
-                heard.silent[event.spu] = event.incarnation
+                reports.silent[event.spu] = event.incarnation
             else:
-                heard.log_ends[event.spu] = SaidLogEnd(event.incarnation, epoch, log_end)
+                reports.log_ends[event.spu] = ReportedLogEnd(event.incarnation, epoch, log_end)
 
     def _keep_opened(self, event: ReplicaOpened) -> None:
-        heard = self.heard((event.topic_id, event.number))
-        failure = heard.failed.get(event.spu)
+        reports = self.reports_of((event.topic_id, event.number))
+        failure = reports.failed.get(event.spu)
         if failure is not None and failure.incarnation == event.incarnation:
-            heard.failed[event.spu] = replace(failure, has_opened=True)
-        heard.silent.pop(event.spu, None)
+            reports.failed[event.spu] = replace(failure, has_opened=True)
+        reports.silent.pop(event.spu, None)
 
     def _runs(self, spu: SpuId, incarnation: str) -> bool:
         now = self._connected.get(spu)
         return now is not None and now.incarnation == incarnation
 
-    def _of(self, key: PartitionKey) -> Heard:
-        return self._heard.setdefault(key, Heard())
+    def _of(self, key: PartitionKey) -> PartitionReports:
+        return self._reports.setdefault(key, PartitionReports())

@@ -13,7 +13,7 @@ from tailrace.protocol.ids import SpuId
 Row = tuple[SpuId, ...]
 
 
-def replaced(
+def replace_unwanted(
     rows: ReplicaMap,
     numbers: Collection[int],
     is_unwanted: Callable[[int, SpuId], bool],

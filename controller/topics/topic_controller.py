@@ -27,16 +27,16 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.controller.spus.spu_group_controller import is_leaving, is_unwanted, on_racks, returning, staying, taking
 from tailrace.controller.state.actions import Action, Delete, Put
-from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.controller.state.local_store import Change, LocalStore, is_finished
 from tailrace.controller.state.observed import Observed
 from tailrace.protocol.ids import SpuId, TopicId
 
-from .replacements import replaced
+from .replacements import replace_unwanted
 
 
 class TopicController:
-    def __init__(self, store: LocalStore, assignments: Assignments, observed: Observed) -> None:
+    def __init__(self, store: LocalStore, assignments: ReplicaAssignments, observed: Observed) -> None:
         self._store = store
         self._assignments = assignments
         self._observed = observed
@@ -128,7 +128,7 @@ class TopicController:
             return rows
         there = self._store.partitions_of(topic.id)
         led = [number for number in rows if number in there and _is_led(there[number])]
-        return replaced(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
+        return replace_unwanted(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
 
     def _fault(self, topic: Topic) -> str | None:
         """What is wrong with the parameters, whatever SPUs are online."""

@@ -17,12 +17,12 @@ from tailrace.controller.partitions.partition_controller import PartitionControl
 from tailrace.controller.spus.spu_controller import SpuController
 from tailrace.controller.spus.spu_group_controller import SpuGroupController
 from tailrace.controller.state.actions import Action
-from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.controller.state.cluster_mirror import ClusterMirror
 from tailrace.controller.state.events import (
     Event,
     LeaderSilent,
-    LeasesUnknownOver,
+    LeaseGracePeriodOver,
     LiveReplicasReported,
     LogEndsReported,
     RebalanceDue,
@@ -51,7 +51,7 @@ class Controllers(Struct, frozen=True):
     partitions: PartitionController
 
 
-class Decisions(Struct):
+class DecisionCounts(Struct):
     """How much a controller was asked, and has decided."""
 
     events: int = 0
@@ -64,12 +64,12 @@ class Decisions(Struct):
         return actions
 
 
-Handlers = tuple[tuple[Decisions, Callable[[Any], Iterable[Action]]], ...]
+Handlers = tuple[tuple[DecisionCounts, Callable[[Any], Iterable[Action]]], ...]
 """Each takes the change, or the event, of the kind under which it stands in a table, and is counted there."""
 
 
 def controllers_over(store: LocalStore, observed: Observed, broker_configs: BrokerConfigs) -> Controllers:
-    assignments = Assignments()
+    assignments = ReplicaAssignments()
     return Controllers(
         SpuController(store, observed),
         SpuGroupController(store, assignments),
@@ -85,15 +85,20 @@ class MetadataDispatcher:
         self._mirror = mirror
         spus, spu_groups = controllers.spus, controllers.spu_groups
         topics, partitions = controllers.topics, controllers.partitions
-        of_spus, of_groups, of_topics, of_partitions = Decisions(), Decisions(), Decisions(), Decisions()
-        self.decisions: Mapping[str, Decisions] = {
+        of_spus, of_groups, of_topics, of_partitions = (
+            DecisionCounts(),
+            DecisionCounts(),
+            DecisionCounts(),
+            DecisionCounts(),
+        )
+        self.decisions: Mapping[str, DecisionCounts] = {
             "spu": of_spus,
             "spu-group": of_groups,
             "topic": of_topics,
             "partition": of_partitions,
         }
         """Of the controller that decides about objects of that kind."""
-        self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_where_nobody_leads()),)
+        self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_offline()),)
         self._concerned_by_object: Mapping[type[Object], Handlers] = {
             Spu: (
                 (of_spus, spus.on_spu),
@@ -124,9 +129,9 @@ class MetadataDispatcher:
             LeaderSilent: ((of_partitions, partitions.on_silence),),
             ReplicaFailed: ((of_partitions, partitions.on_silence),),
             ReplicaOpened: ((of_partitions, partitions.on_report),),
-            LeasesUnknownOver: (
+            LeaseGracePeriodOver: (
                 (of_spus, lambda _: spus.reconcile()),
-                (of_partitions, lambda _: partitions.elect_where_nobody_leads()),
+                (of_partitions, lambda _: partitions.elect_offline()),
             ),
             RebalanceDue: ((of_partitions, lambda event: partitions.rebalance(event.failed)),),
             ReconciliationDue: (

@@ -28,9 +28,9 @@ from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.wall_clock import WallClock
 
 from .action_dispatcher import ActionDispatcher
+from .confirmed_writes import ConfirmedWrites
 from .leadership import LEADER_KEY
 from .metadata_dispatcher import MetadataDispatcher, controllers_over
-from .own_writes import OwnWrites
 from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
@@ -77,7 +77,7 @@ class Workflow:
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
         self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
         self.connection_reader = ConnectionReader(self.events, logger)
-        self.writes = OwnWrites(store, self.local, logger, guard, self.reader.refused)
+        self.writes = ConfirmedWrites(store, self.local, logger, guard, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror

@@ -29,7 +29,7 @@ from tailrace.controller.administration import admin_requests as administration
 from tailrace.controller.administration.planned_changes import Planned
 from tailrace.controller.connections.connection_manager import ConnectionManager
 from tailrace.controller.partitions import copy_sets, election
-from tailrace.controller.state.events import LeasesUnknownOver
+from tailrace.controller.state.events import LeaseGracePeriodOver
 from tailrace.protocol.batches.record_batch import CRC_START
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfResponse
@@ -234,7 +234,7 @@ def takes_for_lost_whoever_has_not_come_yet(patch: pytest.MonkeyPatch) -> None:
     """An SC that has just started, and cannot know whose lease goes on."""
 
     async def run(self: ConnectionManager) -> None:
-        self._events.add(LeasesUnknownOver())
+        self._events.add(LeaseGracePeriodOver())
         await original(self)
 
     original = ConnectionManager.run

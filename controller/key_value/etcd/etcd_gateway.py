@@ -18,7 +18,7 @@ from .http_connection import HttpConnection, HttpError, connect
 
 CONNECT_SECONDS_MAX = 2.0
 CALL_SECONDS_MAX = 5.0
-ANSWER_BYTES_MAX = 256 * 1024 * 1024  # above a page of the largest values
+RESPONSE_BYTES_MAX = 256 * 1024 * 1024  # above a page of the largest values
 IDLE_CONNECTIONS_MAX = 4
 OK = 200
 _GIVEN_UP = "has not answered another call"
@@ -67,11 +67,11 @@ class EtcdGateway:
                 status = await connection.post(path, json.dumps(request).encode())
                 body = await _body(connection)
         except trio.TooSlowError:
-            raise self._disappointed(turn, f"has not answered in {seconds_max:g} s") from None
+            raise self._failed_over(turn, f"has not answered in {seconds_max:g} s") from None
         except HttpError as error:
-            raise self._disappointed(turn, str(error)) from error
+            raise self._failed_over(turn, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._disappointed(turn, _GIVEN_UP) from None
+            raise self._failed_over(turn, _GIVEN_UP) from None
         else:
             self._release(connection, turn)
             connection = None
@@ -97,11 +97,11 @@ class EtcdGateway:
                 stream, connection = EtcdStream(self, connection, turn), None
                 return stream
         except trio.TooSlowError:
-            raise self._disappointed(turn, f"has not answered in {self._call_seconds_max:g} s") from None
+            raise self._failed_over(turn, f"has not answered in {self._call_seconds_max:g} s") from None
         except HttpError as error:
-            raise self._disappointed(turn, str(error)) from error
+            raise self._failed_over(turn, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._disappointed(turn, _GIVEN_UP) from None
+            raise self._failed_over(turn, _GIVEN_UP) from None
         finally:
             if connection is not None:
                 self._discard(connection)
@@ -113,13 +113,13 @@ class EtcdGateway:
             while (end := arrived.find(b"\n", searched)) < 0:
                 searched = len(arrived)
                 part = await connection.read()
-                if not part or searched > ANSWER_BYTES_MAX:
-                    raise self._disappointed(turn, "has ended a stream")
+                if not part or searched > RESPONSE_BYTES_MAX:
+                    raise self._failed_over(turn, "has ended a stream")
                 arrived += part
         except HttpError as error:
-            raise self._disappointed(turn, str(error)) from error
+            raise self._failed_over(turn, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._disappointed(turn, _GIVEN_UP) from None
+            raise self._failed_over(turn, _GIVEN_UP) from None
         line = bytes(arrived[:end])
         del arrived[: end + 1]
         answer = self._parsed(turn, line)
@@ -184,7 +184,7 @@ class EtcdGateway:
         connection.close()
         self._open.pop(connection, None)
 
-    def _disappointed(self, turn: int, what: str) -> StoreUnavailable:
+    def _failed_over(self, turn: int, what: str) -> StoreUnavailable:
         """The next call goes to the next endpoint, however many are disappointed by the same one."""
         if self._is_closed:
             return StoreUnavailable("the key-value store has been closed")
@@ -206,7 +206,7 @@ class EtcdGateway:
         code = answer.get("code", answer.get("grpc_code", _UNKNOWN))
         message = answer.get("message") or answer.get("error") or "no reason given"
         if code not in (NOT_FOUND, OUT_OF_RANGE):
-            self._disappointed(turn, message)  # it may have lost its cluster
+            self._failed_over(turn, message)  # it may have lost its cluster
         return EtcdError(code, message)
 
     def _parsed(self, turn: int, body: bytes) -> Any:
@@ -215,7 +215,7 @@ class EtcdGateway:
         except ValueError:
             answer = None
         if not (isinstance(answer, dict) and _PARTS & answer.keys()):
-            raise self._disappointed(turn, f"answers as no etcd does: {body[:100]!r}")
+            raise self._failed_over(turn, f"answers as no etcd does: {body[:100]!r}")
         return answer
 
     def _endpoint_of(self, turn: int) -> Address:
@@ -241,6 +241,6 @@ async def _body(connection: HttpConnection) -> bytes:
     body = bytearray()
     while part := await connection.read():
         body += part
-        if len(body) > ANSWER_BYTES_MAX:
-            raise StoreUnavailable(f"etcd answers with more than {ANSWER_BYTES_MAX} bytes")
+        if len(body) > RESPONSE_BYTES_MAX:
+            raise StoreUnavailable(f"etcd answers with more than {RESPONSE_BYTES_MAX} bytes")
     return bytes(body)

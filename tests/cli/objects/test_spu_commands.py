@@ -7,9 +7,9 @@ from public_sc import public_sc, tailrace
 
 from tailrace.cli.objects.spu_commands import spu_table
 from tailrace.controller.objects.objects import (
-    Listener,
     PrivateEndpoint,
     PublicEndpoint,
+    PublicListener,
     Spu,
     SpuResolution,
     SpuSpec,
@@ -79,7 +79,7 @@ async def test_who_registers_again_in_the_same_way_is_not_refused(capsys: pytest
 
 def test_where_clients_reach_an_spu_may_be_for_it_to_say() -> None:
     spec = SpuSpec(SpuId(1), public=PublicEndpoint(ingress=()))
-    told = SpuStatus(SpuResolution.ONLINE, listeners=(Listener("PUBLIC", "one", 9005),))
+    told = SpuStatus(SpuResolution.ONLINE, listeners=(PublicListener("PUBLIC", "one", 9005),))
     silent, talking = spu_table([Spu(spec), Spu(spec, told)]).splitlines()[1:]
     assert silent.split()[-2:] == ["-", "localhost:9006"]
     assert talking.split()[-2:] == ["one:9005", "localhost:9006"]
@@ -185,7 +185,7 @@ def test_an_spu_is_where_it_was_registered_unless_that_says_no_port_or_nobody_re
     spu_type: SpuType, port: int, public: str, private: str
 ) -> None:
     at = PublicEndpoint(port, ("one.example",)), PrivateEndpoint(port, "one.example")
-    reports = (Listener("PUBLIC", "10.0.0.1", 4711),), Address("10.0.0.1", 4712)
+    reports = (PublicListener("PUBLIC", "10.0.0.1", 4711),), Address("10.0.0.1", 4712)
     spu = Spu(SpuSpec(SpuId(1), spu_type, None, *at), SpuStatus(SpuResolution.ONLINE, "first", "store", *reports))
     assert spu_table([spu]).split()[-2:] == [public, private]
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.cli.options.document_files import DocumentError, read_document, read_documents
-from tailrace.controller.objects.object_documents import parse
+from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import Encryption, Spu, SpuGroup, SpuGroupSpec, Topic
 
 SPU = """
@@ -40,14 +40,14 @@ MAP = """
 def test_documents_follow_one_another() -> None:
     documents = read_documents(f"{SPU}---\n# a group\n{GROUP}---\n---\n", "file")
     assert len(documents) == 2
-    spu = parse("spu", documents[0])
+    spu = parse_object("spu", documents[0])
     assert isinstance(spu, Spu)
     assert spu.spec.public.encryption is Encryption.TLS
-    assert parse("spu-group", documents[1]) == SpuGroup("main", SpuGroupSpec(2, 11))  # type: ignore[arg-type]
+    assert parse_object("spu-group", documents[1]) == SpuGroup("main", SpuGroupSpec(2, 11))  # type: ignore[arg-type]
 
 
 def test_the_seeds_map_as_a_file() -> None:
-    topic = parse("topic", {"replicaMap": read_document(MAP, "file")}, "orders")
+    topic = parse_object("topic", {"replicaMap": read_document(MAP, "file")}, "orders")
     assert isinstance(topic, Topic)
     assert topic.spec.replica_map == {0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 1, 0)}
     assert read_document('{"0": [0, 1]}', "file") == {"0": [0, 1]}

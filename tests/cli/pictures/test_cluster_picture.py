@@ -1,10 +1,10 @@
 from tailrace.cli.pictures.cluster_picture import cluster_picture
-from tailrace.controller.objects.objects import Listener, Spu, SpuResolution, SpuSpec, SpuStatus
+from tailrace.controller.objects.objects import PublicListener, Spu, SpuResolution, SpuSpec, SpuStatus
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_spu import DescribeSpuResponse, FollowerOfLeader
 
 ONE, TWO, THREE = (SpuId(number) for number in (1, 2, 3))
-LISTENERS = (Listener("PUBLIC", "one.example", 9005), Listener("OTHER", "127.0.0.1", 9092))
+LISTENERS = (PublicListener("PUBLIC", "one.example", 9005), PublicListener("OTHER", "127.0.0.1", 9092))
 COUNTS = {"spu": 3, "partition": 8}
 
 

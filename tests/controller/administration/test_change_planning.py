@@ -9,13 +9,13 @@ from tailrace.cluster.configs.topic_configs import TEXT_CHARACTERS_MAX
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.controller.administration.change_planning import (
     DELETED_TOPICS_MAX,
-    check_size,
+    check_topic_size,
     plan_configs,
     plan_deletions,
-    plan_end_of_leaders,
-    plan_forgetting,
+    plan_end_of_leadership,
     plan_more_partitions,
     plan_producer_ids,
+    plan_purge,
     plan_topics,
     plan_undeletion,
 )
@@ -133,7 +133,7 @@ def test_a_list_of_replicas_that_cannot_be_stored_is_refused_before() -> None:
 def test_whatever_topic_is_not_refused_can_be_stored_and_deleted(factor: int) -> None:
     def is_taken(partitions: int) -> bool:
         try:
-            check_size("t", partitions, factor)
+            check_topic_size("t", partitions, factor)
         except KafkaError:
             return False
         return True
@@ -183,13 +183,13 @@ def test_what_is_brought_back_has_its_leaders_elected_anew() -> None:
         version=1,
     )
     local = local_with(led, DeletedTopic(topic(), 400))
-    (before,) = [each.object for each in plan_end_of_leaders("orders", local, 500, 1000).writes]
+    (before,) = [each.object for each in plan_end_of_leadership("orders", local, 500, 1000).writes]
     assert isinstance(before, Partition)
     assert before.status == replace(led.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted")
     plan = plan_undeletion("orders", local, 500, 1000)
     assert [type(each.object) for each in plan.writes] == [Topic, DeletedTopic]
     is_there = local_with(led, topic(), DeletedTopic(topic(), 400))
-    assert not plan_end_of_leaders("orders", is_there, 500, 1000).writes
+    assert not plan_end_of_leadership("orders", is_there, 500, 1000).writes
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_what_cannot_be_brought_back(there: list[Object], asked: str, code: Erro
 
 def test_the_oldest_deletions_are_forgotten_first() -> None:
     old = [DeletedTopic(topic(topic_id=UUID(int=100 + each)), each) for each in range(DELETED_TOPICS_MAX + 2)]
-    forgotten = plan_forgetting(local_with(*old), now_ms=2000, retention_ms=2000)
+    forgotten = plan_purge(local_with(*old), now_ms=2000, retention_ms=2000)
     assert sorted(each.object.deleted_at_ms for each in forgotten if isinstance(each.object, DeletedTopic)) == [0, 1]
 
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.administration.object_planning import (
     DOCUMENT_CHARACTERS_MAX,
-    listed,
+    find_topic,
+    list_objects,
     plan_creation,
     plan_removal,
     plan_update,
     read_object,
-    topic_named,
     write_document,
 )
 from tailrace.controller.objects.objects import (
@@ -101,13 +101,13 @@ def test_objects_are_listed_in_an_order_that_a_person_expects() -> None:
         DeletedTopic(topic("old", UUID(int=9)), 5),
         SpuGroup("main", SpuGroupSpec()),
     )
-    assert [name for name, _ in listed("spu", None, local)] == ["9", "10"]
-    assert [name for name, _ in listed("topic", None, local)] == ["a", "b"]
-    assert [name for name, _ in listed("partition", None, local)] == ["a/9", "a/10", "b/0"]
-    assert [name for name, _ in listed("partition", ["b", "a/9"], local)] == ["b/0", "a/9"]
-    assert [name for name, _ in listed("deleted-topic", ["old"], local)] == [str(UUID(int=9))]
-    assert [name for name, _ in listed("spu-group", None, local)] == ["main"]
-    assert refused(listed, "spu", ["9", "11"], local).code is ErrorCode.RESOURCE_NOT_FOUND
+    assert [name for name, _ in list_objects("spu", None, local)] == ["9", "10"]
+    assert [name for name, _ in list_objects("topic", None, local)] == ["a", "b"]
+    assert [name for name, _ in list_objects("partition", None, local)] == ["a/9", "a/10", "b/0"]
+    assert [name for name, _ in list_objects("partition", ["b", "a/9"], local)] == ["b/0", "a/9"]
+    assert [name for name, _ in list_objects("deleted-topic", ["old"], local)] == [str(UUID(int=9))]
+    assert [name for name, _ in list_objects("spu-group", None, local)] == ["main"]
+    assert refused(list_objects, "spu", ["9", "11"], local).code is ErrorCode.RESOURCE_NOT_FOUND
 
 
 def test_who_creates_an_object_does_not_choose_its_status() -> None:
@@ -224,9 +224,9 @@ def test_what_cannot_be_removed() -> None:
 
 def test_a_topic_is_found_by_its_name_and_its_id() -> None:
     local = local_with(topic("orders"))
-    assert topic_named("orders", local) is topic_named(str(ID), local)
-    assert refused(topic_named, "x", local).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert refused(topic_named, str(OTHER_ID), local).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert find_topic("orders", local) is find_topic(str(ID), local)
+    assert refused(find_topic, "x", local).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused(find_topic, str(OTHER_ID), local).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_documents_are_json() -> None:

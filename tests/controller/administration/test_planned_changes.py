@@ -5,7 +5,14 @@ import trio
 import trio.testing
 from running_workflow import put, running_workflow
 
-from tailrace.controller.administration.planned_changes import Changes, Ends, Planned, Plans, caught, raised
+from tailrace.controller.administration.planned_changes import (
+    ChangeWriter,
+    Deadlines,
+    Planned,
+    Plans,
+    plan_each,
+    result_or_raise,
+)
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import ConfigOverrides, ProducerIdBlock
 from tailrace.controller.state.actions import Put
@@ -24,7 +31,7 @@ async def test_what_somebody_else_changed_is_planned_again_from_what_it_is() -> 
             return [Planned(after.next_id, (Put(after),))]
 
         await put(store, ProducerIdBlock(500))
-        assert await Changes(running.workflow.writes).write([10], plan, Ends(1000)) == [510]
+        assert await ChangeWriter(running.workflow.writes).write([10], plan, Deadlines(1000)) == [510]
         assert planned_from == [0, 500]
 
 
@@ -36,7 +43,9 @@ async def test_each_item_has_its_outcome_whatever_becomes_of_the_others() -> Non
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
             return Planned(name, (Put(ConfigOverrides(name, {})),))
 
-        outcomes = await Changes(running.workflow.writes).write(["1", "bad", "2"], caught(plan), Ends(1000))
+        outcomes = await ChangeWriter(running.workflow.writes).write(
+            ["1", "bad", "2"], plan_each(plan), Deadlines(1000)
+        )
         assert [each.code if isinstance(each, KafkaError) else each for each in outcomes] == [
             "1",
             ErrorCode.INVALID_REQUEST,
@@ -51,7 +60,9 @@ async def test_one_that_the_store_would_not_take_stops_no_other() -> None:
             overrides = ConfigOverrides(str(size), {"a": "x" * size})
             return Planned(size, (Put(ProducerIdBlock(size)), Put(overrides)) if size > 1 else (Put(overrides),))
 
-        outcomes = await Changes(running.workflow.writes).write([0, 1024 * 1024, 1], caught(plan), Ends(1000))
+        outcomes = await ChangeWriter(running.workflow.writes).write(
+            [0, 1024 * 1024, 1], plan_each(plan), Deadlines(1000)
+        )
         assert [each.code if isinstance(each, KafkaError) else each for each in outcomes] == [
             0,
             ErrorCode.POLICY_VIOLATION,
@@ -63,7 +74,7 @@ async def test_one_that_the_store_would_not_take_stops_no_other() -> None:
 
 async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) -> None:
     async with running_workflow() as running:
-        changes = Changes(running.workflow.writes)
+        changes = ChangeWriter(running.workflow.writes)
         blocks: list[int | KafkaError] = []
 
         def plan(_: None) -> Planned[int]:
@@ -71,7 +82,7 @@ async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) ->
             return Planned(block.next_id, (Put(ProducerIdBlock(block.next_id + 1, block.version)),))
 
         async def take() -> None:
-            blocks.extend(await changes.write([None], caught(plan), Ends(1000)))
+            blocks.extend(await changes.write([None], plan_each(plan), Deadlines(1000)))
 
         async with trio.open_nursery() as taking:
             for _ in range(10):
@@ -82,8 +93,8 @@ async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) ->
 
 async def test_the_effect_is_waited_for_until_the_timeout(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
-        outcomes = await Changes(running.workflow.writes).when(
-            [None, lambda: True, lambda: False], ["a", "b", "c"], Ends(3000)
+        outcomes = await ChangeWriter(running.workflow.writes).when(
+            [None, lambda: True, lambda: False], ["a", "b", "c"], Deadlines(3000)
         )
         assert outcomes[:2] == ["a", "b"]
         assert isinstance(outcomes[2], KafkaError)
@@ -93,17 +104,17 @@ async def test_the_effect_is_waited_for_until_the_timeout(autojump_clock: trio.t
 
 async def test_a_client_that_does_not_wait_still_has_its_change_written(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
-        plan = caught(lambda _: Planned("done", (Put(ConfigOverrides("", {})),)))
-        assert await Changes(running.workflow.writes).write([None], plan, Ends(0)) == ["done"]
+        plan = plan_each(lambda _: Planned("done", (Put(ConfigOverrides("", {})),)))
+        assert await ChangeWriter(running.workflow.writes).write([None], plan, Deadlines(0)) == ["done"]
 
 
 async def test_nobody_chooses_for_how_long_we_wait(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
-        await Changes(running.workflow.writes).when([lambda: False], ["a"], Ends(2**31 - 1))
+        await ChangeWriter(running.workflow.writes).when([lambda: False], ["a"], Deadlines(2**31 - 1))
         assert trio.current_time() == pytest.approx(120)
 
 
 def test_an_outcome_that_is_an_error_can_be_raised() -> None:
-    assert raised("fine") == "fine"
+    assert result_or_raise("fine") == "fine"
     with pytest.raises(KafkaError):
-        raised(KafkaError(ErrorCode.INVALID_REQUEST, "no"))
+        result_or_raise(KafkaError(ErrorCode.INVALID_REQUEST, "no"))

@@ -4,7 +4,12 @@ from controller_model import ModelSc, model, topic
 from msgspec.structs import replace
 
 from tailrace.controller.administration.planned_changes import Planned
-from tailrace.controller.administration.reassignment_planning import Outcomes, by_topic, ongoing, plan_reassignments
+from tailrace.controller.administration.reassignment_planning import (
+    Outcomes,
+    group_by_topic,
+    ongoing_reassignments,
+    plan_reassignments,
+)
 from tailrace.controller.objects.objects import PartitionResolution, Topic
 from tailrace.controller.state.actions import Put
 from tailrace.protocol.error_codes import ErrorCode
@@ -28,7 +33,7 @@ def plan(
     asked = [
         Reassignment(name, number, None if row is None else tuple(map(SpuId, row))) for name, number, row in wanted
     ]
-    topics = by_topic(asked)
+    topics = group_by_topic(asked)
     plans = plan_reassignments(topics, sc.brain.store, other_factor_allowed=other_factor_allowed)
     outcomes, written = {}, []
     for each, planned in zip(topics, plans, strict=True):
@@ -99,13 +104,13 @@ def test_a_copy_set_that_takes_over_from_another_is_a_change_under_way() -> None
     sc.report(sc.partition(1), (ONE, TWO, THREE))
     sc.settle()
     assert sc.partition(1).spec.copy_sets == ((ONE, TWO), (ONE, THREE))
-    assert ongoing(sc.brain.store) == [OngoingReassignment("t", 0, (ONE, THREE, TWO), (THREE,), (TWO,))]
+    assert ongoing_reassignments(sc.brain.store) == [OngoingReassignment("t", 0, (ONE, THREE, TWO), (THREE,), (TWO,))]
     sc.crash()
     sc.settle()
     assert sc.partition(1).spec.copy_sets, "nobody has said that it has taken over"
     sc.report(sc.partition(1), (), has_taken_over=True)
     sc.settle()
-    assert (sc.partition(1).spec.replicas, ongoing(sc.brain.store)) == ((ONE, THREE), [])
+    assert (sc.partition(1).spec.replicas, ongoing_reassignments(sc.brain.store)) == ((ONE, THREE), [])
 
 
 def test_what_there_is_already_needs_no_write() -> None:
@@ -115,10 +120,10 @@ def test_what_there_is_already_needs_no_write() -> None:
 def test_a_change_goes_on_until_the_new_ones_are_live() -> None:
     sc = with_topic()
     carry_out(sc, ("t", 0, (3, 2)))
-    assert ongoing(sc.brain.store) == [OngoingReassignment("t", 0, (THREE, TWO, ONE), (THREE,), (ONE,))]
+    assert ongoing_reassignments(sc.brain.store) == [OngoingReassignment("t", 0, (THREE, TWO, ONE), (THREE,), (ONE,))]
     sc.report(sc.partition(1), (ONE, TWO, THREE))
     sc.settle()
-    assert ongoing(sc.brain.store) == []
+    assert ongoing_reassignments(sc.brain.store) == []
     partition = sc.partition(1)
     assert (partition.spec.replicas, partition.status.resolution) == ((THREE, TWO), PartitionResolution.ONLINE)
     assert partition.status.live_replicas.keys() == {TWO, THREE}
@@ -133,4 +138,4 @@ def test_a_change_may_be_given_up_and_only_if_there_is_one() -> None:
     sc.write(changed)
     sc.settle()
     assert sc.partition(1).spec.replicas == (ONE, TWO)
-    assert ongoing(sc.brain.store) == []
+    assert ongoing_reassignments(sc.brain.store) == []

@@ -15,17 +15,17 @@ from simulation.network import MemoryNetwork
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.connections.connection_manager import FORWARDED_BYTES_MAX, FORWARDS_MAX, ConnectionManager
+from tailrace.controller.connections.event_queue import EVENTS_WAITING_MAX
 from tailrace.controller.connections.private_server import PrivateServer
-from tailrace.controller.connections.waiting_events import EVENTS_WAITING_MAX
 from tailrace.controller.objects.objects import (
     ClusterIdentity,
     ConfigOverrides,
-    Listener,
     Object,
     Partition,
     PartitionResolution,
     PartitionSpec,
     PartitionStatus,
+    PublicListener,
     Spu,
     SpuResolution,
     SpuSpec,
@@ -47,7 +47,7 @@ from tailrace.controller.state.actions import (
 from tailrace.controller.state.cluster_mirror import ClusterMirror
 from tailrace.controller.state.events import (
     Event,
-    LeasesUnknownOver,
+    LeaseGracePeriodOver,
     LiveReplicasReported,
     ReplicaFailed,
     ShelvesReported,
@@ -77,7 +77,7 @@ TOPIC = UUID(int=7)
 
 
 def spu(number: int, **spec: Any) -> Spu:
-    status = SpuStatus(SpuResolution.ONLINE, "first", "store", (Listener("PUBLIC", f"spu-{number}", 9005),))
+    status = SpuStatus(SpuResolution.ONLINE, "first", "store", (PublicListener("PUBLIC", f"spu-{number}", 9005),))
     return Spu(SpuSpec(SpuId(number), **spec), status)
 
 
@@ -180,7 +180,7 @@ class _World:
 
     @property
     def happened(self) -> list[Event]:
-        return [event for event in self.events if event != LeasesUnknownOver()]
+        return [event for event in self.events if event != LeaseGracePeriodOver()]
 
     def logs(self, event: str) -> list[Any]:
         return [entry for entry in self.logged if entry["event"] == event]
@@ -221,7 +221,7 @@ async def test_the_whole_sequence(autojump_clock: trio.testing.MockClock) -> Non
                 SpuId(1),
                 "first",
                 "store",
-                (Listener("PUBLIC", "spu.example", 9005),),
+                (PublicListener("PUBLIC", "spu.example", 9005),),
                 Address("spu.private.example", 9006),
             )
         ]
@@ -600,25 +600,25 @@ async def test_the_first_lease_does_not_run_while_the_sc_stands_still(mock_clock
         await world.registered(1)
         mock_clock.jump(0.6)
         await trio.testing.wait_all_tasks_blocked()
-        assert [type(event) for event in world.events] == [SpuConnected, LeasesUnknownOver]
+        assert [type(event) for event in world.events] == [SpuConnected, LeaseGracePeriodOver]
 
 
 async def test_an_spu_owes_an_answer_until_it_knows_its_specs_and_the_metadata() -> None:
     async with _world(spu(1)) as world:
-        assert not world.manager.owes_answer(SpuId(1)), "it is not here"
+        assert not world.manager.owes_response(SpuId(1)), "it is not here"
         one = await world.registered(1)
-        assert not world.manager.owes_answer(SpuId(1))
+        assert not world.manager.owes_response(SpuId(1))
         one.may_answer = trio.Event()
         world.manager.reconcile()
         await trio.testing.wait_all_tasks_blocked()
-        assert world.manager.owes_answer(SpuId(1)) and world.manager.is_carrying_out_specs(SpuId(1))
+        assert world.manager.owes_response(SpuId(1)) and world.manager.is_carrying_out_specs(SpuId(1))
         applied, one.may_answer = one.may_answer, trio.Event()
         applied.set()
         await trio.testing.wait_all_tasks_blocked()
-        assert world.manager.owes_answer(SpuId(1)) and not world.manager.is_carrying_out_specs(SpuId(1))
+        assert world.manager.owes_response(SpuId(1)) and not world.manager.is_carrying_out_specs(SpuId(1))
         one.may_answer.set()
         await trio.testing.wait_all_tasks_blocked()
-        assert not world.manager.owes_answer(SpuId(1))
+        assert not world.manager.owes_response(SpuId(1))
 
 
 async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: trio.testing.MockClock) -> None:
@@ -626,9 +626,9 @@ async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: 
         await trio.sleep(1.4)
         assert world.events == []
         await trio.sleep(0.2)
-        assert world.events == [LeasesUnknownOver()]
+        assert world.events == [LeaseGracePeriodOver()]
         await trio.sleep(10)
-        assert world.events == [LeasesUnknownOver()]
+        assert world.events == [LeaseGracePeriodOver()]
 
 
 async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here(
@@ -641,20 +641,20 @@ async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here
         two = await world.registered(2)
         await trio.sleep(1.4)
         assert world.happened[-1] == SpuLost(SpuId(1), "first", "its lease has run out")
-        assert world.events.count(LeasesUnknownOver()) == 1, "there was always somebody"
+        assert world.events.count(LeaseGracePeriodOver()) == 1, "there was always somebody"
         await two.leave()
         await trio.sleep(10)
-        assert world.events.count(LeasesUnknownOver()) == 1, "there is nobody yet"
+        assert world.events.count(LeaseGracePeriodOver()) == 1, "there is nobody yet"
         two = await world.registered(2, "second")
         await trio.sleep(1)
         await two.leave()
         await world.registered(1, "second")
         await trio.sleep(1.4)
-        assert world.events.count(LeasesUnknownOver()) == 1
+        assert world.events.count(LeaseGracePeriodOver()) == 1
         await trio.sleep(0.2)
-        assert world.events.count(LeasesUnknownOver()) == 2
+        assert world.events.count(LeaseGracePeriodOver()) == 2
         await trio.sleep(10)
-        assert world.events.count(LeasesUnknownOver()) == 2
+        assert world.events.count(LeaseGracePeriodOver()) == 2
 
 
 async def test_when_none_came_in_the_first_lease_another_passes_after_the_first_spu(
@@ -662,16 +662,16 @@ async def test_when_none_came_in_the_first_lease_another_passes_after_the_first_
 ) -> None:
     async with _world(spu(1), spu(2)) as world:
         await trio.sleep(10)
-        assert world.events == [LeasesUnknownOver()]
+        assert world.events == [LeaseGracePeriodOver()]
         await world.registered(1)
         await trio.sleep(1.2)
         await world.registered(2)
         await trio.sleep(0.2)
-        assert world.events.count(LeasesUnknownOver()) == 1
+        assert world.events.count(LeaseGracePeriodOver()) == 1
         await trio.sleep(0.2)
-        assert world.events.count(LeasesUnknownOver()) == 2
+        assert world.events.count(LeaseGracePeriodOver()) == 2
         await trio.sleep(0.5)
-        assert world.events.count(LeasesUnknownOver()) == 2
+        assert world.events.count(LeaseGracePeriodOver()) == 2
 
 
 async def test_leases_do_not_run_while_the_sc_stands_still(mock_clock: trio.testing.MockClock) -> None:

@@ -5,10 +5,10 @@ import structlog
 import trio
 import trio.testing
 
+from tailrace.controller.connections.event_queue import EventQueue
 from tailrace.controller.connections.spec_cache import SpecCache
 from tailrace.controller.connections.spu_reports import SpuReports
 from tailrace.controller.connections.spu_stream import Registered
-from tailrace.controller.connections.waiting_events import WaitingEvents
 from tailrace.controller.objects.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus
 from tailrace.controller.sc_metrics import ScMetrics
 from tailrace.controller.state.events import (
@@ -58,7 +58,7 @@ class _World:
             cache.put_partition(partition)
         self.connected = {(SpuId(1), "first"), (SpuId(2), "first")}
         self.metrics = ScMetrics({})
-        self.events = WaitingEvents(_nobody_listens)
+        self.events = EventQueue(_nobody_listens)
         self.reports = SpuReports(
             cache, self.events, lambda *process: process in self.connected, self.metrics, structlog.get_logger()
         )

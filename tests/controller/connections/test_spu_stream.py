@@ -42,7 +42,7 @@ class _World:
     def change(self) -> None:
         spec = SpuSpec(TWO, rack=str(self.cluster.version))
         self.cluster.put_spu(spec)
-        self.stream.tell_cluster(MirrorChange(spus=(spec,)))
+        self.stream.queue_metadata(MirrorChange(spus=(spec,)))
 
 
 async def _nothing(_: object, __: object) -> object:
@@ -75,8 +75,8 @@ async def _world() -> AsyncIterator[_World]:
 
 async def test_nothing_is_told_before_the_spu_was_accepted() -> None:
     async with _world() as world:
-        world.stream.tell_everything()
-        world.stream.tell_configs()
+        world.stream.queue_everything()
+        world.stream.queue_configs()
         world.change()
         await trio.testing.wait_all_tasks_blocked()
         assert world.spu.heard == []
@@ -108,7 +108,7 @@ async def test_a_group_that_sets_something_is_told_once() -> None:
         await trio.testing.wait_all_tasks_blocked()
         for topic_less_change in range(2):
             world.cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
-            world.stream.tell_cluster(MirrorChange(groups=("g",) if topic_less_change == 0 else ()))
+            world.stream.queue_metadata(MirrorChange(groups=("g",) if topic_less_change == 0 else ()))
             await trio.testing.wait_all_tasks_blocked()
         assert [[group.group for group in each.groups] for each in world.spu.metadata[1:]] == [["g"], []]
 
@@ -118,7 +118,7 @@ async def test_a_version_that_rose_for_nothing_is_told_too() -> None:
         world.accept()
         await trio.testing.wait_all_tasks_blocked()
         world.cluster.identify("", SpuId(-1))
-        world.stream.tell_cluster(MirrorChange(are_overrides_changed=True))
+        world.stream.queue_metadata(MirrorChange(are_overrides_changed=True))
         await trio.testing.wait_all_tasks_blocked()
         assert world.spu.metadata[1].version == world.cluster.version
 
@@ -162,7 +162,7 @@ async def test_of_a_large_topic_only_what_has_changed_is_told_unless_all_is_due(
         world.spu.may_answer = trio.Event()
         for changed in (frozenset({1}), frozenset({3}), frozenset({2})):
             world.cluster.put_topic(topic)
-            world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: changed}))
+            world.stream.queue_metadata(MirrorChange(topics=(topic,), partitions={topic.id: changed}))
             await trio.testing.wait_all_tasks_blocked()
         world.spu.may_answer.set()
         await trio.testing.wait_all_tasks_blocked()
@@ -170,9 +170,9 @@ async def test_of_a_large_topic_only_what_has_changed_is_told_unless_all_is_due(
         world.spu.may_answer = trio.Event()
         world.change()
         await trio.testing.wait_all_tasks_blocked()
-        world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({1})}))
-        world.stream.tell_cluster(MirrorChange(topics=(topic,)))
-        world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({2})}))
+        world.stream.queue_metadata(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({1})}))
+        world.stream.queue_metadata(MirrorChange(topics=(topic,)))
+        world.stream.queue_metadata(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({2})}))
         world.spu.may_answer.set()
         await trio.testing.wait_all_tasks_blocked()
         assert told() == [([0, 1, 2, 3], True)]

@@ -4,7 +4,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.inspection.controller_documents import ControllerRow, controller_document
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.workflow.metadata_dispatcher import Decisions
+from tailrace.controller.workflow.metadata_dispatcher import DecisionCounts
 
 
 def test_a_controller_is_called_as_what_it_decides_about_and_is_all_status() -> None:
@@ -34,6 +34,6 @@ async def test_each_controller_counts_what_it_was_asked_and_has_decided() -> Non
 
 
 def test_what_is_counted_is_what_was_decided() -> None:
-    decisions = Decisions()
+    decisions = DecisionCounts()
     assert decisions.of(iter(())) == []
     assert (decisions.events, decisions.actions) == (1, 0)

@@ -4,7 +4,7 @@ from running_workflow import RunningWorkflow, put, registered, running_workflow
 
 from tailrace.cluster.specs import Shelf
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.controller.inspection.partition_descriptions import ANSWER_SECONDS_MAX, PartitionDescriptions
+from tailrace.controller.inspection.partition_descriptions import RESPONSE_SECONDS_MAX, PartitionDescriptions
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
@@ -30,7 +30,7 @@ async def test_an_spu_that_does_not_answer_is_described_by_that(autojump_clock: 
         await running.lose(3)
         said = await messages(running)
         assert said == {1: None, 2: "SPU 2 did not answer within 2 s", 3: "SPU 3 is not online"}
-        assert trio.current_time() == pytest.approx(ANSWER_SECONDS_MAX), "they are asked at the same time"
+        assert trio.current_time() == pytest.approx(RESPONSE_SECONDS_MAX), "they are asked at the same time"
 
 
 async def test_an_spu_whose_stream_is_broken_is_described_by_that() -> None:

@@ -8,7 +8,7 @@ from running_workflow import RunningWorkflow, put, registered, running_workflow
 
 from tailrace.cluster.specs import Shelf
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.controller.inspection.segment_descriptions import ANSWER_SECONDS_MAX, SegmentDescriptions
+from tailrace.controller.inspection.segment_descriptions import RESPONSE_SECONDS_MAX, SegmentDescriptions
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
@@ -73,7 +73,7 @@ async def test_without_its_leader_the_one_with_most_is_shown(autojump_clock: tri
         running.spus.silent = {1}
         started = trio.current_time()
         described = await _one(running)
-        assert trio.current_time() - started == pytest.approx(ANSWER_SECONDS_MAX)
+        assert trio.current_time() - started == pytest.approx(RESPONSE_SECONDS_MAX)
         assert (described.leader, described.told_by) == (1, 3)
         assert {each.spu_id: each.error_message for each in described.holders} == {
             1: "SPU 1 did not answer within 5 s",

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from object_samples import objects, people_write
 
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import document_of, parse, read_document
+from tailrace.controller.objects.object_documents import document_of, parse_object, read_document
 from tailrace.controller.objects.objects import (
     ClusterIdentity,
     ConfigOverrides,
@@ -40,7 +40,7 @@ def test_a_document_says_what_it_is(found: Object) -> None:
 
 def _fault(kind: str, document: object, name: str | None = None) -> str:
     with pytest.raises(FieldError) as caught:
-        parse(kind, document, name)
+        parse_object(kind, document, name)
     return str(caught.value)
 
 
@@ -49,16 +49,18 @@ def test_a_spec_may_stand_alone_or_in_a_whole_document() -> None:
     flat = {"name": "orders", "partitions": 6, "replicationFactor": 3}
     bare = {"partitions": 6, "replicationFactor": 3}
     expected = Topic("orders", NO_TOPIC_ID, TopicSpec(6, 3))
-    assert parse("topic", whole) == parse("topic", flat) == parse("topic", bare, "orders") == expected
+    assert (
+        parse_object("topic", whole) == parse_object("topic", flat) == parse_object("topic", bare, "orders") == expected
+    )
 
 
 def test_a_name_inside_wins() -> None:
-    assert parse("topic", {"name": "a"}, "b") == Topic("a", NO_TOPIC_ID, TopicSpec())
+    assert parse_object("topic", {"name": "a"}, "b") == Topic("a", NO_TOPIC_ID, TopicSpec())
 
 
 @pytest.mark.parametrize("kind", ["spu-group", "SpuGroup", "SPUGROUP", "spu_group"])
 def test_a_kind_may_be_written_in_several_ways(kind: str) -> None:
-    assert parse("spu-group", {"kind": kind, "name": "main"}) == SpuGroup("main", SpuGroupSpec())
+    assert parse_object("spu-group", {"kind": kind, "name": "main"}) == SpuGroup("main", SpuGroupSpec())
 
 
 def test_what_is_beside_the_spec_is_known_too() -> None:
@@ -80,7 +82,7 @@ def test_topics_are_checked_as_a_whole() -> None:
         "configs: there is no topic config 'retention.hours'"
     )
     assert _fault("topic", {"configs": {"retention.ms": "long"}}, "a").startswith("configs: retention.ms: ")
-    assert parse("topic", {"configs": {"cleanup.policy": "compact, delete", "retention.ms": 5}}, "a") == Topic(
+    assert parse_object("topic", {"configs": {"cleanup.policy": "compact, delete", "retention.ms": 5}}, "a") == Topic(
         "a", NO_TOPIC_ID, TopicSpec(configs={"cleanup.policy": "compact,delete", "retention.ms": "5"})
     )
 
@@ -111,17 +113,17 @@ def test_rows_by_hand_fit_together(spec: object, fault: str) -> None:
 
 
 def test_the_numbers_follow_the_rows_by_hand() -> None:
-    topic = parse("topic", {"replicaMap": {0: [0, 1], 1: [1, 0]}}, "a")
+    topic = parse_object("topic", {"replicaMap": {0: [0, 1], 1: [1, 0]}}, "a")
     assert isinstance(topic, Topic)
     assert (topic.spec.partitions, topic.spec.replication_factor) == (2, 2)
-    some = parse("topic", {"replicaMap": {1: [0, 1]}, "partitions": 3, "replicationFactor": 2}, "a")
+    some = parse_object("topic", {"replicaMap": {1: [0, 1]}, "partitions": 3, "replicationFactor": 2}, "a")
     assert isinstance(some, Topic)
     assert (some.spec.partitions, some.spec.replica_map) == (3, {1: (SpuId(0), SpuId(1))})
 
 
 def test_broker_configs_of_spus_are_checked() -> None:
     good = {"num.partitions": 3}
-    group = parse("spu-group", {"template": {"configs": good}}, "main")
+    group = parse_object("spu-group", {"template": {"configs": good}}, "main")
     assert isinstance(group, SpuGroup)
     assert group.spec.template == replace(SpuTemplate(), configs={"num.partitions": "3"})
     assert _fault("spu-group", {"template": {"configs": {"num.partition": 3}}}, "main").startswith("template.configs: ")
@@ -129,18 +131,18 @@ def test_broker_configs_of_spus_are_checked() -> None:
 
 
 def test_broker_configs_belong_to_an_spu_or_to_all() -> None:
-    assert parse("configs", {"name": "default"}) == ConfigOverrides("", {})
-    assert parse("configs", {"name": "7", "configs": {"a": "b"}}) == ConfigOverrides("7", {"a": "b"})
+    assert parse_object("configs", {"name": "default"}) == ConfigOverrides("", {})
+    assert parse_object("configs", {"name": "7", "configs": {"a": "b"}}) == ConfigOverrides("7", {"a": "b"})
     for name in ("", "07", "x", "-1"):
         assert _fault("configs", {"name": name}) == f"name: {name!r} is neither the id of an SPU nor 'default'"
 
 
 def test_group_configs_belong_to_a_group_of_any_name() -> None:
-    assert parse("group-configs", {"name": "a/b c", "configs": {"a": "b"}}) == GroupConfigs("a/b c", {"a": "b"})
+    assert parse_object("group-configs", {"name": "a/b c", "configs": {"a": "b"}}) == GroupConfigs("a/b c", {"a": "b"})
     assert _fault("group-configs", {"configs": {}}) == "name: it is missing"
 
 
 def test_what_there_is_one_of() -> None:
-    assert parse("cluster", {"clusterId": "abc"}) == ClusterIdentity("abc")
+    assert parse_object("cluster", {"clusterId": "abc"}) == ClusterIdentity("abc")
     assert _fault("cluster", {}) == "clusterId: it is missing"
     assert "9223372036854775807" in _fault("producer-ids", {"nextId": 2**63})

@@ -1,7 +1,7 @@
 import pytest
 
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import document_of, parse
+from tailrace.controller.objects.object_documents import document_of, parse_object
 from tailrace.controller.objects.objects import (
     Encryption,
     PrivateEndpoint,
@@ -32,13 +32,13 @@ TLS_PRIVATE = PrivateEndpoint(9006, "localhost", Encryption.TLS)
 
 def _fault(kind: str, document: object, name: str | None = None) -> str:
     with pytest.raises(FieldError) as caught:
-        parse(kind, document, name)
+        parse_object(kind, document, name)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("storage", SEED_STORAGES)
 def test_the_seeds_spu(storage: dict[str, object]) -> None:
-    spu = parse("spu", {"spuId": 100, "spuType": "Custom", "rack": "Zone1", **storage, **SEED_ENDPOINTS})
+    spu = parse_object("spu", {"spuId": 100, "spuType": "Custom", "rack": "Zone1", **storage, **SEED_ENDPOINTS})
     assert spu == Spu(
         SpuSpec(SpuId(100), SpuType.CUSTOM, "Zone1", TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
     )
@@ -52,36 +52,38 @@ def test_the_seeds_spu(storage: dict[str, object]) -> None:
 
 
 def test_the_seeds_status_of_an_spu() -> None:
-    spu = parse("spu", {"spec": {"spuId": 100}, "status": {"resolution": "online"}})
+    spu = parse_object("spu", {"spec": {"spuId": 100}, "status": {"resolution": "online"}})
     assert isinstance(spu, Spu)
     assert spu.status.resolution is SpuResolution.ONLINE
 
 
 @pytest.mark.parametrize("storage", SEED_STORAGES)
 def test_the_seeds_group(storage: dict[str, object]) -> None:
-    group = parse("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
+    group = parse_object("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
     template = SpuTemplate(None, TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
     assert group == SpuGroup("main", SpuGroupSpec(2, SpuId(11), template))
-    assert parse("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
+    assert parse_object("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
 
 
 def test_the_seeds_status_of_a_group() -> None:
-    group = parse("spu-group", {"name": "main", "spec": {}, "status": {"resolution": "Invalid", "reason": "why"}})
+    group = parse_object(
+        "spu-group", {"name": "main", "spec": {}, "status": {"resolution": "Invalid", "reason": "why"}}
+    )
     assert isinstance(group, SpuGroup)
     assert group.status == SpuGroupStatus(SpuGroupResolution.INVALID, "why")
 
 
 def test_defaults() -> None:
-    assert parse("spu", {"spuId": 0}) == Spu(SpuSpec(SpuId(0)))
-    assert parse("spu-group", {}, "main") == SpuGroup("main", SpuGroupSpec(1, SpuId(0), SpuTemplate()))
-    group = parse("spu-group", {"template": {"storage": {}}}, "main")
+    assert parse_object("spu", {"spuId": 0}) == Spu(SpuSpec(SpuId(0)))
+    assert parse_object("spu-group", {}, "main") == SpuGroup("main", SpuGroupSpec(1, SpuId(0), SpuTemplate()))
+    group = parse_object("spu-group", {"template": {"storage": {}}}, "main")
     assert isinstance(group, SpuGroup)
     assert group.spec.template.size_bytes == 1024**3
     assert group.spec.template.public == PublicEndpoint(9005, ("localhost",), Encryption.PLAINTEXT)
 
 
 def test_an_endpoint_may_tell_no_host() -> None:
-    spu = parse("spu", {"spuId": 0, "publicEndpoint": {"ingress": []}})
+    spu = parse_object("spu", {"spuId": 0, "publicEndpoint": {"ingress": []}})
     assert isinstance(spu, Spu)
     assert spu.spec.public.ingress == ()
 

@@ -4,7 +4,7 @@ import pytest
 
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import document_of, parse
+from tailrace.controller.objects.object_documents import document_of, parse_object
 from tailrace.controller.objects.objects import (
     DeletedTopic,
     Partition,
@@ -30,12 +30,12 @@ SEED_MAP = {
 
 def _fault(kind: str, document: object, name: str | None = None) -> str:
     with pytest.raises(FieldError) as caught:
-        parse(kind, document, name)
+        parse_object(kind, document, name)
     return str(caught.value)
 
 
 def test_the_seeds_topic() -> None:
-    assert parse("topic", {"partitions": 6, "replicationFactor": 3}, "orders") == Topic(
+    assert parse_object("topic", {"partitions": 6, "replicationFactor": 3}, "orders") == Topic(
         "orders", NO_TOPIC_ID, TopicSpec(6, 3)
     )
 
@@ -43,14 +43,14 @@ def test_the_seeds_topic() -> None:
 def test_the_seeds_status_of_a_topic() -> None:
     rows = [{number: list(row)} for number, row in SEED_MAP.items()]
     document = {"name": "orders", "spec": {}, "status": {"resolution": "Provisioned", "replicaMap": rows}}
-    topic = parse("topic", document)
+    topic = parse_object("topic", document)
     assert isinstance(topic, Topic)
     assert topic.status.resolution is TopicResolution.PROVISIONED
     assert topic.status.replica_map == SEED_MAP
 
 
 def test_invalid_is_another_word_for_invalid_config() -> None:
-    topic = parse("topic", {"name": "a", "spec": {}, "status": {"resolution": "Invalid"}})
+    topic = parse_object("topic", {"name": "a", "spec": {}, "status": {"resolution": "Invalid"}})
     assert isinstance(topic, Topic)
     assert topic.status.resolution is TopicResolution.INVALID_CONFIG
     assert document_of(topic)["status"] == {"resolution": "InvalidConfig"}
@@ -71,7 +71,7 @@ def test_the_seeds_partition() -> None:
         },
     }
     both = (SpuId(101), SpuId(102))
-    assert parse("partition", document) == Partition(
+    assert parse_object("partition", document) == Partition(
         "orders",
         TOPIC_ID,
         4,
@@ -166,7 +166,7 @@ def test_what_is_on_shelves_is_told_where_there_is_some() -> None:
         "shelvedFrom": 7,
         "shelves": [SHELF, {"base": 9, "end": 9, "stores": [6], "filling": [4]}],
     }
-    assert parse("partition", document) == partition
+    assert parse_object("partition", document) == partition
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,6 @@ def test_a_deleted_topic_is_called_by_its_id() -> None:
     deleted = DeletedTopic(Topic("a", TOPIC_ID, TopicSpec()), 5)
     document = document_of(deleted)
     assert document["name"] == str(TOPIC_ID)
-    assert parse("deleted-topic", document) == deleted
+    assert parse_object("deleted-topic", document) == deleted
     assert _fault("deleted-topic", document | {"name": "x"}) == f"name: 'x' is not the topic's id, {TOPIC_ID}"
     assert _fault("deleted-topic", document | {"deletedAtMs": -1}).startswith("deletedAtMs: -1 is not a time from 0")

@@ -19,16 +19,16 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.partitions.election import (
     UNKNOWN_STORE,
     Decision,
-    Rules,
-    as_reported,
+    ElectionRules,
     can_return,
     decide,
     has_leader,
     is_current,
     is_sure,
     is_unclean,
+    status_after_report,
 )
-from tailrace.controller.state.observed import FailedStorage, Heard, SaidLogEnd
+from tailrace.controller.state.observed import FailedStorage, PartitionReports, ReportedLogEnd
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 ELECTION, FOUND = PartitionResolution.ELECTION, PartitionResolution.CANDIDATE_FOUND
@@ -55,13 +55,13 @@ def partition(*live: int, leader: int = 1, epoch: int = 5, resolution: Partition
     return Partition("t", topic_id(1), 0, PartitionSpec(replicas[0], replicas), status)
 
 
-def ends(epoch: int = 5, **log_ends: int) -> Heard:
-    said = {SpuId(int(name[1:])): SaidLogEnd("of a", Epoch(epoch), end) for name, end in log_ends.items()}
-    return Heard(log_ends=said)
+def ends(epoch: int = 5, **log_ends: int) -> PartitionReports:
+    said = {SpuId(int(name[1:])): ReportedLogEnd("of a", Epoch(epoch), end) for name, end in log_ends.items()}
+    return PartitionReports(log_ends=said)
 
 
-def silent(*names: int, store: str = "a") -> Heard:
-    return Heard(silent=dict.fromkeys(map(SpuId, names), f"of {store}"))
+def silent(*names: int, store: str = "a") -> PartitionReports:
+    return PartitionReports(silent=dict.fromkeys(map(SpuId, names), f"of {store}"))
 
 
 def elected(before: Partition, leader: int, online: Mapping[SpuId, Spu]) -> Decision:
@@ -81,16 +81,16 @@ MENDED = replace(FAILED, has_opened=True)
 
 def test_a_new_partition_is_offline_until_it_is_looked_at() -> None:
     before = partition(leader=-1, epoch=-1, resolution=PartitionResolution.NONE)
-    after = decide(before, spus(s1="a"), Heard()).status
+    after = decide(before, spus(s1="a"), PartitionReports()).status
     assert (after.resolution, after.reason) == (OFFLINE, "no leader has been elected yet")
 
 
 def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
     before = partition(leader=-1, epoch=-1, resolution=OFFLINE)
-    after = decide(before, spus(s2="b", s3="a"), Heard()).status
+    after = decide(before, spus(s2="b", s3="a"), PartitionReports()).status
     assert (after.resolution, after.leader, after.epoch) == (FOUND, TWO, 0)
     assert after.live_replicas == {TWO: "b", THREE: "a"}
-    assert decide(before, spus(), Heard()).status.reason == "none of its SPUs is online: 1, 2, 3, 4"
+    assert decide(before, spus(), PartitionReports()).status.reason == "none of its SPUs is online: 1, 2, 3, 4"
 
 
 # among sure ones
@@ -108,12 +108,12 @@ def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
 def test_a_lone_candidate_leads_without_being_asked(live: tuple[int, ...], online: dict[str, str], leader: int) -> None:
     for resolution in (ELECTION, OFFLINE):
         before, found = partition(*live, resolution=resolution), spus(**online)
-        assert decide(before, found, Heard()) == elected(before, leader, found)
+        assert decide(before, found, PartitionReports()) == elected(before, leader, found)
 
 
 def test_several_are_asked_and_the_one_with_the_smallest_lag_leads() -> None:
     before, found = partition(1, 2, 3), spus(s2="a", s3="a")
-    asking = decide(before, found, Heard())
+    asking = decide(before, found, PartitionReports())
     assert asking == Decision(replace(before.status, resolution=ELECTION), (TWO, THREE))
     during = replace(before, status=asking.status)
     assert decide(during, found, ends(s2=4)) == Decision(asking.status, (THREE,))
@@ -124,12 +124,12 @@ def test_several_are_asked_and_the_one_with_the_smallest_lag_leads() -> None:
 
 def test_who_is_not_ready_is_waited_for_only_if_nobody_is() -> None:
     before, found = partition(1, 2, 3, resolution=ELECTION), spus(s1="a", s2="a", s3="a")
-    heard = ends(s2=4, s3=3)
-    heard.log_ends[ONE] = SaidLogEnd("of a", Epoch(5), None)
-    assert decide(before, found, heard) == elected(before, 2, found)
+    reports = ends(s2=4, s3=3)
+    reports.log_ends[ONE] = ReportedLogEnd("of a", Epoch(5), None)
+    assert decide(before, found, reports) == elected(before, 2, found)
     for spu in (TWO, THREE):
-        heard.log_ends[spu] = SaidLogEnd("of a", Epoch(5), None)
-    assert decide(before, found, heard) == Decision(before.status), "all of them were asked"
+        reports.log_ends[spu] = ReportedLogEnd("of a", Epoch(5), None)
+    assert decide(before, found, reports) == Decision(before.status), "all of them were asked"
 
 
 def test_the_status_is_election_before_there_is_a_candidate() -> None:
@@ -150,7 +150,7 @@ def test_none_leads_that_was_not_live() -> None:
     before = partition(1, 4)
     reason = "none of its live replicas is online: 1, 4"
     after = Decision(replace(before.status, resolution=OFFLINE, reason=reason))
-    assert decide(before, spus(s2="a", s3="a"), Heard()) == after
+    assert decide(before, spus(s2="a", s3="a"), PartitionReports()) == after
 
 
 # who does not respond
@@ -158,7 +158,7 @@ def test_none_leads_that_was_not_live() -> None:
 
 def test_a_candidate_that_does_not_respond_is_followed_by_the_next_until_none_is_left() -> None:
     before, found = partition(1, 2, 3, leader=2, resolution=FOUND), spus(s1="a", s2="a", s3="a")
-    assert decide(before, found, Heard()) == Decision(before.status), "it still has time"
+    assert decide(before, found, PartitionReports()) == Decision(before.status), "it still has time"
     assert decide(before, found, silent(2)).asks == (ONE, THREE)
     assert decide(before, found, silent(2, 3)) == elected(before, 1, found)
     nobody = decide(before, found, silent(2, 3, 1)).status
@@ -172,23 +172,23 @@ def test_silence_is_of_one_process_and_a_leader_that_has_reported_is_not_deposed
     online = partition(1, 2)
     assert decide(online, spus(s1="a", s2="a"), silent(1)) == Decision(online.status)
     found = partition(1, 2, resolution=FOUND)
-    late = replace(silent(1), report=reported(found))
+    late = replace(silent(1), live_replicas=reported(found))
     assert decide(found, spus(s1="a", s2="a"), late).status.resolution is ONLINE
 
 
 def test_a_leader_whose_storage_has_failed_is_followed_at_once_and_leads_no_more_in_that_process() -> None:
     before, found = partition(1, 2), spus(s1="a", s2="a")
-    heard = Heard(report=reported(before), failed={ONE: FAILED})
-    assert decide(before, found, heard) == elected(before, 2, found)
+    reports = PartitionReports(live_replicas=reported(before), failed={ONE: FAILED})
+    assert decide(before, found, reports) == elected(before, 2, found)
     alone = partition(1)
-    assert decide(alone, found, heard).status.reason == "storage has failed: 1"
-    assert decide(before, found, replace(heard, silent={TWO: "of a"})).status.reason == (
+    assert decide(alone, found, reports).status.reason == "storage has failed: 1"
+    assert decide(before, found, replace(reports, silent={TWO: "of a"})).status.reason == (
         "storage has failed: 1; no live replica responds: 2"
     )
     again = spus(s1="a")
     again[ONE] = replace(again[ONE], status=replace(again[ONE].status, incarnation="restarted"))
     offline = partition(1, resolution=OFFLINE)
-    assert decide(offline, again, heard) == elected(offline, 1, again)
+    assert decide(offline, again, reports) == elected(offline, 1, again)
 
 
 # when all stopped uncleanly
@@ -196,32 +196,32 @@ def test_a_leader_whose_storage_has_failed_is_followed_at_once_and_leads_no_more
 
 def test_then_all_are_waited_for() -> None:
     before = partition(1, 2, 3)
-    after = decide(before, spus(s1="b", s3="b"), Heard()).status
+    after = decide(before, spus(s1="b", s3="b"), PartitionReports()).status
     assert (after.resolution, after.reason) == (
         OFFLINE,
         "its live replicas that are online stopped uncleanly: 1, 3; it waits for the others: 2",
     )
     sure = spus(s1="b", s2="a", s3="b")
-    assert decide(before, sure, Heard()) == elected(before, 2, sure), "unless one comes that has it all"
+    assert decide(before, sure, PartitionReports()) == elected(before, 2, sure), "unless one comes that has it all"
 
 
 def test_then_the_only_one_leads_without_being_asked() -> None:
     before, found = partition(1), spus(s1="b", s2="a")
-    after = decide(before, found, Heard()).status
+    after = decide(before, found, PartitionReports()).status
     assert after == replace(elected(before, 1, found).status, was_unclean=True)
 
 
 def test_then_only_the_one_with_the_most_may_lead() -> None:
     before, found = partition(1, 2, resolution=ELECTION), spus(s1="b", s2="b")
-    assert decide(before, found, Heard()).asks == (ONE, TWO)
-    said = {spu: SaidLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (TWO, 9))}
-    assert decide(before, found, Heard(log_ends={ONE: said[ONE]})).asks == (TWO,)
-    decision = decide(before, found, Heard(log_ends=said))
+    assert decide(before, found, PartitionReports()).asks == (ONE, TWO)
+    said = {spu: ReportedLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (TWO, 9))}
+    assert decide(before, found, PartitionReports(log_ends={ONE: said[ONE]})).asks == (TWO,)
+    decision = decide(before, found, PartitionReports(log_ends=said))
     # One that had left before may know that more was committed.
     assert decision.status == replace(elected(before, 2, found).status, was_unclean=True)
-    one_is_not_ready = {**said, TWO: SaidLogEnd("of b", Epoch(5), None)}
-    assert decide(before, found, Heard(log_ends=one_is_not_ready)) == Decision(before.status)
-    after = decide(before, found, Heard(log_ends=said, silent={TWO: "of b"})).status
+    one_is_not_ready = {**said, TWO: ReportedLogEnd("of b", Epoch(5), None)}
+    assert decide(before, found, PartitionReports(log_ends=one_is_not_ready)) == Decision(before.status)
+    after = decide(before, found, PartitionReports(log_ends=said, silent={TWO: "of b"})).status
     assert (after.resolution, after.reason) == (
         OFFLINE,
         "all live replicas stopped uncleanly, and not all respond: 2",
@@ -231,39 +231,39 @@ def test_then_only_the_one_with_the_most_may_lead() -> None:
 # where any W of N commit
 
 
-BY_QUORUM = Rules(by_quorum=True)
+BY_QUORUM = ElectionRules(by_quorum=True)
 
 
 def test_by_quorum_any_replica_may_lead_and_is_live_then() -> None:
     before = partition(1, 2, resolution=ELECTION)
-    alone = decide(before, spus(s3="b"), Heard(), BY_QUORUM).status
+    alone = decide(before, spus(s3="b"), PartitionReports(), BY_QUORUM).status
     assert (alone.resolution, alone.leader, alone.epoch) == (FOUND, THREE, 6)
     assert (alone.live_replicas, alone.live_version) == ({ONE: "a", TWO: "a", THREE: UNKNOWN_STORE}, 8)
-    asking = decide(before, spus(s2="b", s3="a"), Heard(), BY_QUORUM)
+    asking = decide(before, spus(s2="b", s3="a"), PartitionReports(), BY_QUORUM)
     assert (asking.status, asking.asks) == (before.status, (TWO, THREE))
-    live = decide(before, spus(s1="a"), Heard(), BY_QUORUM).status
+    live = decide(before, spus(s1="a"), PartitionReports(), BY_QUORUM).status
     assert (live.leader, live.live_replicas, live.live_version) == (ONE, before.status.live_replicas, 7)
 
 
 def test_who_was_elected_by_quorum_has_all_once_it_leads() -> None:
     before, found = partition(1, 2, resolution=ELECTION), spus(s3="b")
-    candidate = replace(before, status=decide(before, found, Heard(), BY_QUORUM).status)
-    led = as_reported(candidate, spus(s1="a", s3="b"), reported(candidate, ((ONE, ""), (THREE, ""))))
+    candidate = replace(before, status=decide(before, found, PartitionReports(), BY_QUORUM).status)
+    led = status_after_report(candidate, spus(s1="a", s3="b"), reported(candidate, ((ONE, ""), (THREE, ""))))
     assert led.live_replicas == {ONE: "a", THREE: "b"}
     # Or it fails before, and stays what it was while somebody else leads.
     by_one = replace(candidate, status=elected(candidate, 1, spus(s1="a")).status)
-    after = as_reported(by_one, spus(s1="a"), reported(by_one, ((ONE, ""), (THREE, ""))))
+    after = status_after_report(by_one, spus(s1="a"), reported(by_one, ((ONE, ""), (THREE, ""))))
     assert after.live_replicas == {ONE: "a", THREE: UNKNOWN_STORE}
 
 
 def test_a_replica_that_is_well_again_may_lead_in_the_next_epoch() -> None:
     before, found = partition(1), spus(s1="a")
-    assert decide(before, found, Heard(failed={ONE: MENDED})) == elected(before, 1, found)
+    assert decide(before, found, PartitionReports(failed={ONE: MENDED})) == elected(before, 1, found)
 
 
 def test_by_quorum_somebody_must_be_there_and_respond() -> None:
     before = partition(1, 2)
-    assert decide(before, spus(), Heard(), BY_QUORUM).status.reason == "none of its replicas is online"
+    assert decide(before, spus(), PartitionReports(), BY_QUORUM).status.reason == "none of its replicas is online"
     after = decide(before, spus(s3="a"), silent(3), BY_QUORUM).status
     assert (after.resolution, after.reason) == (OFFLINE, "no replica responds: 3")
 
@@ -274,20 +274,20 @@ def test_by_quorum_somebody_must_be_there_and_respond() -> None:
 @pytest.mark.parametrize("online", [{"s3": "b"}, {"s1": "b", "s3": "b"}])
 def test_an_unclean_election_is_only_for_those_who_want_it_and_leaves_the_leader_alone(online: dict[str, str]) -> None:
     before, found = partition(1, 2, resolution=ELECTION), spus(**online)
-    assert decide(before, found, Heard()).status.resolution is OFFLINE
-    said = {spu: SaidLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (THREE, 9))}
-    after = decide(before, found, Heard(log_ends=said), Rules(unclean=True)).status
+    assert decide(before, found, PartitionReports()).status.resolution is OFFLINE
+    said = {spu: ReportedLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (THREE, 9))}
+    after = decide(before, found, PartitionReports(log_ends=said), ElectionRules(unclean=True)).status
     assert (after.resolution, after.leader, after.epoch) == (FOUND, THREE, 6)
     assert (after.live_replicas, after.live_version) == ({THREE: "b"}, 8)
 
 
-def said_by_three() -> Heard:
-    return Heard(log_ends={THREE: SaidLogEnd("of a", Epoch(5), 9)})
+def said_by_three() -> PartitionReports:
+    return PartitionReports(log_ends={THREE: ReportedLogEnd("of a", Epoch(5), 9)})
 
 
 def test_who_is_elected_uncleanly_has_answered_also_where_it_is_the_only_one() -> None:
-    before, found, unclean = partition(1, 2), spus(s3="a"), Rules(unclean=True)
-    asking = decide(before, found, Heard(), unclean)
+    before, found, unclean = partition(1, 2), spus(s3="a"), ElectionRules(unclean=True)
+    asking = decide(before, found, PartitionReports(), unclean)
     assert (asking.status.resolution, asking.asks) == (ELECTION, (THREE,))
     asked = replace(before, status=asking.status)
     assert decide(asked, found, silent(3), unclean).status.resolution is OFFLINE
@@ -296,27 +296,27 @@ def test_who_is_elected_uncleanly_has_answered_also_where_it_is_the_only_one() -
 
 def test_it_is_remembered_that_an_election_was_unclean() -> None:
     before = partition(1, 2, resolution=ELECTION)
-    unclean = decide(before, spus(s3="a"), said_by_three(), Rules(unclean=True)).status
+    unclean = decide(before, spus(s3="a"), said_by_three(), ElectionRules(unclean=True)).status
     assert unclean.was_unclean
-    after = decide(replace(before, status=unclean), spus(s3="b"), Heard()).status
+    after = decide(replace(before, status=unclean), spus(s3="b"), PartitionReports()).status
     assert after.epoch > unclean.epoch and after.was_unclean
 
 
 def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean_one() -> None:
-    unclean = Rules(unclean=True)
+    unclean = ElectionRules(unclean=True)
     before, found = partition(1, resolution=OFFLINE), spus(s2="a", s3="a")
-    asking = decide(before, found, Heard(), unclean)
+    asking = decide(before, found, PartitionReports(), unclean)
     assert (asking.status.resolution, asking.asks) == (ELECTION, (TWO, THREE))
     assert decide(before, found, silent(2, 3), unclean).status.reason == "none of its live replicas is online: 1"
     before, found = partition(1, 2), spus(s2="a", s3="a")
-    assert decide(before, found, Heard(), unclean) == elected(before, 2, found)
+    assert decide(before, found, PartitionReports(), unclean) == elected(before, 2, found)
 
 
 def test_only_an_unclean_election_takes_somebody_out() -> None:
     before = partition(1, 2, resolution=ELECTION)
-    clean = replace(before, status=decide(before, spus(s2="a"), Heard()).status)
+    clean = replace(before, status=decide(before, spus(s2="a"), PartitionReports()).status)
     assert not is_unclean(before, clean)
-    unclean = replace(before, status=decide(before, spus(s3="a"), said_by_three(), Rules(unclean=True)).status)
+    unclean = replace(before, status=decide(before, spus(s3="a"), said_by_three(), ElectionRules(unclean=True)).status)
     assert is_unclean(before, unclean)
     moved = replace(unclean, spec=PartitionSpec(THREE, (THREE,)))
     assert not is_unclean(before, moved)
@@ -326,17 +326,17 @@ def test_only_an_unclean_election_takes_somebody_out() -> None:
 
 
 def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
-    assert has_leader(partition(1), spus(s1="a"), Heard())
-    assert has_leader(partition(1, resolution=FOUND), spus(s1="a"), Heard())
-    assert not has_leader(partition(1), spus(s1="another"), Heard())
-    assert not has_leader(partition(1), spus(), Heard())
-    assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"), Heard())
-    assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"), Heard())
-    assert not has_leader(partition(4, leader=4), spus(s1="a"), Heard())
-    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: FAILED}))
-    assert not has_leader(partition(1, epoch=6), spus(s1="a"), Heard(failed={ONE: FAILED}))
-    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: MENDED}))
-    assert has_leader(partition(1, epoch=6), spus(s1="a"), Heard(failed={ONE: MENDED}))
+    assert has_leader(partition(1), spus(s1="a"), PartitionReports())
+    assert has_leader(partition(1, resolution=FOUND), spus(s1="a"), PartitionReports())
+    assert not has_leader(partition(1), spus(s1="another"), PartitionReports())
+    assert not has_leader(partition(1), spus(), PartitionReports())
+    assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"), PartitionReports())
+    assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"), PartitionReports())
+    assert not has_leader(partition(4, leader=4), spus(s1="a"), PartitionReports())
+    assert not has_leader(partition(1), spus(s1="a"), PartitionReports(failed={ONE: FAILED}))
+    assert not has_leader(partition(1, epoch=6), spus(s1="a"), PartitionReports(failed={ONE: FAILED}))
+    assert not has_leader(partition(1), spus(s1="a"), PartitionReports(failed={ONE: MENDED}))
+    assert has_leader(partition(1, epoch=6), spus(s1="a"), PartitionReports(failed={ONE: MENDED}))
 
 
 def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
@@ -349,14 +349,14 @@ def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
 def test_the_preferred_replica_may_lead_again_when_it_is_sure_and_responds() -> None:
     online = spus(s1="a", s2="a")
     before = partition(1, 2, leader=2)
-    assert can_return(before, online, Heard())
-    assert not can_return(before, spus(s1="b", s2="a"), Heard())
-    assert not can_return(before, spus(s2="a"), Heard())
+    assert can_return(before, online, PartitionReports())
+    assert not can_return(before, spus(s1="b", s2="a"), PartitionReports())
+    assert not can_return(before, spus(s2="a"), PartitionReports())
     assert not can_return(before, online, silent(1))
-    assert not can_return(before, online, Heard(failed={ONE: FAILED}))
-    assert not can_return(partition(2, leader=2), online, Heard())
-    assert not can_return(partition(1, 2, leader=2, resolution=FOUND), online, Heard())
-    assert not can_return(partition(1, 2), online, Heard())
+    assert not can_return(before, online, PartitionReports(failed={ONE: FAILED}))
+    assert not can_return(partition(2, leader=2), online, PartitionReports())
+    assert not can_return(partition(1, 2, leader=2, resolution=FOUND), online, PartitionReports())
+    assert not can_return(partition(1, 2), online, PartitionReports())
 
 
 # what leaders report
@@ -369,18 +369,21 @@ def test_a_report_is_current_from_that_process_at_that_epoch() -> None:
     assert not is_current(said, partition(1, leader=2))
     assert not is_current(replace(said, incarnation="another"), partition(1))
     found = partition(1, resolution=FOUND)
-    assert decide(found, spus(s1="a"), Heard(report=replace(said, epoch=Epoch(4)))).status.resolution is FOUND
-    assert decide(found, spus(s1="a"), Heard(report=said)).status.resolution is ONLINE
+    assert (
+        decide(found, spus(s1="a"), PartitionReports(live_replicas=replace(said, epoch=Epoch(4)))).status.resolution
+        is FOUND
+    )
+    assert decide(found, spus(s1="a"), PartitionReports(live_replicas=said)).status.resolution is ONLINE
 
 
 def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None:
     before, found = partition(1, 2, resolution=FOUND), spus(s1="a", s3="b")
-    after = as_reported(before, found, reported(before, ((THREE, "b"), (TWO, ""), (ONE, ""))))
+    after = status_after_report(before, found, reported(before, ((THREE, "b"), (TWO, ""), (ONE, ""))))
     assert after == replace(
         before.status, resolution=ONLINE, live_replicas={ONE: "a", TWO: "a", THREE: "b"}, live_version=8
     )
     assert list(after.live_replicas) == [1, 2, 3]
-    alone = as_reported(before, found, reported(before, ((ONE, ""),)))
+    alone = status_after_report(before, found, reported(before, ((ONE, ""),)))
     assert (alone.live_replicas, alone.live_version) == ({ONE: "a"}, 8)
 
 
@@ -398,13 +401,13 @@ def test_what_cannot_be_stored_raises_the_version_all_the_same(members: tuple[tu
     online = spus(s1="a", s2="a", s3="b") | {
         FIVE: replace(custom(5), status=SpuStatus(SpuResolution.ONLINE, "of a", "a"))
     }
-    after = as_reported(before, online, reported(before, members))
+    after = status_after_report(before, online, reported(before, members))
     assert after == replace(before.status, resolution=ONLINE, live_version=8)
 
 
 def test_an_spu_that_has_never_been_heard_of_cannot_be_live() -> None:
     before = partition(1, 2, resolution=FOUND)
-    after = as_reported(before, spus(s1="a", s2="a", s3=""), reported(before, ((ONE, ""), (THREE, ""))))
+    after = status_after_report(before, spus(s1="a", s2="a", s3=""), reported(before, ((ONE, ""), (THREE, ""))))
     assert after == replace(before.status, resolution=ONLINE, live_version=8)
 
 
@@ -412,7 +415,7 @@ def test_a_member_stays_as_it_is_stored_whatever_happened_to_it() -> None:
     before = partition(1, 2, 3)
     for online in (spus(s1="a"), spus(s1="a", s2="b")):
         for stays in ("", "a"):
-            after = as_reported(before, online, reported(before, ((ONE, ""), (TWO, stays))))
+            after = status_after_report(before, online, reported(before, ((ONE, ""), (TWO, stays))))
             assert (after.live_replicas, after.live_version) == ({ONE: "a", TWO: "a"}, 8)
 
 
@@ -420,23 +423,25 @@ def test_a_proposal_from_another_version_changes_nothing() -> None:
     before = partition(1, 2, resolution=FOUND)
     for version in (6, 8):
         said = replace(reported(before, ((ONE, ""),)), version=version)
-        assert as_reported(before, spus(s1="a"), said) == replace(before.status, resolution=ONLINE)
+        assert status_after_report(before, spus(s1="a"), said) == replace(before.status, resolution=ONLINE)
 
 
 def test_who_leads_has_it_all_with_the_store_that_it_has_now() -> None:
     before, found = partition(1, 2, resolution=FOUND), spus(s1="b", s2="b")
     before = replace(before, status=replace(before.status, incarnation="of b"))
-    after = as_reported(before, found, reported(before))
+    after = status_after_report(before, found, reported(before))
     expected = replace(before.status, resolution=ONLINE, live_replicas={ONE: "b", TWO: "a"}, live_version=8)
     assert after == expected
-    assert as_reported(replace(before, status=after), found, reported(before)) == after, "an announcement counts once"
+    assert status_after_report(replace(before, status=after), found, reported(before)) == after, (
+        "an announcement counts once"
+    )
 
 
 def test_what_is_undecided_is_decided_and_what_is_decided_stays() -> None:
     """Whoever decides again, without news, asks for the same."""
     for before in (partition(1, 2), partition(1, 2, resolution=FOUND), partition(1, epoch=int(NO_EPOCH))):
-        status = decide(before, spus(s1="a", s2="a"), Heard()).status
-        assert decide(replace(before, status=status), spus(s1="a", s2="a"), Heard()).status == status
+        status = decide(before, spus(s1="a", s2="a"), PartitionReports()).status
+        assert decide(replace(before, status=status), spus(s1="a", s2="a"), PartitionReports()).status == status
 
 
 # what is on shelves
@@ -450,7 +455,7 @@ SHORT = "its shelves go up to 10, and the logs of these end before: "
 
 
 def test_who_has_less_than_what_is_on_shelves_is_not_elected_uncleanly() -> None:
-    before, unclean = shelved(partition(1, resolution=ELECTION), 10), Rules(unclean=True)
+    before, unclean = shelved(partition(1, resolution=ELECTION), 10), ElectionRules(unclean=True)
     found = spus(s2="a", s3="a")
     refused = decide(before, found, ends(s2=9, s3=7), unclean)
     assert refused == Decision(replace(before.status, reason=SHORT + "2, 3"))
@@ -461,21 +466,21 @@ def test_who_has_less_than_what_is_on_shelves_is_not_elected_uncleanly() -> None
 
 
 def test_one_that_will_say_it_later_may_have_enough() -> None:
-    before, unclean = shelved(partition(1, resolution=ELECTION), 10), Rules(unclean=True)
-    heard = ends(s2=9)
-    heard.log_ends[THREE] = SaidLogEnd("of a", Epoch(5), None)
-    decision = decide(before, spus(s2="a", s3="a"), heard, unclean)
+    before, unclean = shelved(partition(1, resolution=ELECTION), 10), ElectionRules(unclean=True)
+    reports = ends(s2=9)
+    reports.log_ends[THREE] = ReportedLogEnd("of a", Epoch(5), None)
+    decision = decide(before, spus(s2="a", s3="a"), reports, unclean)
     assert (decision.status.resolution, decision.status.reason) == (ELECTION, "")
 
 
 def test_where_all_stopped_uncleanly_it_is_as_well_and_one_alone_is_asked() -> None:
     before, found = shelved(partition(1), 10), spus(s1="b", s2="a")
-    asking = decide(before, found, Heard())
+    asking = decide(before, found, PartitionReports())
     assert (asking.status.resolution, asking.asks) == (ELECTION, (ONE,))
     asked = replace(before, status=asking.status)
-    said = {ONE: SaidLogEnd("of b", Epoch(5), 9), TWO: SaidLogEnd("of a", Epoch(5), 10)}
-    refused = decide(asked, found, Heard(log_ends=said)).status
+    said = {ONE: ReportedLogEnd("of b", Epoch(5), 9), TWO: ReportedLogEnd("of a", Epoch(5), 10)}
+    refused = decide(asked, found, PartitionReports(log_ends=said)).status
     assert (refused.resolution, refused.reason) == (ELECTION, SHORT + "1")
-    assert decide(asked, found, Heard(log_ends=said), Rules(unclean=True)).status.leader == TWO
-    said[ONE] = SaidLogEnd("of b", Epoch(5), 10)
-    assert decide(asked, found, Heard(log_ends=said)).status.leader == ONE
+    assert decide(asked, found, PartitionReports(log_ends=said), ElectionRules(unclean=True)).status.leader == TWO
+    said[ONE] = ReportedLogEnd("of b", Epoch(5), 10)
+    assert decide(asked, found, PartitionReports(log_ends=said)).status.leader == ONE

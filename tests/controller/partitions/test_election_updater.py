@@ -20,9 +20,9 @@ from tailrace.controller.objects.objects import (
     TopicSpec,
 )
 from tailrace.controller.partitions.election_updater import (
-    ANSWER_SECONDS_MAX,
     BUSY_TIMES_MAX,
     MANY_PARTITIONS,
+    RESPONSE_SECONDS_MAX,
     ElectionUpdater,
 )
 from tailrace.controller.state.actions import AskLogEnd, AwaitLeader, ElectionAction
@@ -94,7 +94,7 @@ class _World:
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return spu in self.busy
 
-    def owes_answer(self, spu: SpuId) -> bool:
+    def owes_response(self, spu: SpuId) -> bool:
         return spu in self.mute
 
     def store(self, number: int, resolution: PartitionResolution, epoch: Epoch = EPOCH) -> None:
@@ -153,14 +153,14 @@ async def test_what_is_under_way_is_not_asked_again_and_what_is_over_is(autojump
 async def test_a_replica_that_is_about_to_be_opened_is_asked_about_again(autojump_clock: MockClock) -> None:
     world = _World({ONE: {(ORDERS, 0): 4}})
     async with world.taking(_ask(ONE, number=0), _ask(ONE, number=1)):
-        await trio.sleep(ANSWER_SECONDS_MAX / 2)
+        await trio.sleep(RESPONSE_SECONDS_MAX / 2)
         world.log_ends[ONE][ORDERS, 1] = 9
-        await trio.sleep(ANSWER_SECONDS_MAX)
+        await trio.sleep(RESPONSE_SECONDS_MAX)
     (first, one), (_, busy), (second, other) = world.events
     assert busy == LogEndsReported(ONE, "first", {(ORDERS, 1): EPOCH}, {}, is_busy=True)
     assert one == LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {(ORDERS, 0): 4})
     assert other == LogEndsReported(ONE, "first", {(ORDERS, 1): EPOCH}, {(ORDERS, 1): 9})
-    assert second - first < ANSWER_SECONDS_MAX
+    assert second - first < RESPONSE_SECONDS_MAX
 
 
 @pytest.mark.parametrize("why", ["mute", "gone", "another process", "does not have it"])
@@ -177,10 +177,10 @@ async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_c
             world.log_ends.clear()
     with capture_logs() as logs:
         async with world.taking(_ask(ONE)):
-            await trio.sleep(3 * ANSWER_SECONDS_MAX)
+            await trio.sleep(3 * RESPONSE_SECONDS_MAX)
     ((at, event),) = world.answers
     assert event == LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {})
-    assert at < 2 * ANSWER_SECONDS_MAX
+    assert at < 2 * RESPONSE_SECONDS_MAX
     is_there = why in ("mute", "does not have it")
     assert [each["event"] for each in logs] == ["candidate_without_log_end"] * is_there
 
@@ -188,13 +188,13 @@ async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_c
 async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock) -> None:
     world = _World({ONE: {(ORDERS, 0): 4}}, mute={ONE})
     async with world.taking(_ask(ONE), _ask(ONE, number=1)):
-        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+        await trio.sleep(20 * RESPONSE_SECONDS_MAX)
         assert len(world.answers) == 1
         world.mute.clear()
-        await trio.sleep(ANSWER_SECONDS_MAX)
+        await trio.sleep(RESPONSE_SECONDS_MAX)
         assert [event for _, event in world.answers[1:]] == [SpuResponded(ONE)]
         world.updater.take(_ask(ONE))
-        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+        await trio.sleep(20 * RESPONSE_SECONDS_MAX)
     assert [event for _, event in world.answers[2:]] == [
         LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {(ORDERS, 0): 4})
     ]
@@ -219,18 +219,18 @@ async def test_who_is_slow_to_answer_is_given_the_time_it_takes(slowness: float,
         world.updater.take(_ask(ONE))
         before = trio.current_time()
         await trio.sleep(10)
-    assert world.answers[-1][0] < before + 2 * ANSWER_SECONDS_MAX, "it is fast again, and as patiently waited for"
+    assert world.answers[-1][0] < before + 2 * RESPONSE_SECONDS_MAX, "it is fast again, and as patiently waited for"
 
 
 async def test_who_is_lost_before_it_answers_is_listened_to_no_more(autojump_clock: MockClock) -> None:
     world = _World(mute={ONE})
     async with world.taking(_ask(ONE)):
-        await trio.sleep(2 * ANSWER_SECONDS_MAX)
+        await trio.sleep(2 * RESPONSE_SECONDS_MAX)
         del world.processes[ONE]
-        await trio.sleep(ANSWER_SECONDS_MAX)
+        await trio.sleep(RESPONSE_SECONDS_MAX)
         asked = len(world.asked)
         world.mute.clear()
-        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+        await trio.sleep(20 * RESPONSE_SECONDS_MAX)
         assert len(world.asked) == asked
     assert len(world.answers) == 1
 
@@ -245,10 +245,10 @@ async def test_a_log_that_cannot_be_read_is_no_reason_to_wait(autojump_clock: Mo
 async def test_an_spu_that_carries_out_specs_has_more_time_to_say_it(autojump_clock: MockClock) -> None:
     world = _World(busy={ONE})
     async with world.taking(_ask(ONE)):
-        await trio.sleep(5 * ANSWER_SECONDS_MAX)
+        await trio.sleep(5 * RESPONSE_SECONDS_MAX)
         assert world.answers == []
         world.log_ends[ONE] = {(ORDERS, 0): 4}
-        await trio.sleep(ANSWER_SECONDS_MAX)
+        await trio.sleep(RESPONSE_SECONDS_MAX)
         assert len(world.answers) == 1
 
 

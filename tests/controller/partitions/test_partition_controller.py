@@ -21,7 +21,7 @@ from tailrace.controller.state.events import (
     SpusAway,
     Stored,
 )
-from tailrace.controller.state.observed import Heard
+from tailrace.controller.state.observed import PartitionReports
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 ONE, TWO, THREE, FOUR, FIVE = map(SpuId, (1, 2, 3, 4, 5))
@@ -410,14 +410,14 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
     sc = with_topic({0: (1, 2)})
     sc.remove(sc.partition(1))
     assert sc.brain.on(sc.from_store.popleft()) == [DeletePartition(topic_id(1), 0)]
-    assert sc.brain.observed.heard((topic_id(1), 0)) == Heard(), "nobody keeps what was said of it"
+    assert sc.brain.observed.reports_of((topic_id(1), 0)) == PartitionReports(), "nobody keeps what was said of it"
 
 
 def test_what_is_said_of_a_partition_that_was_removed_meanwhile_is_not_kept() -> None:
     sc = with_topic({0: (1, 2)})
     key = (topic_id(2), 0)
     sc.deliver(LogEndsReported(TWO, "first", {key: Epoch(0)}, {key: 7}))
-    assert sc.brain.observed.heard(key) == Heard()
+    assert sc.brain.observed.reports_of(key) == PartitionReports()
 
 
 def test_nothing_is_left_to_do_at_rest() -> None:

@@ -14,7 +14,12 @@ from tailrace.cluster.replica_assignment import SpuOnRack
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.key_value.interface import VALUE_BYTES_MAX
 from tailrace.controller.objects.objects import Partition, PartitionSpec
-from tailrace.controller.partitions.shelf_planning import SHELVES_BYTES_MAX, Stores, as_kept, as_reported
+from tailrace.controller.partitions.shelf_planning import (
+    SHELVES_BYTES_MAX,
+    Stores,
+    replace_stores,
+    spec_after_report,
+)
 from tailrace.controller.state.events import ShelvesReported
 from tailrace.controller.state.object_codec import encode
 from tailrace.protocol.ids import Epoch, SpuId
@@ -49,57 +54,57 @@ ALL = stores(1, 2, 3, 4, 5)
 
 
 def test_the_first_shelf_begins_where_the_log_does_and_is_kept_by_others() -> None:
-    assert as_reported(NO_SHELF, said(base=20), ALL) == shelved(shelf(20, 20, 3, 4), start=20)
+    assert spec_after_report(NO_SHELF, said(base=20), ALL) == shelved(shelf(20, 20, 3, 4), start=20)
 
 
 def test_the_next_one_begins_where_the_last_one_ends_and_nowhere_else() -> None:
     spec = shelved(shelf(0, 100, 3, 4), start=5)
     after = shelved(shelf(0, 100, 3, 4), shelf(100, 100, 3, 4), start=5)
-    assert as_reported(spec, said(base=100), ALL) == after
+    assert spec_after_report(spec, said(base=100), ALL) == after
     for base in (-1, 0, 99, 101):
-        assert as_reported(spec, said(base=base), ALL) == spec
+        assert spec_after_report(spec, said(base=base), ALL) == spec
 
 
 def test_it_may_begin_where_another_has_just_been_filled_up_to() -> None:
-    after = as_reported(shelved(shelf(0, 10, 3, 4)), said((0, 3, 20), (0, 4, 20), base=20), ALL)
+    after = spec_after_report(shelved(shelf(0, 10, 3, 4)), said((0, 3, 20), (0, 4, 20), base=20), ALL)
     assert after.shelves == (shelf(0, 20, 3, 4), shelf(20, 20, 3, 4))
 
 
 def test_one_that_was_asked_for_twice_is_there_once() -> None:
     report = said(base=20)
-    once = as_reported(NO_SHELF, report, ALL)
-    assert as_reported(once, report, ALL) == once
+    once = spec_after_report(NO_SHELF, report, ALL)
+    assert spec_after_report(once, report, ALL) == once
 
 
 def test_a_shelf_does_not_begin_if_the_same_report_says_that_it_is_filled() -> None:
     spec, report = shelved(replicas=(1,)), said((0, 2, 1), base=0)
-    assert as_reported(spec, report, ALL) == spec
+    assert spec_after_report(spec, report, ALL) == spec
 
 
 def test_after_one_on_which_nothing_is_yet_no_other_begins() -> None:
     begun = shelved(shelf(0, 50, 3, 4), shelf(50, 50, 3, 4))
-    assert as_reported(begun, said(base=50), stores(4, 5, 6)) == begun
+    assert spec_after_report(begun, said(base=50), stores(4, 5, 6)) == begun
 
 
 def test_there_are_as_many_copies_as_of_the_partition_or_none() -> None:
     for replicas, keepers in (((1,), (2,)), ((1, 2), (3, 4))):
         spec = shelved(replicas=replicas)
-        assert as_reported(spec, said(base=0), ALL) == shelved(shelf(0, 0, *keepers), replicas=replicas)
+        assert spec_after_report(spec, said(base=0), ALL) == shelved(shelf(0, 0, *keepers), replicas=replicas)
     for replicas in ((1, 2, 3), (1, 2, 3, 4), (1, 2, 3, 4, 5)):
         too_few = shelved(replicas=replicas)
-        assert as_reported(too_few, said(base=0), ALL) == too_few
+        assert spec_after_report(too_few, said(base=0), ALL) == too_few
 
 
 def test_while_others_come_there_are_as_many_as_those_whose_copies_count() -> None:
     changing = replace(shelved(replicas=(1, 2, 3)), copy_sets=((SpuId(1),),))
-    assert as_reported(changing, said(base=0), ALL).shelves == (shelf(0, 0, 4),)
+    assert spec_after_report(changing, said(base=0), ALL).shelves == (shelf(0, 0, 4),)
 
 
 def test_copies_are_on_other_racks_first_and_then_where_there_are_the_fewest() -> None:
     loaded = stores(3, 4, 5, 6, racks="aabb", load={3: 1, 4: 2, 5: 9, 6: 9})
-    assert as_reported(NO_SHELF, said(base=0), loaded).shelves == (shelf(0, 0, 3, 5),)
+    assert spec_after_report(NO_SHELF, said(base=0), loaded).shelves == (shelf(0, 0, 3, 5),)
     without_racks = stores(3, 4, 5, 6, load={3: 4, 4: 2, 5: 3, 6: 3})
-    assert as_reported(NO_SHELF, said(base=0), without_racks).shelves == (shelf(0, 0, 4, 5),)
+    assert spec_after_report(NO_SHELF, said(base=0), without_racks).shelves == (shelf(0, 0, 4, 5),)
 
 
 def test_no_more_are_begun_than_the_store_can_hold() -> None:
@@ -112,12 +117,12 @@ def test_no_more_are_begun_than_the_store_can_hold() -> None:
 
     def takes_another(count: int) -> bool:
         spec = full(count)
-        return as_reported(spec, said(base=spec.shelves[-1].end), taking) != spec
+        return spec_after_report(spec, said(base=spec.shelves[-1].end), taking) != spec
 
     count = bisect_left(range(1, 10_000), True, key=lambda each: not takes_another(each)) + 1
     spec = full(count)
     assert SHELVES_BYTES_MAX * 0.8 < len(encode(Partition("t", topic_id(1), 0, spec))) < VALUE_BYTES_MAX * 0.6
-    replaced = as_kept(spec, stores(*range(5, 9), unwanted=ids[:1]))
+    replaced = replace_stores(spec, stores(*range(5, 9), unwanted=ids[:1]))
     assert len(encode(Partition("t", topic_id(1), 0, replaced))) < VALUE_BYTES_MAX * 0.6, "nor do they get many stores"
 
 
@@ -126,7 +131,7 @@ def test_no_more_are_begun_than_the_store_can_hold() -> None:
 
 def test_the_last_shelf_ends_where_the_slowest_of_its_stores_is() -> None:
     spec = shelved(shelf(0, 10, 3, 4))
-    assert as_reported(spec, said((0, 3, 30), (0, 4, 20)), ALL).shelves == (shelf(0, 20, 3, 4),)
+    assert spec_after_report(spec, said((0, 3, 30), (0, 4, 20)), ALL).shelves == (shelf(0, 20, 3, 4),)
 
 
 @pytest.mark.parametrize(
@@ -142,25 +147,25 @@ def test_the_last_shelf_ends_where_the_slowest_of_its_stores_is() -> None:
 )
 def test_what_was_not_said_of_all_its_stores_or_is_less_changes_nothing(filled: list[tuple[int, int, int]]) -> None:
     spec = shelved(shelf(0, 10, 3, 4))
-    assert as_reported(spec, said(*filled), ALL) == spec
+    assert spec_after_report(spec, said(*filled), ALL) == spec
 
 
 def test_only_the_last_shelf_grows() -> None:
     spec = shelved(shelf(0, 10, 3, 4), shelf(10, 10, 4, 5))
-    assert as_reported(spec, said((0, 3, 30), (0, 4, 30)), ALL) == spec
+    assert spec_after_report(spec, said((0, 3, 30), (0, 4, 30)), ALL) == spec
 
 
 def test_who_has_filled_one_is_a_store_of_it() -> None:
     spec = shelved(shelf(0, 10, 3, filling=(4, 5)), shelf(10, 12, 3, 4))
-    after = as_reported(spec, said((0, 4, 9), (0, 5, 10)), ALL)
+    after = spec_after_report(spec, said((0, 4, 9), (0, 5, 10)), ALL)
     assert after.shelves == (shelf(0, 10, 3, 5, filling=(4,)), shelf(10, 12, 3, 4))
 
 
 def test_the_last_one_grows_whoever_is_still_to_get_it() -> None:
     spec = shelved(shelf(0, 10, 3, filling=(4,)))
-    assert as_reported(spec, said((0, 3, 30)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
-    assert as_reported(spec, said((0, 3, 30), (0, 4, 9)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
-    assert as_reported(spec, said((0, 3, 30), (0, 4, 20)), ALL).shelves == (shelf(0, 20, 3, 4),)
+    assert spec_after_report(spec, said((0, 3, 30)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
+    assert spec_after_report(spec, said((0, 3, 30), (0, 4, 9)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
+    assert spec_after_report(spec, said((0, 3, 30), (0, 4, 20)), ALL).shelves == (shelf(0, 20, 3, 4),)
 
 
 # what is deleted
@@ -169,20 +174,20 @@ def test_the_last_one_grows_whoever_is_still_to_get_it() -> None:
 def test_shelves_that_end_before_what_is_left_go() -> None:
     spec = shelved(shelf(0, 10, 3), shelf(10, 20, 4), shelf(20, 20, 5))
     for start, left in ((5, 3), (10, 2), (19, 2), (20, 1), (21, 0)):
-        assert as_reported(spec, said(start=start), ALL) == shelved(*spec.shelves[3 - left :], start=start)
+        assert spec_after_report(spec, said(start=start), ALL) == shelved(*spec.shelves[3 - left :], start=start)
 
 
 def test_what_was_deleted_stays_so() -> None:
     spec = shelved(shelf(0, 10, 3), start=7)
-    assert as_reported(spec, said(start=6), ALL) == spec
-    assert as_reported(NO_SHELF, said(start=6), ALL) == NO_SHELF, "it is not asked where there are no shelves"
+    assert spec_after_report(spec, said(start=6), ALL) == spec
+    assert spec_after_report(NO_SHELF, said(start=6), ALL) == NO_SHELF, "it is not asked where there are no shelves"
 
 
 def test_after_all_of_them_another_may_begin_though_not_at_what_is_deleted() -> None:
     spec = shelved(shelf(0, 10, 3, 4))
-    assert as_reported(spec, said(start=15, base=15), ALL) == shelved(shelf(15, 15, 3, 4), start=15)
-    assert as_reported(spec, said(start=15, base=10), ALL) == shelved(start=15)
-    assert as_reported(shelved(start=15), said(base=12), ALL) == shelved(shelf(12, 12, 3, 4), start=12)
+    assert spec_after_report(spec, said(start=15, base=15), ALL) == shelved(shelf(15, 15, 3, 4), start=15)
+    assert spec_after_report(spec, said(start=15, base=10), ALL) == shelved(start=15)
+    assert spec_after_report(shelved(start=15), said(base=12), ALL) == shelved(shelf(12, 12, 3, 4), start=12)
 
 
 # who keeps them
@@ -190,52 +195,52 @@ def test_after_all_of_them_another_may_begin_though_not_at_what_is_deleted() -> 
 
 def test_who_goes_is_replaced_and_leaves_when_the_other_has_it() -> None:
     spec, spus = shelved(shelf(0, 10, 3, 4)), stores(3, 5, 6, unwanted=(4,))
-    filling = as_kept(spec, spus)
+    filling = replace_stores(spec, spus)
     assert filling == shelved(shelf(0, 10, 3, 4, filling=(5,)))
-    assert as_kept(filling, spus) == filling
-    filled = as_reported(filling, said((0, 5, 10)), spus)
+    assert replace_stores(filling, spus) == filling
+    filled = spec_after_report(filling, said((0, 5, 10)), spus)
     assert filled == shelved(shelf(0, 10, 3, 4, 5))
-    assert as_kept(filled, spus) == shelved(shelf(0, 10, 3, 5))
+    assert replace_stores(filled, spus) == shelved(shelf(0, 10, 3, 5))
 
 
 def test_who_comes_back_is_not_replaced() -> None:
     spec = shelved(shelf(0, 10, 3, 4, filling=(5,)))
-    assert as_kept(spec, stores(3, 4, 5)) == shelved(shelf(0, 10, 3, 4))
+    assert replace_stores(spec, stores(3, 4, 5)) == shelved(shelf(0, 10, 3, 4))
 
 
 def test_where_nobody_else_is_it_stays_named() -> None:
     spec = shelved(shelf(0, 10, 3, 4))
-    assert as_kept(spec, stores(1, 2, 3, unwanted=(4,))) == spec
+    assert replace_stores(spec, stores(1, 2, 3, unwanted=(4,))) == spec
 
 
 def test_the_only_one_stays_until_another_has_it() -> None:
     spec, spus = shelved(shelf(0, 10, 4), replicas=(1,)), stores(5, unwanted=(4,))
-    filling = as_kept(spec, spus)
+    filling = replace_stores(spec, spus)
     assert filling.shelves == (shelf(0, 10, 4, filling=(5,)),)
-    assert as_kept(as_reported(filling, said((0, 5, 10)), spus), spus).shelves == (shelf(0, 10, 5),)
+    assert replace_stores(spec_after_report(filling, said((0, 5, 10)), spus), spus).shelves == (shelf(0, 10, 5),)
 
 
 def test_who_is_to_get_one_and_goes_is_replaced_at_once() -> None:
     spec = shelved(shelf(0, 10, 3, 4, filling=(5,)))
-    assert as_kept(spec, stores(3, 6, unwanted=(4, 5))) == shelved(shelf(0, 10, 3, 4, filling=(6,)))
+    assert replace_stores(spec, stores(3, 6, unwanted=(4, 5))) == shelved(shelf(0, 10, 3, 4, filling=(6,)))
 
 
 def test_where_there_are_fewer_than_replicas_others_get_it_when_they_come() -> None:
     spec = shelved(shelf(0, 10, 3), shelf(10, 10, 3))
-    assert as_kept(spec, stores(3)) == spec
-    assert as_kept(spec, stores(3, 4)) == shelved(shelf(0, 10, 3, filling=(4,)), shelf(10, 10, 3, 4))
+    assert replace_stores(spec, stores(3)) == spec
+    assert replace_stores(spec, stores(3, 4)) == shelved(shelf(0, 10, 3, filling=(4,)), shelf(10, 10, 3, 4))
 
 
 def test_one_on_which_nothing_is_yet_is_placed_anew_where_its_stores_take_nothing_now() -> None:
     begun = shelved(shelf(0, 50, 3, 4), shelf(50, 50, 3, 4))
-    assert as_kept(begun, stores(4, 5, 6)) == shelved(shelf(0, 50, 3, 4), shelf(50, 50, 4, 5))
-    assert as_kept(begun, stores(4)) == begun, "one alone is not enough"
-    assert as_kept(begun, stores(1)) == begun, "a replica keeps no shelf of it"
+    assert replace_stores(begun, stores(4, 5, 6)) == shelved(shelf(0, 50, 3, 4), shelf(50, 50, 4, 5))
+    assert replace_stores(begun, stores(4)) == begun, "one alone is not enough"
+    assert replace_stores(begun, stores(1)) == begun, "a replica keeps no shelf of it"
 
 
 def test_many_that_go_over_are_spread() -> None:
     spec = shelved(*(shelf(base, base + 1, 3, 4) for base in range(6)))
-    after = as_kept(spec, stores(5, 6, 7, load={7: 1}, unwanted=(4,)))
+    after = replace_stores(spec, stores(5, 6, 7, load={7: 1}, unwanted=(4,)))
     assert Counter(each.filling for each in after.shelves) == {(5,): 3, (6,): 2, (7,): 1}
 
 
@@ -284,10 +289,10 @@ def test_whatever_is_said_nothing_is_lost_and_all_stays_in_order(
 ) -> None:
     for report, spus in steps:
         before = spec
-        reported = as_reported(before, report, spus)
-        assert as_reported(reported, report, spus) == reported, "what is decided twice is decided once"
-        spec = as_kept(reported, spus)
-        assert as_kept(spec, spus) == spec
+        reported = spec_after_report(before, report, spus)
+        assert spec_after_report(reported, report, spus) == reported, "what is decided twice is decided once"
+        spec = replace_stores(reported, spus)
+        assert replace_stores(spec, spus) == spec
         assert (spec.replicas, spec.initial_leader, spec.copy_sets) == (
             before.replicas,
             before.initial_leader,

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tailrace.controller.objects.objects import Spu, SpuResolution, SpuStatus
 from tailrace.controller.state.actions import AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
-from tailrace.controller.state.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
+from tailrace.controller.state.events import LeaseGracePeriodOver, ReconciliationDue, Removed, Stored
 
 
 def stored(spu: Spu, version: int) -> Stored:
@@ -76,12 +76,12 @@ def test_an_spu_that_was_online_is_so_until_it_could_have_come_back() -> None:
     assert brain.on(ReconciliationDue()) == []
     reason = "it has not been heard of since the SC started"
     offline = replace(ONLINE, resolution=SpuResolution.OFFLINE, reason=reason)
-    assert brain.on(LeasesUnknownOver()) == [Put(Spu(online.spec, offline, 1))]
+    assert brain.on(LeaseGracePeriodOver()) == [Put(Spu(online.spec, offline, 1))]
 
 
 def test_an_spu_that_is_read_after_the_first_lease_is_judged_at_once() -> None:
     brain = Brain()
-    brain.on(LeasesUnknownOver())
+    brain.on(LeaseGracePeriodOver())
     put = brain.on(stored(Spu(custom(1).spec, ONLINE), 1))[1]
     assert isinstance(put, Put)
     assert isinstance(put.object, Spu)
@@ -91,7 +91,7 @@ def test_an_spu_that_is_read_after_the_first_lease_is_judged_at_once() -> None:
 def test_an_spu_that_was_never_heard_of_stays_as_it_was_registered() -> None:
     brain = Brain()
     brain.on(stored(custom(1), 1))
-    assert brain.on(LeasesUnknownOver(), ReconciliationDue()) == []
+    assert brain.on(LeaseGracePeriodOver(), ReconciliationDue()) == []
 
 
 def test_a_lost_write_is_decided_again_on_the_newer_version() -> None:

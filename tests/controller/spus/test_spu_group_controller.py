@@ -16,7 +16,7 @@ from tailrace.controller.objects.objects import (
     SpuType,
     TopicResolution,
 )
-from tailrace.controller.spus.spu_group_controller import held_text
+from tailrace.controller.spus.spu_group_controller import describe_holdings
 from tailrace.controller.state.actions import Delete, Provision, Put, Terminate, UpdateSpu
 from tailrace.protocol.ids import SpuId
 
@@ -337,7 +337,7 @@ def test_the_shelves_of_an_spu_that_is_to_go_are_filled_elsewhere_first() -> Non
 
 
 def test_what_an_spu_holds_in_words() -> None:
-    assert [held_text(*counts) for counts in ((1, 0), (0, 2), (2, 1))] == [
+    assert [describe_holdings(*counts) for counts in ((1, 0), (0, 2), (2, 1))] == [
         "1 replica",
         "2 shelves",
         "2 replicas and 1 shelf",

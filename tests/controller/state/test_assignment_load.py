@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tailrace.cluster.replica_assignment import Load
 from tailrace.controller.objects.objects import ReplicaMap
-from tailrace.controller.state.assignment_load import Assignments
+from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.protocol.ids import SpuId
 
 ROW = st.lists(st.integers(1, 4).map(SpuId), min_size=1, max_size=3, unique=True).map(tuple)
@@ -14,7 +14,7 @@ ROWS = st.dictionaries(st.integers(0, 3), ROW, max_size=4)
 
 
 def test_the_rows_of_other_topics_are_the_load() -> None:
-    assignments = Assignments()
+    assignments = ReplicaAssignments()
     assignments.put(topic_id(1), {0: (SpuId(1), SpuId(2)), 1: (SpuId(2), SpuId(1))})
     assignments.put(topic_id(2), {0: (SpuId(2),)})
     assert [assignments.replicas_on(SpuId(spu)) for spu in (1, 2, 3)] == [2, 3, 0]
@@ -26,7 +26,7 @@ def test_the_rows_of_other_topics_are_the_load() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.one_of(st.none(), ROWS)), max_size=20))
 def test_counting_step_by_step_gives_what_counting_anew_gives(steps: list[tuple[int, ReplicaMap | None]]) -> None:
-    assignments, left = Assignments(), dict[int, ReplicaMap]()
+    assignments, left = ReplicaAssignments(), dict[int, ReplicaMap]()
     for number, rows in steps:
         if rows is None:
             assignments.remove(topic_id(number))

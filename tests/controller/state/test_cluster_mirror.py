@@ -9,8 +9,8 @@ from tailrace.controller.connections.spu_messages import whole_metadata
 from tailrace.controller.objects.objects import (
     ClusterIdentity,
     GroupConfigs,
-    Listener,
     PublicEndpoint,
+    PublicListener,
     Spu,
     SpuResolution,
     SpuStatus,
@@ -26,7 +26,7 @@ def publish(sc: ModelSc) -> MirrorChange:
 
 
 def spu(port: int = 9005, kind: SpuType = SpuType.CUSTOM) -> Spu:
-    listeners = (Listener("PUBLIC", "inside", 1), Listener("PUBLIC_1", "outside", 2))
+    listeners = (PublicListener("PUBLIC", "inside", 1), PublicListener("PUBLIC_1", "outside", 2))
     spec = replace(custom(1, "rack-a").spec, public=PublicEndpoint(port, ("told", "too")), type=kind)
     return Spu(spec, SpuStatus(SpuResolution.ONLINE, listeners=listeners))
 

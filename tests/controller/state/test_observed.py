@@ -4,14 +4,14 @@ from controller_model import connected, lost, storage, topic_id
 
 from tailrace.controller.state.events import (
     LeaderSilent,
-    LeasesUnknownOver,
+    LeaseGracePeriodOver,
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
     ReplicaOpened,
     ShelvesReported,
 )
-from tailrace.controller.state.observed import FailedStorage, Heard, Observed, SaidLogEnd
+from tailrace.controller.state.observed import FailedStorage, Observed, PartitionReports, ReportedLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
 
 ONE = SpuId(1)
@@ -68,10 +68,10 @@ def test_the_newest_epoch_counts_and_within_it_the_last_word() -> None:
     last = report(ONE, 3, (ONE, "x"))
     for said in (report(ONE, 3), last, report(ONE, 2)):
         observed.apply(said)
-    assert observed.heard(KEY).report == last
+    assert observed.reports_of(KEY).live_replicas == last
     observed.apply(lost(1))
-    assert observed.heard(KEY).report == last, "it may come back as the same process"
-    assert observed.heard((topic_id(1), 1)).report is None
+    assert observed.reports_of(KEY).live_replicas == last, "it may come back as the same process"
+    assert observed.reports_of((topic_id(1), 1)).live_replicas is None
 
 
 def test_what_was_said_of_shelves_last_is_known_until_it_is_so() -> None:
@@ -82,9 +82,9 @@ def test_what_was_said_of_shelves_last_is_known_until_it_is_so() -> None:
     observed.apply(connected(1))
     for event in (said(1, 4, 1), said(1, 5, 2), said(1, 5, 3), said(1, 4, 4), said(2, 6, 5)):
         observed.apply(event)
-    assert observed.heard(KEY).shelves == said(1, 5, 3)
+    assert observed.reports_of(KEY).shelves == said(1, 5, 3)
     observed.forget_shelves(KEY)
-    assert observed.heard(KEY).shelves is None
+    assert observed.reports_of(KEY).shelves is None
     observed.forget_shelves((topic_id(2), 0))
 
 
@@ -93,20 +93,20 @@ def test_who_is_not_connected_reports_nothing() -> None:
     observed.apply(report(ONE, 0))
     observed.apply(connected(1, "second"))
     observed.apply(report(ONE, 0))
-    assert observed.heard(KEY) == Heard()
+    assert observed.reports_of(KEY) == PartitionReports()
 
 
 def test_log_ends_are_kept_for_the_election_and_whoever_says_none_is_silent() -> None:
     observed = Observed()
     other = (topic_id(1), 1)
     observed.apply(LogEndsReported(ONE, "x", {KEY: Epoch(4), other: Epoch(5)}, {KEY: 17}))
-    assert observed.heard(KEY) == Heard(log_ends={ONE: SaidLogEnd("x", Epoch(4), 17)})
-    assert observed.heard(other) == Heard(silent={ONE: "x"})
+    assert observed.reports_of(KEY) == PartitionReports(log_ends={ONE: ReportedLogEnd("x", Epoch(4), 17)})
+    assert observed.reports_of(other) == PartitionReports(silent={ONE: "x"})
     observed.forget_silence(other)
     observed.apply(LogEndsReported(ONE, "x", {other: Epoch(5)}, {}, is_busy=True))
-    assert observed.heard(other) == Heard(log_ends={ONE: SaidLogEnd("x", Epoch(5), None)})
+    assert observed.reports_of(other) == PartitionReports(log_ends={ONE: ReportedLogEnd("x", Epoch(5), None)})
     observed.forget_election(KEY)
-    assert observed.heard(KEY) == Heard()
+    assert observed.reports_of(KEY) == PartitionReports()
 
 
 def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
@@ -114,32 +114,32 @@ def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
     observed.apply(connected(1))
     silent = LeaderSilent(ONE, "first", *KEY, Epoch(0))
     observed.apply(silent)
-    assert observed.heard(KEY).silent == {ONE: "first"}
+    assert observed.reports_of(KEY).silent == {ONE: "first"}
     observed.apply(report(ONE, 0))
-    assert not observed.heard(KEY).silent
+    assert not observed.reports_of(KEY).silent
     observed.apply(silent)
     observed.forget_silence(KEY)
-    assert not observed.heard(KEY).silent
+    assert not observed.reports_of(KEY).silent
 
 
 def test_whose_storage_has_failed_stays_so_in_that_process_until_it_is_well_again() -> None:
     observed = Observed()
     failed = ReplicaFailed(ONE, "first", *KEY, Epoch(4))
     observed.apply(failed)
-    assert observed.heard(KEY) == Heard(), "nobody is connected who could have said it"
+    assert observed.reports_of(KEY) == PartitionReports(), "nobody is connected who could have said it"
     observed.apply(connected(1))
     observed.apply(failed)
     observed.forget_silence(KEY)
-    assert observed.heard(KEY).failed == {ONE: FailedStorage("first", Epoch(4))}
+    assert observed.reports_of(KEY).failed == {ONE: FailedStorage("first", Epoch(4))}
     observed.apply(ReplicaOpened(ONE, "another", *KEY))
-    assert not observed.heard(KEY).failed[ONE].has_opened
+    assert not observed.reports_of(KEY).failed[ONE].has_opened
     observed.apply(LeaderSilent(ONE, "first", *KEY, Epoch(5)))
     observed.apply(ReplicaOpened(ONE, "first", *KEY))
-    assert observed.heard(KEY) == Heard(failed={ONE: FailedStorage("first", Epoch(4), has_opened=True)})
+    assert observed.reports_of(KEY) == PartitionReports(failed={ONE: FailedStorage("first", Epoch(4), has_opened=True)})
     observed.apply(failed)
-    assert not observed.heard(KEY).failed[ONE].has_opened
+    assert not observed.reports_of(KEY).failed[ONE].has_opened
     observed.apply(ReplicaOpened(ONE, "first", *OTHER_KEY))
-    assert observed.heard(OTHER_KEY) == Heard()
+    assert observed.reports_of(OTHER_KEY) == PartitionReports()
 
 
 def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:
@@ -147,7 +147,7 @@ def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:
     observed.apply(connected(1))
     observed.apply(report(ONE, 0))
     observed.forget(KEY)
-    assert observed.heard(KEY) == Heard()
+    assert observed.reports_of(KEY) == PartitionReports()
     observed.forget(KEY)
     observed.forget_election(KEY)
     observed.forget_silence(KEY)
@@ -155,28 +155,28 @@ def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:
 
 def test_the_first_lease_ends_once() -> None:
     observed = Observed()
-    assert not observed.leases_unknown_over
-    observed.apply(LeasesUnknownOver())
-    assert observed.leases_unknown_over
+    assert not observed.lease_grace_period_over
+    observed.apply(LeaseGracePeriodOver())
+    assert observed.lease_grace_period_over
 
 
 def test_when_none_came_leases_are_unknown_again_once_one_comes() -> None:
     observed = Observed()
-    for event in LeasesUnknownOver(), connected(1):
+    for event in LeaseGracePeriodOver(), connected(1):
         observed.apply(event)
-    assert not observed.leases_unknown_over
-    for event in LeasesUnknownOver(), connected(2), connected(1, "second"):
+    assert not observed.lease_grace_period_over
+    for event in LeaseGracePeriodOver(), connected(2), connected(1, "second"):
         observed.apply(event)
-    assert observed.leases_unknown_over, "there was somebody"
+    assert observed.lease_grace_period_over, "there was somebody"
 
 
 def test_when_all_are_lost_leases_are_unknown_again() -> None:
     observed = Observed()
-    for event in connected(1), connected(2), LeasesUnknownOver(), lost(1):
+    for event in connected(1), connected(2), LeaseGracePeriodOver(), lost(1):
         observed.apply(event)
-    assert observed.leases_unknown_over, "that one is lost, and not this SC"
+    assert observed.lease_grace_period_over, "that one is lost, and not this SC"
     observed.apply(lost(2))
     observed.apply(connected(1))
-    assert not observed.leases_unknown_over
-    observed.apply(LeasesUnknownOver())
-    assert observed.leases_unknown_over
+    assert not observed.lease_grace_period_over
+    observed.apply(LeaseGracePeriodOver())
+    assert observed.lease_grace_period_over

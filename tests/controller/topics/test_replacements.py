@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.cluster.replica_assignment import Load, SpuOnRack
-from tailrace.controller.topics.replacements import replaced
+from tailrace.controller.topics.replacements import replace_unwanted
 from tailrace.protocol.ids import SpuId
 
 ONE, TWO, THREE, FOUR, FIVE = map(SpuId, (1, 2, 3, 4, 5))
@@ -22,7 +22,7 @@ def is_one(_: int, spu: SpuId) -> bool:
 
 def test_another_takes_the_place() -> None:
     rows = {0: (ONE, TWO), 1: (TWO, ONE), 2: (TWO, THREE)}
-    assert replaced(rows, rows, is_one, on_racks(s2=None, s3=None), Load()) == {
+    assert replace_unwanted(rows, rows, is_one, on_racks(s2=None, s3=None), Load()) == {
         0: (THREE, TWO),
         1: (TWO, THREE),
         2: (TWO, THREE),
@@ -31,23 +31,23 @@ def test_another_takes_the_place() -> None:
 
 def test_what_nobody_else_can_take_and_what_may_not_be_moved_stays() -> None:
     rows = {0: (ONE, TWO), 1: (ONE, TWO)}
-    assert replaced(rows, rows, is_one, on_racks(s2=None), Load()) == rows
-    assert replaced(rows, (1,), is_one, on_racks(s2=None, s3=None), Load()) == {0: (ONE, TWO), 1: (THREE, TWO)}
+    assert replace_unwanted(rows, rows, is_one, on_racks(s2=None), Load()) == rows
+    assert replace_unwanted(rows, (1,), is_one, on_racks(s2=None, s3=None), Load()) == {0: (ONE, TWO), 1: (THREE, TWO)}
 
 
 def test_another_rack_goes_before_a_smaller_load() -> None:
     rows = {0: (ONE, TWO)}
     load = Load(Counter({THREE: 5}))
     taking = on_racks(s2="a", s3="b", s4="a")
-    assert replaced(rows, rows, is_one, taking, load) == {0: (THREE, TWO)}
-    assert replaced(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load(Counter({THREE: 5}))) == {
+    assert replace_unwanted(rows, rows, is_one, taking, load) == {0: (THREE, TWO)}
+    assert replace_unwanted(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load(Counter({THREE: 5}))) == {
         0: (FOUR, TWO)
     }
 
 
 def test_leaders_are_spread() -> None:
     rows = dict.fromkeys(range(4), (ONE, TWO))
-    moved = replaced(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load())
+    moved = replace_unwanted(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load())
     assert Counter(row[0] for row in moved.values()) == {THREE: 2, FOUR: 2}
 
 
@@ -55,7 +55,7 @@ def test_leaders_are_spread() -> None:
 def test_rows_keep_their_length_and_name_nobody_twice(drawn: dict[int, list[int]]) -> None:
     rows = {number: tuple(map(SpuId, row)) for number, row in drawn.items()}
     taking = on_racks(s3="a", s4="a", s5="b", s6=None)
-    moved = replaced(rows, rows, lambda _, spu: spu in (ONE, TWO), taking, Load())
+    moved = replace_unwanted(rows, rows, lambda _, spu: spu in (ONE, TWO), taking, Load())
     assert moved.keys() == rows.keys()
     for number, row in moved.items():
         assert len(set(row)) == len(row) == len(rows[number])

@@ -50,7 +50,7 @@ class NobodyThere:
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return False
 
-    def owes_answer(self, spu: SpuId) -> bool:
+    def owes_response(self, spu: SpuId) -> bool:
         return False
 
 

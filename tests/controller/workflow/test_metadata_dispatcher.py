@@ -30,7 +30,7 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.objects.partition_states import TRANSITIONS, Transition
 from tailrace.controller.partitions.copy_sets import is_changing
 from tailrace.controller.state.actions import AddSpu, Delete, Put
-from tailrace.controller.state.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
+from tailrace.controller.state.events import LeaseGracePeriodOver, ReconciliationDue, Removed, Stored
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 CUSTOM = (1, 2, 3)
@@ -443,7 +443,7 @@ def test_spus_that_are_not_heard_of_within_a_lease_are_offline() -> None:
     sc.crash()
     sc.settle()
     assert sc.spu(2).is_online, "it may be about to come back"
-    sc.deliver(LeasesUnknownOver())
+    sc.deliver(LeaseGracePeriodOver())
     sc.settle()
     assert sc.spu(1).is_online
     assert not sc.spu(2).is_online

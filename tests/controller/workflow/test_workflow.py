@@ -24,7 +24,7 @@ from tailrace.controller.objects.objects import (
     Topic,
     TopicResolution,
 )
-from tailrace.controller.state.events import LeasesUnknownOver
+from tailrace.controller.state.events import LeaseGracePeriodOver
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.workflow.updaters import NoProvisioner
 from tailrace.controller.workflow.workflow import Workflow
@@ -90,7 +90,7 @@ async def test_a_config_of_all_spus_that_allows_an_election_brings_it_about() ->
         ((key, partition),) = local.partitions.items()
         leader = partition.status.leader
         await send(reported(partition, ((leader, f"store-{leader}"),)))
-        await send(LeasesUnknownOver())
+        await send(LeaseGracePeriodOver())
         await running.lose(leader)
         await wait_all_tasks_blocked()
         assert local.partitions[key].status.resolution is PartitionResolution.OFFLINE

@@ -16,11 +16,11 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
-class NoAnswerError(Exception):
+class NoResponseError(Exception):
     """One sentence on why the SPU says nothing."""
 
 
-async def answer_of(
+async def response_of(
     spu: SpuId,
     request: Request,
     ask: Callable[[SpuId, Request], Awaitable[Response]],
@@ -29,10 +29,10 @@ async def answer_of(
 ) -> Response:
     """Raises NoAnswerError. `ask` may raise LinkClosed, with a sentence."""
     if spu not in local.spus or not local.spus[spu].is_online:
-        raise NoAnswerError(f"SPU {spu} is not online")
+        raise NoResponseError(f"SPU {spu} is not online")
     with trio.move_on_after(seconds_max):
         try:
             return await ask(spu, request)
         except LinkClosed as reason:
-            raise NoAnswerError(str(reason)) from reason
-    raise NoAnswerError(f"SPU {spu} did not answer within {seconds_max:g} s")
+            raise NoResponseError(str(reason)) from reason
+    raise NoResponseError(f"SPU {spu} did not answer within {seconds_max:g} s")

@@ -3,7 +3,7 @@ import trio
 from controller_model import custom
 from msgspec.structs import replace
 
-from tailrace.controller.inspection.spu_answers import NoAnswerError, answer_of
+from tailrace.controller.inspection.spu_responses import NoResponseError, response_of
 from tailrace.controller.objects.objects import SpuResolution, SpuStatus
 from tailrace.controller.state.events import Stored
 from tailrace.controller.state.local_store import LocalStore
@@ -36,7 +36,7 @@ def _local() -> LocalStore:
 
 
 async def test_an_answer_is_handed_on() -> None:
-    assert await answer_of(ONE, "hello", _ask, _local(), 2) == "hello 1"
+    assert await response_of(ONE, "hello", _ask, _local(), 2) == "hello 1"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ async def test_who_does_not_answer_is_described_by_that(
     autojump_clock: object, spu: SpuId, ask: object, seconds: float, why: str
 ) -> None:
     began = trio.current_time()
-    with pytest.raises(NoAnswerError) as caught:
-        await answer_of(spu, "hello", ask, _local(), 2.5)  # type: ignore[arg-type]
+    with pytest.raises(NoResponseError) as caught:
+        await response_of(spu, "hello", ask, _local(), 2.5)  # type: ignore[arg-type]
     assert str(caught.value) == why
     assert trio.current_time() - began == pytest.approx(seconds)

@@ -20,7 +20,7 @@ from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import Removed, Stored
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import key_of
-from tailrace.controller.workflow.own_writes import OwnWrites
+from tailrace.controller.workflow.confirmed_writes import ConfirmedWrites
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId, TopicId
 from tailrace.server.administration import PartitionName, Reassignment
@@ -120,7 +120,7 @@ async def test_what_somebody_else_wrote_does_not_count(autojump_clock: trio.test
 
 async def test_a_deletion_that_was_not_answered_is_waited_for() -> None:
     local = LocalStore()
-    writes = OwnWrites(MemoryStore(), local, structlog.get_logger())
+    writes = ConfirmedWrites(MemoryStore(), local, structlog.get_logger())
     found = overrides(version=2)
     local.apply(Stored(found))
     writes.on_applied(5)
@@ -141,7 +141,7 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
     lease = await store.take("leader", b"sc-1", 10)
     assert lease is not None
     await store.give_up(lease)
-    writes = OwnWrites(store, LocalStore(), structlog.get_logger(), lease)
+    writes = ConfirmedWrites(store, LocalStore(), structlog.get_logger(), lease)
     with pytest.raises(KafkaError) as refused:
         await writes.write([Put(overrides())])
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
@@ -151,7 +151,7 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
 def test_what_was_written_together_has_one_version_and_is_known_one_by_one() -> None:
     """etcd gives all changes of a transaction the same revision."""
     local = LocalStore()
-    writes = OwnWrites(MemoryStore(), local, structlog.get_logger())
+    writes = ConfirmedWrites(MemoryStore(), local, structlog.get_logger())
     one, other = (ConfigOverrides(broker, {}, version=7) for broker in ("1", "2"))
     put_one, put_other = (StorePut(key_of(each), b"", 0) for each in (one, other))
     gone = StoreDelete(key_of(ConfigOverrides("3", {})), 2)
@@ -176,7 +176,7 @@ def test_what_was_written_together_has_one_version_and_is_known_one_by_one() -> 
 
 
 async def test_who_waits_is_woken_by_what_is_applied_and_by_the_end(nursery: trio.Nursery) -> None:
-    writes = OwnWrites(MemoryStore(), LocalStore(), structlog.get_logger())
+    writes = ConfirmedWrites(MemoryStore(), LocalStore(), structlog.get_logger())
     reached: list[str] = []
 
     async def wait(name: str, when: list[bool]) -> None:

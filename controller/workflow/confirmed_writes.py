@@ -24,7 +24,7 @@ from .readers import Backoff
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-class OwnWrites:
+class ConfirmedWrites:
     def __init__(
         self,
         store: KeyValueStore,
@@ -143,7 +143,7 @@ class OwnWrites:
             raise self._closing
 
 
-def _seen(writes: OwnWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
+def _seen(writes: ConfirmedWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
     return lambda: writes.has_seen(change, version)
 
 

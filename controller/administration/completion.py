@@ -7,17 +7,17 @@ from tailrace.controller.objects.objects import Partition, PartitionResolution, 
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
-from .planned_changes import Reached
+from .planned_changes import Condition
 
 _UNDECIDED = (TopicResolution.NONE, TopicResolution.INIT, TopicResolution.PENDING)
 
 
-class Effects(Struct, frozen=True):
+class CompletionConditions(Struct, frozen=True):
     local: LocalStore
     cluster: Cluster
     """The mirror that clients are answered from."""
 
-    def topic_served(self, topic_id: TopicId, partitions: int) -> Reached:
+    def topic_served(self, topic_id: TopicId, partitions: int) -> Condition:
         """Every partition has a leader that reported in; one that nobody online holds is not waited for."""
         left = list(range(partitions))
 
@@ -37,7 +37,7 @@ class Effects(Struct, frozen=True):
 
         return reached
 
-    def topic_decided(self, topic_id: TopicId) -> Reached:
+    def topic_decided(self, topic_id: TopicId) -> Condition:
         """It has its rows, or a reason why it has none."""
 
         def reached() -> bool:
@@ -46,7 +46,7 @@ class Effects(Struct, frozen=True):
 
         return reached
 
-    def topic_settled(self, topic_id: TopicId, partitions: int) -> Reached:
+    def topic_settled(self, topic_id: TopicId, partitions: int) -> Condition:
         """It is served, or there is a reason why it is not provisioned."""
         decided, served = self.topic_decided(topic_id), self.topic_served(topic_id, partitions)
 
@@ -57,7 +57,7 @@ class Effects(Struct, frozen=True):
 
         return reached
 
-    def partition_led(self, partition: Partition, epoch: Epoch) -> Reached:
+    def partition_led(self, partition: Partition, epoch: Epoch) -> Condition:
         """It has a leader that was elected then or later, and has reported; or it is gone."""
         key = (partition.topic_id, partition.number)
 
@@ -67,13 +67,13 @@ class Effects(Struct, frozen=True):
 
         return reached
 
-    def topic_gone(self, topic_id: TopicId) -> Reached:
+    def topic_gone(self, topic_id: TopicId) -> Condition:
         return lambda: topic_id not in self.local.topics_by_id and self.cluster.topic_by_id(topic_id) is None
 
-    def spu_online(self, spu_id: SpuId) -> Reached:
+    def spu_online(self, spu_id: SpuId) -> Condition:
         return lambda: spu_id not in self.local.spus or self.local.spus[spu_id].is_online
 
-    def group_decided(self, name: str) -> Reached:
+    def group_decided(self, name: str) -> Condition:
         """Its ids are reserved, or there is a reason why they cannot be."""
 
         def reached() -> bool:
@@ -82,7 +82,7 @@ class Effects(Struct, frozen=True):
 
         return reached
 
-    def group_running(self, name: str) -> Reached:
+    def group_running(self, name: str) -> Condition:
         """All its SPUs are online, or it has none because it is invalid."""
         decided = self.group_decided(name)
 

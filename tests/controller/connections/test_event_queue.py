@@ -2,15 +2,15 @@ import pytest
 import trio
 import trio.testing
 
-from tailrace.controller.connections import waiting_events
-from tailrace.controller.connections.waiting_events import WaitingEvents
-from tailrace.controller.state.events import Event, LeasesUnknownOver, ReconciliationDue
+from tailrace.controller.connections import event_queue
+from tailrace.controller.connections.event_queue import EventQueue
+from tailrace.controller.state.events import Event, LeaseGracePeriodOver, ReconciliationDue
 
 
 async def test_events_are_handed_over_in_order_and_who_can_wait_waits_for_room(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
-    monkeypatch.setattr(waiting_events, "EVENTS_WAITING_MAX", 2)
+    monkeypatch.setattr(event_queue, "EVENTS_WAITING_MAX", 2)
     may_take = trio.Event()
     taken: list[Event] = []
 
@@ -22,15 +22,15 @@ async def test_events_are_handed_over_in_order_and_who_can_wait_waits_for_room(
         await events.room()
         events.add(ReconciliationDue())
 
-    events = WaitingEvents(take)
+    events = EventQueue(take)
     for _ in range(2):
-        events.add(LeasesUnknownOver())
+        events.add(LeaseGracePeriodOver())
     assert not events.has_room
     nursery.start_soon(say)
     await trio.testing.wait_all_tasks_blocked()
-    events.add(LeasesUnknownOver())
+    events.add(LeaseGracePeriodOver())
     nursery.start_soon(events.hand_over)
     may_take.set()
     await trio.testing.wait_all_tasks_blocked()
-    assert taken == [LeasesUnknownOver(), LeasesUnknownOver(), LeasesUnknownOver(), ReconciliationDue()]
+    assert taken == [LeaseGracePeriodOver(), LeaseGracePeriodOver(), LeaseGracePeriodOver(), ReconciliationDue()]
     nursery.cancel_scope.cancel()

@@ -3,7 +3,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.controller.administration.effects import Effects
+from tailrace.controller.administration.completion import CompletionConditions
 from tailrace.controller.objects.objects import (
     Object,
     Partition,
@@ -38,7 +38,7 @@ class World:
         self.local = LocalStore()
         self.cluster = Cluster()
         self.mirror = ClusterMirror(self.local, self.cluster)
-        self.effects = Effects(self.local, self.cluster)
+        self.completion = CompletionConditions(self.local, self.cluster)
         self.version = 0
 
     def store(self, *objects: Object) -> None:
@@ -75,7 +75,7 @@ def partition(number: int, resolution: PartitionResolution) -> Partition:
 def test_a_topic_has_settled_when_it_is_served_or_there_is_a_reason_why_not() -> None:
     world = World()
     world.store(spu(SpuResolution.ONLINE), topic(TopicResolution.PENDING))
-    settled = world.effects.topic_settled(TOPIC, 2)
+    settled = world.completion.topic_settled(TOPIC, 2)
     assert not settled()
     world.store(topic(TopicResolution.INSUFFICIENT_RESOURCES))
     assert settled()
@@ -88,7 +88,7 @@ def test_a_topic_has_settled_when_it_is_served_or_there_is_a_reason_why_not() ->
 def test_a_topic_is_served_when_all_its_leaders_have_reported_in() -> None:
     world = World()
     world.store(spu(SpuResolution.ONLINE), topic(TopicResolution.PENDING))
-    served = world.effects.topic_served(TOPIC, 2)
+    served = world.completion.topic_served(TOPIC, 2)
     assert not served()
     world.store(topic(TopicResolution.PROVISIONED), partition(0, PartitionResolution.ONLINE))
     assert not served()
@@ -102,12 +102,12 @@ def test_a_partition_whose_spus_are_away_is_not_waited_for() -> None:
     world = World()
     world.store(spu(SpuResolution.OFFLINE), topic(TopicResolution.PROVISIONED, 1))
     world.store(partition(0, PartitionResolution.OFFLINE))
-    assert world.effects.topic_served(TOPIC, 1)()
+    assert world.completion.topic_served(TOPIC, 1)()
 
 
 def test_a_topic_that_was_deleted_meanwhile_is_not_waited_for() -> None:
     world = World()
-    served, gone = world.effects.topic_served(TOPIC, 1), world.effects.topic_gone(TOPIC)
+    served, gone = world.completion.topic_served(TOPIC, 1), world.completion.topic_gone(TOPIC)
     world.store(topic(TopicResolution.PENDING))
     assert not served()
     assert not gone()
@@ -118,7 +118,7 @@ def test_a_topic_that_was_deleted_meanwhile_is_not_waited_for() -> None:
 
 def test_a_topic_is_decided_when_it_has_rows_or_a_reason() -> None:
     world = World()
-    decided = world.effects.topic_decided(TOPIC)
+    decided = world.completion.topic_decided(TOPIC)
     for resolution, expected in (
         (TopicResolution.NONE, False),
         (TopicResolution.INIT, False),
@@ -133,7 +133,7 @@ def test_a_topic_is_decided_when_it_has_rows_or_a_reason() -> None:
 
 def test_an_spu_is_waited_for_until_it_is_online_or_gone() -> None:
     world = World()
-    online = world.effects.spu_online(ONE)
+    online = world.completion.spu_online(ONE)
     world.store(spu(SpuResolution.INIT))
     assert not online()
     world.store(spu(SpuResolution.ONLINE))
@@ -144,7 +144,7 @@ def test_an_spu_is_waited_for_until_it_is_online_or_gone() -> None:
 
 def test_a_group_runs_when_all_its_spus_are_online() -> None:
     world = World()
-    decided, running = world.effects.group_decided("main"), world.effects.group_running("main")
+    decided, running = world.completion.group_decided("main"), world.completion.group_running("main")
     init = SpuGroup("main", SpuGroupSpec(2, ONE))
     world.store(init)
     assert not decided()

@@ -10,7 +10,7 @@ from tailrace.controller.state.events import Event
 EVENTS_WAITING_MAX = 1000
 
 
-class WaitingEvents:
+class EventQueue:
     def __init__(self, take: Callable[[Event], Awaitable[None]]) -> None:
         """`take` may wait."""
         self._take = take
