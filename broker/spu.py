@@ -237,6 +237,10 @@ class Spu:
         return partial(ProduceShortcut, self, api_version)
 
     def end_turn(self) -> None:
+        """Sends followers what this turn has appended, flushes logs, and wakes fetches that wait for it.
+
+        `handlers/records/fetch.py` lists everything that wakes a waiting fetch.
+        """
         appended = self._appended
         if not appended:
             self.peers.flush()

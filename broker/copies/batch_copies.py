@@ -8,7 +8,7 @@ from tailrace.broker.replication.quorum_read import StoreAnswer
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
-from tailrace.protocol.ids import MENDING_REPLICA, NO_REPLICA, SpuId
+from tailrace.protocol.ids import NO_REPLICA, REPAIRING_REPLICA, SpuId
 from tailrace.protocol.internal.read_store import ReadStoreRequest
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from tailrace.runtime.file_range import FileRange
@@ -56,7 +56,7 @@ class FetchedCopies:
         return [spu for spu in by_rank if spu != self.here and self._spus.is_there(spu)]
 
     async def fetch(self, spu: SpuId, replica: Replica, offset: int, *, is_committed: bool) -> Buffer:
-        named = NO_REPLICA if is_committed else MENDING_REPLICA
+        named = NO_REPLICA if is_committed else REPAIRING_REPLICA
         try:
             found = await self._fetch(spu, replica, offset, named)
         except (OSError, RemoteProtocolError):
@@ -67,7 +67,7 @@ class FetchedCopies:
         request = ReadStoreRequest(replica.spec.topic_id, replica.partition, offset, 1)
         try:
             # Also what is not synced yet, which a store does not count for what it has when it says how it stands.
-            found = await self._fetch(spu, replica, offset, MENDING_REPLICA)
+            found = await self._fetch(spu, replica, offset, REPAIRING_REPLICA)
             response = await self._spus.ask(spu, CLIENT_ID, READ_STORE, request, ANSWER_SECONDS_MAX)
             if found.error_code in (0, ErrorCode.OFFSET_OUT_OF_RANGE) and response.error_code == 0:
                 return store_answer(spu, response), records_of(found)

@@ -1,6 +1,7 @@
 """Deadlines of requests that wait: one heap and one sweeper for all of them, instead of a cancel scope each.
 
-What waits is woken by the event it waits for; the sweeper only sees to those whose time ran out first.
+A waiting request is woken by the event that it waits for; the sweeper only handles the requests that time out first.
+`handlers/records/fetch.py` lists everything that wakes a waiting fetch.
 """
 
 import heapq

@@ -432,7 +432,11 @@ class Replica:
         return self.log.log_start
 
     def on_advanced(self) -> None:
-        """More is readable or durable than before: lets acknowledgements and fetches go."""
+        """Releases the acknowledgements and wakes the fetches that wait for what is now committed, synced or readable.
+
+        `handlers/records/produce_steps.py` says when an acknowledgement waits, and `handlers/records/fetch.py` lists
+        everything that wakes a fetch.
+        """
         if self.is_alone and self.replication is None:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)

@@ -1,20 +1,34 @@
 """Fetch, versions 4–18: whole batches up to the high watermark, from the page cache to the socket.
 
-- v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
-  diverges. v13: topics by id. v16: who asked the wrong SPU, or knows an epoch that is over, is told who leads now.
-- v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
-  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader, and so is
-  whoever asks a follower for what it does not have, and was not sent to it. While nobody leads, nobody follows either.
-- A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
-  early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
-- Who names itself replica -2, as Kafka's tools do that look into a log, reads from the leader up to its log end, beyond
-  what is committed. Such a fetch is not woken by what is appended, but by what is committed, or at its deadline.
-- Who names itself replica -3, an SPU that mends its log, reads all that is here, whoever leads or nobody: it can tell
-  what it has lost from anything else. Ours.
-- What the log here does not have any more, because it was put on shelves, the leader reads through from a store of the
-  shelf: as much as fits, and the answer waits for it.
-- The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
-  Unlike Apache Kafka we never return a part of a batch after it.
+- v7: incremental sessions (KIP-227), see `fetch_sessions`. v12: a consumer that read a truncated epoch learns where its
+  log diverges. v13: topics by id. v16: a client that asked the wrong SPU, or that knows an old epoch, learns which SPU
+  leads.
+- v11: followers serve consumers as well, up to the high watermark that they know. The leader sends a consumer that
+  names its rack to a live follower there, without records (KIP-392). A follower sends older versions to the leader, and
+  any consumer that asks for records which it lacks. While a partition has no leader, no follower serves it.
+- A client with replica id -2, such as Kafka's tools that look into a log, reads from the leader up to the log end,
+  beyond what is committed. Its fetch wakes when records are committed, or at its deadline, but not for each append.
+- An SPU that repairs its log has replica id -3 (not in Kafka). It reads everything that is stored here, whether this
+  SPU leads or not: it can recognise the batches that it has lost.
+- If the requested records are only on shelves, the leader reads through: it reads them from a store of the shelf, as
+  many as fit, and the response waits for them.
+- The first batch is returned even if it is larger than the limits, so that a consumer can always go on (KIP-74). Unlike
+  Apache Kafka, Tailrace never returns a part of a batch after it.
+
+A fetch that finds less than min_bytes waits, at most max_wait_ms (a long poll). These places take part:
+
+- `Fetch.wait` enters the fetch into `Replica.waiting_fetches` of each of its partitions, and into the SPU's
+  `Deadlines`.
+- `Spu.end_turn` calls `Replica.on_advanced` for the replicas that were appended to and whose readable end is the log
+  end. When the high watermark advances, or the replica's role or state changes, replication and `Replica` itself call
+  it.
+- `Replica.on_advanced` calls `Fetch.on_advanced`, which reads again and responds if it found enough. A fetch of many
+  partitions then pauses, because each partition calls it by itself.
+- `Deadlines` calls `Fetch.on_deadline`, which responds with what there is.
+- The client's connection calls `RequestContext.hurry`, which is `on_deadline` as well, if the response to a later
+  urgent request is ready. In Kafka that response waits as long as the fetch.
+- The client's connection calls `RequestContext.abandon`, which is `Fetch._stop_waiting`, if the client has
+  disconnected.
 """
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -28,7 +42,7 @@ from tailrace.broker.replicas.deadlines import Timer
 from tailrace.broker.replicas.replica import IsolatedError, Replica
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, NO_EPOCH, NO_REPLICA, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, NO_REPLICA, REPAIRING_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -48,16 +62,18 @@ from .record_host import FetchHost
 FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
-LEADER_TOLD_WITH: Mapping[int, Callable[[FetchHost, str | UUID, int], PartitionSpec | None]] = {
+_LEADER_HINTS: Mapping[int, Callable[[FetchHost, str | UUID, int], PartitionSpec | None]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: leader_elsewhere,
-    # Whoever leads, this SPU itself as well, does so at a later epoch than the consumer knows.
+    # The leader may be this SPU: its epoch is later than the one that the consumer knows.
     ErrorCode.FENCED_LEADER_EPOCH: newest_leader,
 }
+"""How to find the leader that a response with each of these errors names."""
 READ_COMMITTED = 1
 FEW_PARTITIONS = 16
+"""A fetch of more partitions pauses after it has read all of them in vain."""
 PAUSE_SECONDS = 50e-6
-"""For each partition of a fetch that has looked through all of them in vain, before it looks again. A producer's
-request may bring something to each of a thousand, and each says so by itself."""
+"""How long that pause is for each partition of the fetch. One produce request may append to a thousand partitions, and
+each of them wakes the fetch by itself."""
 
 
 def handle(
@@ -72,20 +88,20 @@ def handle(
         return fetch.read_through(reading)
     if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return fetch.response(reading)
-    fetch.park(trio.current_time() + request.max_wait_ms / 1000)
+    fetch.wait(trio.current_time() + request.max_wait_ms / 1000)
     return None
 
 
 def _begin(host: FetchHost, context: RequestContext, request: FetchRequest) -> "Fetch":
-    """Resolves the session: which partitions this fetch is about, and how much the response may leave out."""
+    """Makes the fetch. The session says which partitions it reads, and what its response may leave out."""
     uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
     sessions = host.fetch_sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.close(request.session_id)
         wanted = list(_wanted(request, uses_topic_ids))
-        is_to_last = request.session_epoch == INITIAL_EPOCH
-        session = sessions.create(wanted, uses_topic_ids, trio.current_time()) if is_to_last else None
+        wants_session = request.session_epoch == INITIAL_EPOCH
+        session = sessions.create(wanted, uses_topic_ids, trio.current_time()) if wants_session else None
         return Fetch(host, context, request, wanted, session, incremental=False)
     session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids, trio.current_time())
     sessions.update(session, _wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
@@ -121,34 +137,35 @@ def _names_itself(replica: int, request: FetchRequest) -> bool:
 
 
 class ShelvedPart(Struct, eq=False):
-    """What a partition is asked for lies before its log here."""
+    """The part of a fetch that asks for records before the local log start, which only shelves have."""
 
     replica: Replica
     wanted: FetchedPartition
     data: PartitionData
     bytes_max: int
     end: int
-    """No more than is committed by what the consumer is told. A new leader may not know yet that all is which lies on
-    shelves, and while they are read more is committed."""
+    """Where the part ends: at the high watermark that the response tells. A new leader may not know yet that everything
+    on shelves is committed, and more is committed while the shelves are read."""
 
 
 class Reading:
-    """What one pass over the partitions found."""
+    """The result of one pass over the partitions of a fetch."""
 
-    __slots__ = ("answers_at_once", "bytes", "bytes_left", "found", "shelved")
+    __slots__ = ("bytes", "bytes_left", "found", "responds_at_once", "shelved")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_left = bytes_max
-        """What is on shelves has its room as well, and comes later."""
+        """The room that is left in the response. Records on shelves have their room reserved, and are read later."""
         self.found: list[tuple[FetchedPartition, PartitionData]] = []
         self.bytes = 0
-        self.answers_at_once = False
-        """An error, a divergence or a better replica, of which the consumer should hear without waiting."""
+        self.responds_at_once = False
+        """Whether there is an error, a divergence or a better replica, which the consumer should know without
+        waiting."""
         self.shelved: list[ShelvedPart] = []
 
 
 class Fetch:
-    """One fetch request; parked on its partitions while it waits for more bytes."""
+    """One fetch request, which may wait for more bytes."""
 
     __slots__ = (
         "_bytes_max",
@@ -158,14 +175,14 @@ class Fetch:
         "_has_news",
         "_host",
         "_incremental",
-        "_mends",
-        "_parked_on",
         "_partitions",
         "_pause",
         "_rack",
         "_reads_uncommitted",
+        "_repairs",
         "_request",
         "_session",
+        "_waits_on",
         "done",
     )
 
@@ -185,24 +202,25 @@ class Fetch:
         self._partitions = partitions
         self._session = session
         self._incremental = incremental
-        self._mends = _names_itself(MENDING_REPLICA, request)
-        self._reads_uncommitted = self._mends or _names_itself(DEBUGGING_REPLICA, request)
-        from_followers = context.api_version >= FOLLOWERS_FROM and (self._mends or not self._reads_uncommitted)
+        self._repairs = _names_itself(REPAIRING_REPLICA, request)
+        self._reads_uncommitted = self._repairs or _names_itself(DEBUGGING_REPLICA, request)
+        from_followers = context.api_version >= FOLLOWERS_FROM and (self._repairs or not self._reads_uncommitted)
         self._find = host.replicas.reading if from_followers else host.replicas.leading
         near = from_followers and host.broker_configs.settings.reads_from_near_replicas
         self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, host.broker_configs.settings.fetch_bytes_max)
-        self._parked_on: list[Replica] = []
+        self._waits_on: list[Replica] = []
         self._deadline: Timer | None = None
         self._pause: Timer | None = None
         self._has_news = False
-        """Something came while it paused."""
+        """Whether a partition has advanced during the pause."""
         self.done = False
 
     def is_enough(self, reading: Reading) -> bool:
-        """Whether there is nothing to wait for. Who asks for more bytes than the answer may hold gets what there is."""
+        """Whether the response need not wait. A client that asks for more bytes than a response may hold gets what
+        there is."""
         bytes_min = self._request.min_bytes if self._request.min_bytes <= self._bytes_max else 1
-        return reading.bytes >= bytes_min or reading.answers_at_once or not self._partitions
+        return reading.bytes >= bytes_min or reading.responds_at_once or not self._partitions
 
     def read(self) -> Reading:
         reading = Reading(self._bytes_max)
@@ -226,13 +244,14 @@ class Fetch:
             reading.bytes += size
             reading.bytes_left -= size
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
-                reading.answers_at_once = True
+                reading.responds_at_once = True
             reading.found.append((wanted, data))
         return reading
 
     def _read_partition(self, replica: Replica, wanted: FetchedPartition, reading: Reading) -> PartitionData:
-        if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._host.id):
-            # It may have led until it was started again, and told of more than what it now knows to be committed.
+        if not (replica.is_leader or self._repairs) and replica.spec.leader in (NO_LEADER, self._host.id):
+            # This SPU may have led before a restart, and may have told clients of more than it now knows to be
+            # committed.
             raise replica.not_leader()
         offset = wanted.fetch_offset
         data = PartitionData(
@@ -247,25 +266,26 @@ class Fetch:
             data.preferred_read_replica = preferred_replica(replica, self._rack, offset, self._host.cluster.spus)
             if data.preferred_read_replica != NO_PREFERENCE:
                 return data
-        if replica.is_merging and offset > replica.high_watermark and not self._mends:
+        if replica.is_merging and offset > replica.high_watermark and not self._repairs:
             raise replica.not_leading_yet()
-        # A follower may lack the end of an epoch that nobody has cut.
+        # Only the leader decides this: a follower may simply lack the end of an epoch that no leader has truncated.
         if wanted.last_fetched_epoch != NO_EPOCH and replica.is_leader:
             if wanted.last_fetched_epoch > replica.spec.epoch:
                 self._check_verdict(replica)
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} has not been yet")
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} has not begun yet")
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
-            # The epoch itself may be unknown: where it was recovered at a later one, its records carry that. Who still
-            # asks the others may not know yet where it ended, and cuts off nothing that was committed.
+            # The log may not know the epoch itself: if its records were recovered in a later epoch, they carry the
+            # later one. A leader that still merges does not know yet where the epoch ended, and must not make a
+            # consumer discard committed records.
             if end < offset and not replica.is_merging:
                 self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         bytes_max = min(wanted.bytes_max, reading.bytes_left)
         end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
-        if offset < replica.log.log_start and replica.has_shelves and not self._mends:
+        if offset < replica.log.log_start and replica.has_shelves and not self._repairs:
             if not replica.is_leader:
-                raise replica.not_leader()  # it may not know yet how far all is on shelves
+                raise replica.not_leader()  # a follower may not know yet what is on shelves
             if offset >= replica.earliest:
                 if offset < end:
                     reading.shelved.append(ShelvedPart(replica, wanted, data, bytes_max, end))
@@ -284,7 +304,8 @@ class Fetch:
         return data
 
     async def read_through(self, reading: Reading) -> FetchResponse:
-        """What is on shelves, each part as far as it fits in the room that was kept for it."""
+        """Reads all parts that are on shelves, each as far as it fits into the room reserved for it, and makes the
+        response."""
         async with trio.open_nursery() as nursery:
             for part in reading.shelved:
                 at_least_one = reading.bytes == 0 and part is reading.shelved[0]
@@ -293,7 +314,7 @@ class Fetch:
         for part in reading.shelved:
             assert part.data.records is not None
             reading.bytes += len(part.data.records)
-            reading.answers_at_once = reading.answers_at_once or part.data.error_code != ErrorCode.NONE
+            reading.responds_at_once = reading.responds_at_once or part.data.error_code != ErrorCode.NONE
         return self.response(reading)
 
     async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
@@ -309,11 +330,14 @@ class Fetch:
             part.data.error_code = error.code
 
     def _check_verdict(self, replica: Replica) -> None:
-        """A consumer that is ahead may have read from another leader. And one that names no rack was sent to no
-        follower: it takes this one for the leader, and would begin anew at its word. Who looks for copies wants to know
-        what there is here."""
+        """Raises KafkaError unless the consumer may be told that its offset or epoch does not exist.
+
+        A consumer that is ahead may have read from a later leader, so that a leader without a lease must not tell it. A
+        consumer without a rack was not sent to this follower: it takes the follower for the leader, and would reset its
+        position. An SPU that repairs its log wants to know what is stored here.
+        """
         is_sure = self._host.is_sure_to_lead(replica) if replica.is_leader else self._request.rack_id
-        if not (is_sure or self._mends):
+        if not (is_sure or self._repairs):
             raise replica.not_leader()
 
     def response(self, reading: Reading) -> FetchResponse:
@@ -327,7 +351,7 @@ class Fetch:
             assert data.records is not None
             has_records = len(data.records) > 0
             if session is not None:
-                news = wanted.tell(data.high_watermark, data.log_start_offset, data.error_code)
+                news = wanted.note_told(data.high_watermark, data.log_start_offset, data.error_code)
                 if has_records:
                     served.append(wanted.key)
                 elif (
@@ -347,42 +371,42 @@ class Fetch:
                 topics.append(current)
             current.partitions.append(data)
         if session is not None and len(session.partitions) > 1:
-            session.served(served)
+            session.move_to_end(served)
         self._host.metrics.fetched_bytes += reading.bytes
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
-        if reading.answers_at_once and self._context.api_version >= LEADERS_FROM:
-            self._tell_leaders(reading, response)
+        if reading.responds_at_once and self._context.api_version >= LEADERS_FROM:
+            self._add_leader_hints(reading, response)
         return response
 
-    def _tell_leaders(self, reading: Reading, response: FetchResponse) -> None:
+    def _add_leader_hints(self, reading: Reading, response: FetchResponse) -> None:
         leaders: dict[SpuId, None] = {}
         for wanted, data in reading.found:
-            find = LEADER_TOLD_WITH.get(data.error_code)
+            find = _LEADER_HINTS.get(data.error_code)
             if find is not None and (found := find(self._host, *wanted.key)) is not None:
                 data.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
                 leaders[found.leader] = None
         endpoints = (endpoint_of(self._host, leader, self._context.listener) for leader in leaders)
         response.node_endpoints = [NodeEndpoint(*endpoint) for endpoint in endpoints if endpoint is not None]
 
-    def park(self, deadline: float) -> None:
+    def wait(self, deadline: float) -> None:
         for wanted in self._partitions:
             replica = self._host.replicas.find(*wanted.key)
             if replica is not None:
                 replica.waiting_fetches[self] = None
-                self._parked_on.append(replica)
-        self._context.abandon = self._leave
+                self._waits_on.append(replica)
+        self._context.abandon = self._stop_waiting
         self._context.hurry = self.on_deadline
         self._deadline = Timer(deadline, self.on_deadline)
         self._host.deadlines.add(deadline, self._deadline)
 
     def on_advanced(self) -> None:
-        """One of the partitions has new records to read, or is gone."""
+        """Reads again: a partition has new records to read, or does not serve this fetch any more."""
         if self._pause is not None:
             self._has_news = True
         elif not self.done:
             reading = self.read()
             if self.is_enough(reading):
-                self._answer(reading)
+                self._respond(reading)
             elif len(self._partitions) > FEW_PARTITIONS:
                 paused_until = trio.current_time() + len(self._partitions) * PAUSE_SECONDS
                 self._pause = Timer(paused_until, self._on_pause_over)
@@ -395,19 +419,19 @@ class Fetch:
             self.on_advanced()
 
     def on_deadline(self) -> None:
-        self._answer(self.read())
+        self._respond(self.read())
 
-    def _answer(self, reading: Reading) -> None:
+    def _respond(self, reading: Reading) -> None:
         if self.done:
-            return  # a disk failed while this was read, and everybody who waited for its replica was told
-        self._leave()
+            return  # a disk failed during the read, so that the replica went offline and woke this fetch
+        self._stop_waiting()
         self._context.respond(self.response(reading))
 
-    def _leave(self) -> None:
+    def _stop_waiting(self) -> None:
         self.done = True
-        for replica in self._parked_on:
+        for replica in self._waits_on:
             replica.waiting_fetches.pop(self, None)
-        self._parked_on.clear()
+        self._waits_on.clear()
         for timer in (self._deadline, self._pause):
             if timer is not None:
-                timer.on_time = None  # its partitions and its answer may be many thousands
+                timer.on_time = None  # the heap must not keep many thousands of partitions and their response

@@ -1,9 +1,10 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changes.
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
 
 A session remembers what the consumer reads and what it was last told, so that a response lists only partitions with
-news. The cache is bounded, in sessions and in the partitions that all of them remember: a session that has not been
-used for a while makes room, and its consumer simply starts another. Where none has, new consumers are served without a
-session: to take one from a consumer that is there would cost more than it saves, and it would take that of the next.
+news. The number of sessions is bounded, and the number of partitions that they remember together. A session that was
+not used for a while makes room for a new one, and its consumer starts another. If all sessions are in use, new
+consumers are served without a session: closing the session of an active consumer would cost more than it saves, since
+that consumer would close the next one.
 """
 
 from collections import OrderedDict
@@ -19,15 +20,15 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 UNUSED_SECONDS_MIN = 120.0
-"""Nobody takes its place before."""
+"""How long a session must be unused before another may take its place."""
 _ID_LIMIT = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
-"""A topic's name, or its id from Fetch v13 on, and the partition's number."""
+"""A topic's name, or from Fetch v13 on its id, and the partition's number."""
 
 
 class FetchedPartition:
-    """What a consumer wants of one partition, and what it was told last."""
+    """What a consumer wants from one partition, and what it was told last."""
 
     __slots__ = (
         "bytes_max",
@@ -52,15 +53,15 @@ class FetchedPartition:
         self.told_log_start = -1
         self.told_error = 0
 
-    def wants(self, other: "FetchedPartition") -> None:
-        """Takes over what a newer request asks for."""
+    def update(self, other: "FetchedPartition") -> None:
+        """Takes over what a newer request wants."""
         self.fetch_offset = other.fetch_offset
         self.bytes_max = other.bytes_max
         self.current_leader_epoch = other.current_leader_epoch
         self.last_fetched_epoch = other.last_fetched_epoch
 
-    def tell(self, high_watermark: int, log_start: int, error: int) -> bool:
-        """Whether this is news to the consumer; remembers it as told."""
+    def note_told(self, high_watermark: int, log_start: int, error: int) -> bool:
+        """Notes what the consumer is told now, and returns whether it is news."""
         news = (
             error != 0
             or self.told_error != 0
@@ -74,6 +75,8 @@ class FetchedPartition:
 
 
 class FetchSession:
+    """The partitions that one consumer reads, in the order in which they are served."""
+
     __slots__ = ("epoch", "id", "partitions", "used_at", "uses_topic_ids")
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
@@ -89,12 +92,12 @@ class FetchSession:
             if known is None:
                 self.partitions[partition.key] = partition
             else:
-                known.wants(partition)
+                known.update(partition)
         for key in forgotten:
             self.partitions.pop(key, None)
 
-    def served(self, keys: Iterable[PartitionKey]) -> None:
-        """Moves partitions that were given data to the end, so that the others come first next time."""
+    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
+        """Moves partitions that were served to the end, so that the others come first next time."""
         partitions = self.partitions
         for key in keys:
             partition = partitions.pop(key, None)
@@ -106,7 +109,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of an SPU."""
+    """All fetch sessions of an SPU."""
 
     def __init__(self, chance: Chance, sessions_max: int, partitions_max: int) -> None:
         self._chance = chance
@@ -114,13 +117,13 @@ class FetchSessions:
         self._partitions_max = partitions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.held_partitions = 0
-        """Of all sessions together."""
+        """The number of partitions that all sessions together remember."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def create(self, wanted: list[FetchedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
-        """A new session; None where a session does not pay or has no room, and the fetch goes on without."""
+        """Creates a session. Returns None if it is not worth while or has no room; the fetch then has no session."""
         if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
             return None
         if not all(may_be_topic(partition.key[0]) for partition in wanted):
@@ -134,7 +137,7 @@ class FetchSessions:
         return session
 
     def _close_unused(self, now: float) -> bool:
-        """Whether there was one: if any, it is the one used the longest time ago."""
+        """Closes the session that was unused for the longest time. Returns False if that time is too short."""
         oldest = next(iter(self._sessions.values()))
         if oldest.used_at > now - UNUSED_SECONDS_MIN:
             return False
@@ -142,7 +145,7 @@ class FetchSessions:
         return True
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now: float) -> FetchSession:
-        """The session that a request continues, moved on by one epoch."""
+        """Returns the session that a request continues, with its next epoch. Raises KafkaError."""
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {session_id}")
@@ -163,7 +166,7 @@ class FetchSessions:
     def update(
         self, session: FetchSession, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]
     ) -> None:
-        """What a request of the session, which is the one used last, changes in it."""
+        """Applies what a request changes in its session, which is the session used last. Raises KafkaError."""
         wanted = list(wanted)
         if not all(may_be_topic(partition.key[0]) for partition in wanted):
             self._end(session)
@@ -175,7 +178,7 @@ class FetchSessions:
                 self._end(session)
 
     def _end(self, session: FetchSession) -> NoReturn:
-        """The consumer starts again, and is served without a session."""
+        """Closes the session. The error makes its consumer start again, without a session."""
         self.close(session.id)
         raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {session.id} has no room")
 

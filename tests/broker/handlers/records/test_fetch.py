@@ -16,7 +16,7 @@ from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import iterate
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, REPAIRING_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -390,13 +390,13 @@ async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autoju
             await produce(client, batch(value))
         replica = running.spu.replicas.leading("t", 0)
         replica.high_watermark = 1
-        mending = fetch(wanted(2), replica_id=MENDING_REPLICA)
+        mending = fetch(wanted(2), replica_id=REPAIRING_REPLICA)
         assert offsets(await ask(client, mending)) == [2]
         replica.is_merging = True
         assert offsets(await ask(client, mending)) == [2]
         led_elsewhere(replica)
         assert offsets(await ask(client, mending)) == [2]
-        beyond = fetch(wanted(4), replica_id=MENDING_REPLICA)
+        beyond = fetch(wanted(4), replica_id=REPAIRING_REPLICA)
         assert only(await ask(client, beyond)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it has nothing there"
         replica.use_spec(replace(replica.spec, leader=NO_LEADER))
         assert offsets(await ask(client, mending)) == [2]

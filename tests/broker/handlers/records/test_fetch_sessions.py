@@ -87,25 +87,25 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
 
 def test_only_news_is_told() -> None:
     partition = _partition(0)
-    assert partition.tell(0, 0, 0), "the first answer names everything"
-    assert not partition.tell(0, 0, 0)
-    assert partition.tell(1, 0, 0)
-    assert partition.tell(1, 1, 0)
-    assert not partition.tell(1, 1, 0)
+    assert partition.note_told(0, 0, 0), "the first answer names everything"
+    assert not partition.note_told(0, 0, 0)
+    assert partition.note_told(1, 0, 0)
+    assert partition.note_told(1, 1, 0)
+    assert not partition.note_told(1, 1, 0)
 
 
 def test_an_error_is_told_each_time_and_its_end_once() -> None:
     partition = _partition(0)
-    partition.tell(5, 0, 0)
-    assert partition.tell(5, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert partition.tell(5, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert partition.tell(5, 0, 0)
-    assert not partition.tell(5, 0, 0)
+    partition.note_told(5, 0, 0)
+    assert partition.note_told(5, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert partition.note_told(5, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert partition.note_told(5, 0, 0)
+    assert not partition.note_told(5, 0, 0)
 
 
 def test_partitions_that_were_served_come_last_next_time() -> None:
     session = _create(_sessions(), range(4))
-    session.served([("t", 0), ("t", 2), ("gone", 9)])
+    session.move_to_end([("t", 0), ("t", 2), ("gone", 9)])
     assert _keys(session) == [("t", 1), ("t", 3), ("t", 0), ("t", 2)]
 
 
