@@ -25,7 +25,7 @@ from tailrace.controller.objects.objects import (
     SpuTemplate,
 )
 from tailrace.controller.spus.local_provisioner import LocalProvisioner
-from tailrace.controller.spus.spu_group_controller import ids_of
+from tailrace.controller.spus.spu_selection import ids_of
 from tailrace.controller.state.object_codec import ObjectError, decode, encode, key_of
 from tailrace.controller.streaming_controller import ScAddresses, StreamingController
 from tailrace.controller.streaming_controller import StartError as ScStartError

@@ -33,7 +33,7 @@ from tailrace.controller.objects.objects import (
     TopicSpec,
 )
 from tailrace.controller.partitions.election import offline
-from tailrace.controller.spus.spu_group_controller import returning, staying
+from tailrace.controller.spus.spu_selection import returning_spus, staying_spus
 from tailrace.controller.state.actions import Delete, KvAction, Put
 from tailrace.controller.state.local_store import LocalStore, is_finished
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -207,8 +207,8 @@ def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
     """Those that may hold what is new: by choice any that is registered, else those that stay, or come back to it."""
     if chosen is not None:
         return sorted(spu.spec.id for spu in local.spus.values())
-    online = staying(local)
-    return sorted(spu.spec.id for spu in (*online, *returning(local))) if online else []
+    online = staying_spus(local)
+    return sorted(spu.spec.id for spu in (*online, *returning_spus(local))) if online else []
 
 
 def _find_existing(name: str, local: LocalStore) -> Topic:

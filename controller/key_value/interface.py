@@ -118,3 +118,11 @@ def check_sizes(changes: Sequence[Change]) -> None:
     for change in changes:
         if isinstance(change, Put) and len(change.value) > VALUE_BYTES_MAX:
             raise ValueError(f"the value of {change.key} has {len(change.value)} bytes, more than {VALUE_BYTES_MAX}")
+
+
+def end_of_prefix(prefix: bytes) -> bytes:
+    """Returns the first key after all keys that begin with `prefix`, for stores that order keys as UTF-8 bytes.
+
+    `prefix` must not be empty. Its last byte can be incremented, since no byte of UTF-8 is 255.
+    """
+    return prefix[:-1] + bytes([prefix[-1] + 1])

@@ -28,8 +28,8 @@ from .interface import (
     StoreUnavailable,
     WatchEvent,
     check_sizes,
+    end_of_prefix,
 )
-from .keys import end_of_prefix
 from .process_leases import ProcessLeases
 
 if TYPE_CHECKING:

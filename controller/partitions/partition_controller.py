@@ -17,7 +17,7 @@ from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.configs.topic_configs import effective_value
 from tailrace.cluster.replication_policy import LIVE, policy_of
 from tailrace.controller.objects.objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
-from tailrace.controller.spus.spu_group_controller import is_leaving, is_unwanted, on_racks, taking
+from tailrace.controller.spus.spu_selection import accepting_spus, is_leaving, is_unwanted, with_racks
 from tailrace.controller.state.actions import (
     Action,
     AddPartition,
@@ -243,7 +243,7 @@ class PartitionController(Struct, frozen=True):
         self.shelves.put(key, spec.shelves)  # what is being written counts for others; here it is decided anew
         topic = self.store.topics_by_id[partition.topic_id]
         stores = Stores(
-            taking=cache(lambda: on_racks(taking(self.store, self.observed), topic)),
+            accepting=cache(lambda: with_racks(accepting_spus(self.store, self.observed), topic)),
             is_unwanted=cache(lambda spu: is_unwanted(spu, self.store, self.observed)),
             load=self.shelves.load,
         )

@@ -32,7 +32,7 @@ _STORE_BYTES_MAX = len("2147483647,")
 class Stores(Struct, frozen=True):
     """The SPUs, as far as they matter to shelves."""
 
-    taking: Callable[[], Sequence[SpuOnRack]]
+    accepting: Callable[[], Sequence[SpuOnRack]]
     """Those that may get more."""
     is_unwanted: Callable[[SpuId], bool]
     """Whether it is to keep none any more: it has gone, is to go, or stays away."""
@@ -134,7 +134,7 @@ def _kept(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> She
 
 def _placed(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
     """Nobody has any of it yet: those that cannot take it now need not be waited for."""
-    able = {each.id for each in stores.taking()}
+    able = {each.id for each in stores.accepting()}
     named = tuple(spu for spu in shelf.stores if spu in able)
     named += placing.choose(copies - len(named), named)
     return Shelf(shelf.base, shelf.end, named) if len(named) >= copies else shelf
@@ -152,12 +152,12 @@ class _Placing:
         """So many, or as many as there are, beside those that have it already: on other racks before the same, those
         that keep the fewest shelves first."""
         chosen: list[SpuId] = []
-        taking = self._stores.taking() if count > 0 else ()
-        racks = {each.id: each.rack for each in taking}
+        accepting = self._stores.accepting() if count > 0 else ()
+        racks = {each.id: each.rack for each in accepting}
         while len(chosen) < count:
             named: Collection[SpuId] = (*kept, *chosen)
             taken = {racks.get(spu) for spu in named} - {None}
-            candidates = [each for each in taking if each.id not in named and each.id not in self._replicas]
+            candidates = [each for each in accepting if each.id not in named and each.id not in self._replicas]
             if not candidates:
                 break
             chosen.append(min(candidates, key=lambda each: (each.rack in taken, self._load(each.id), each.id)).id)

@@ -5,21 +5,18 @@ go one after the other, the highest id first, and only when no topic names them 
 first time lets none of them go: it may come from a store of which topics have not been read yet.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.cluster.replica_assignment import SpuOnRack
 from tailrace.controller.objects.objects import (
     GROUP_REPLICAS_MAX,
     Partition,
     Spu,
     SpuGroup,
     SpuGroupResolution,
-    SpuGroupSpec,
     SpuGroupStatus,
-    SpuResolution,
     SpuSpec,
     SpuType,
     Topic,
@@ -29,8 +26,9 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.state.actions import Action, Delete, Provision, Put, Terminate
 from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.controller.state.local_store import Change, LocalStore
-from tailrace.controller.state.observed import Observed
 from tailrace.protocol.ids import SpuId
+
+from .spu_selection import ids_of, is_leaving
 
 ID_MAX = 2**31 - 1
 
@@ -163,51 +161,6 @@ def describe_holdings(replicas: int, shelves: int) -> str:
     """For people, where it is not nothing."""
     counts = ((replicas, "replica", "replicas"), (shelves, "shelf", "shelves"))
     return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
-
-
-def ids_of(spec: SpuGroupSpec) -> range:
-    return range(spec.min_id, spec.min_id + max(spec.replicas, 0))
-
-
-def is_leaving(spu: Spu, store: LocalStore) -> bool:
-    """Whether its group does not want it any more: it gets no new replicas."""
-    if spu.spec.group is None:
-        return False
-    group = store.spu_groups.get(spu.spec.group)
-    if group is None:
-        return True
-    return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
-
-
-def is_unwanted(spu_id: SpuId, store: LocalStore, observed: Observed) -> bool:
-    """Whether others are to have what it holds: it has gone, or is to go, or stays away."""
-    spu = store.spus.get(spu_id)
-    if spu is None:
-        return True  # it went while the topic was deleted, and the topic has been brought back
-    return is_leaving(spu, store) or (spu_id in observed.away and not spu.is_online)
-
-
-def taking(store: LocalStore, observed: Observed) -> list[Spu]:
-    """Those that may get more: online, wanted, and with room on disks that work."""
-    useless = observed.with_failed_disks | observed.full.keys()
-    return [spu for spu in staying(store) if spu.spec.id not in useless]
-
-
-def staying(store: LocalStore) -> list[Spu]:
-    """Those that are online, and wanted."""
-    return [spu for spu in store.spus.values() if spu.is_online and not is_leaving(spu, store)]
-
-
-def returning(store: LocalStore) -> list[Spu]:
-    """Those that have been here, are away, and are wanted back."""
-    away = SpuResolution.OFFLINE
-    return [spu for spu in store.spus.values() if spu.status.resolution is away and not is_leaving(spu, store)]
-
-
-def on_racks(spus: Iterable[Spu], topic: Topic) -> list[SpuOnRack]:
-    """As that topic is to be spread over them."""
-    racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in spus}
-    return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
 
 
 def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:

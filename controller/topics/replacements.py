@@ -17,7 +17,7 @@ def replace_unwanted(
     rows: ReplicaMap,
     numbers: Collection[int],
     is_unwanted: Callable[[int, SpuId], bool],
-    taking: Sequence[SpuOnRack],
+    accepting: Sequence[SpuOnRack],
     load: Load,
 ) -> ReplicaMap:
     """`numbers`: the partitions that may be moved; `is_unwanted`: in which of them, and on which SPU, a replica is not
@@ -28,16 +28,16 @@ def replace_unwanted(
         row = result[number]
         for spu in row:
             if is_unwanted(number, spu):
-                row = _with_another(row, spu, taking, load)
+                row = _with_another(row, spu, accepting, load)
         result[number] = row
     return result
 
 
-def _with_another(row: Row, unwanted: SpuId, taking: Sequence[SpuOnRack], load: Load) -> Row:
+def _with_another(row: Row, unwanted: SpuId, accepting: Sequence[SpuOnRack], load: Load) -> Row:
     """In the same place: who takes over from a preferred leader is preferred, too."""
-    racks = {each.id: each.rack for each in taking}
+    racks = {each.id: each.rack for each in accepting}
     taken = {racks.get(spu) for spu in row if spu != unwanted} - {None}
-    candidates = [each for each in taking if each.id not in row]
+    candidates = [each for each in accepting if each.id not in row]
     if not candidates:
         return row
     leads = row[0] == unwanted

@@ -25,7 +25,14 @@ from tailrace.controller.objects.objects import (
     TopicResolution,
     TopicStatus,
 )
-from tailrace.controller.spus.spu_group_controller import is_leaving, is_unwanted, on_racks, returning, staying, taking
+from tailrace.controller.spus.spu_selection import (
+    accepting_spus,
+    is_leaving,
+    is_unwanted,
+    returning_spus,
+    staying_spus,
+    with_racks,
+)
 from tailrace.controller.state.actions import Action, Delete, Put
 from tailrace.controller.state.assignment_load import ReplicaAssignments
 from tailrace.controller.state.local_store import Change, LocalStore, is_finished
@@ -168,9 +175,9 @@ class TopicController:
         return {number: chosen.get(number) or computed[number] for number in lacking}
 
     def _spus(self, topic: Topic) -> list[SpuOnRack]:
-        online = staying(self._store)
-        with_room = taking(self._store, self._observed)
-        return on_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
+        online = staying_spus(self._store)
+        with_room = accepting_spus(self._store, self._observed)
+        return with_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
 
     def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
         """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
@@ -178,8 +185,8 @@ class TopicController:
         lacking = topic.spec.replication_factor - len(online)
         if lacking <= 0 or not online:
             return online
-        away = sorted(returning(self._store), key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id))
-        return [*online, *on_racks(away[:lacking], topic)]
+        away = sorted(returning_spus(self._store), key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id))
+        return [*online, *with_racks(away[:lacking], topic)]
 
 
 def _is_led(partition: Partition) -> bool:

@@ -19,8 +19,8 @@ from tailrace.controller.key_value.interface import (
     Put,
     StoreCorrupt,
     WatchEvent,
+    end_of_prefix,
 )
-from tailrace.controller.key_value.keys import end_of_prefix
 
 Json = Mapping[str, Any]
 
