@@ -22,13 +22,13 @@ from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (
     ReplicaKey,
     SavedHighWatermark,
-    leave_clean_shutdown_mark,
     load_high_watermarks,
     take_clean_shutdown_mark,
+    write_clean_shutdown_mark,
 )
 from tailrace.storage.directory.promises import Promises
 from tailrace.storage.directory.store_incarnation import take_store_incarnation
-from tailrace.storage.log.log_disk import lacks_room
+from tailrace.storage.log.log_disk import is_disk_full
 from tailrace.storage.log.shelf_logs import ShelfLogs
 
 
@@ -141,7 +141,7 @@ class SpuStorage(Struct, frozen=True):
                 try:
                     await replica.close()
                 except OSError as error:
-                    if are_used_up(error) or (lacks_room(error) and not replica.log.may_have_lost):
+                    if are_used_up(error) or (is_disk_full(error) and not replica.log.may_have_lost):
                         are_closed = False  # no data is lost
                     else:
                         has_failed = True
@@ -158,7 +158,7 @@ class SpuStorage(Struct, frozen=True):
         damaged = replicas.damaged or any(replica.offline_reason for replica in replicas)
         if (opened_all or self.was_left_cleanly) and are_closed and not has_failed and not damaged:
             try:
-                await leave_clean_shutdown_mark(self.files, self.directory, self.closed.whole)
+                await write_clean_shutdown_mark(self.files, self.directory, self.closed.whole)
             except OSError as error:  # the next start scans the logs
                 self.logger.error("clean_shutdown_mark_not_left", reason=str(error))
         elif has_failed:

@@ -13,7 +13,7 @@ def log_at(
     config: LogConfig,
     *,
     clean: bool,
-    writes_again: bool = False,
+    rewrite_unsynced: bool = False,
     open_files: OpenFiles | None = None,
 ) -> Log:
     return Log(
@@ -21,7 +21,7 @@ def log_at(
         directory,
         config,
         clean=clean,
-        writes_again=writes_again,
+        rewrite_unsynced=rewrite_unsynced,
         open_files=OpenFiles(files) if open_files is None else open_files,
         directory_syncs=DirectorySyncs(files),
     )

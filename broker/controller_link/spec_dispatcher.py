@@ -236,7 +236,7 @@ class SpecDispatcher:
                 settings.log,
                 clean=was_whole or is_new,
                 # Doubt outlives this process, if it ends before the log is on the disk.
-                writes_again=self._closed.has_disk_failed or is_in_doubt,
+                rewrite_unsynced=self._closed.has_disk_failed or is_in_doubt,
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
@@ -258,7 +258,7 @@ class SpecDispatcher:
         saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
             entries = ReplicaLog(log)
-            entries.find_producers()
+            entries.load_producers()
             if alone and settings.log.flush_messages == 1:
                 await log.sync()  # what only reached the page cache was acknowledged to nobody, and can be read now
             high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
@@ -363,7 +363,7 @@ class SpecDispatcher:
         report = log.recovery
         if not report.was_clean:
             self._metrics.recovered_replicas += 1
-            self._metrics.truncated_bytes += report.cut_bytes
+            self._metrics.truncated_bytes += report.truncated_bytes
             self._metrics.rebuilt_indexes += report.indexes_rebuilt
         for event in report.events:
             self._log(spec).warning("log_recovered", what=event)

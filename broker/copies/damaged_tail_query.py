@@ -21,7 +21,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.files import Buffer
 from tailrace.storage.segments.sealed_segment import SealedSegment
-from tailrace.storage.segments.segment_scrub import OpenBeginning, SegmentScrub
+from tailrace.storage.segments.segment_scrub import OpenSegmentPrefix, SegmentScrub
 
 from .batch_copies import Copies
 from .store_answers import membership_of
@@ -30,7 +30,7 @@ from .store_answers import membership_of
 class DamagedTail(Struct, frozen=True):
     """What could not be mended, and all behind it."""
 
-    segment: SealedSegment | OpenBeginning
+    segment: SealedSegment | OpenSegmentPrefix
     position: int
     """Of the first batch that is damaged."""
     offset: int
@@ -85,11 +85,11 @@ async def _is_another(lost: DamagedTail, copy: Buffer) -> bool:
     if lost.segment.is_closed:  # while others were asked: its file may be gone, and must not be made anew
         return False
     scrub = SegmentScrub(lost.segment)
-    while not (scrub.is_at_end or scrub.is_over):
+    while not (scrub.is_at_end or scrub.is_outdated):
         damaged = scrub.step()
         if scrub.is_unreadable and scrub.position != lost.position:
             return False  # what is there tells nothing now
-        if damaged is not None and not scrub.mend(damaged, copy):
-            scrub.pass_over(damaged)
+        if damaged is not None and not scrub.repair(damaged, copy):
+            scrub.skip(damaged)
         await trio.lowlevel.checkpoint()
-    return not (scrub.is_over or scrub.is_proven)
+    return not (scrub.is_outdated or scrub.is_proven)

@@ -25,8 +25,8 @@ from tailrace.protocol.internal.describe_replica_segments import (
     RangeContent,
     ReplicaSegment,
 )
-from tailrace.storage.compaction.compaction import compacted_end
 from tailrace.storage.log.log import Log
+from tailrace.storage.manifest.compaction_history import compacted_up_to
 from tailrace.storage.manifest.manifest import SegmentFacts
 from tailrace.storage.segments.segment_ends import may_have_bridge, sealed_by
 
@@ -73,7 +73,7 @@ async def _described(replica: Replica, request: DescribeReplicaSegmentsRequest) 
         log_start=log.log_start,
         log_end=log.log_end,
         high_watermark=replica.high_watermark,
-        compacted_end=compacted_end(log.compactions),
+        compacted_end=compacted_up_to(log.compactions),
         older_count=first,
         segments=[_segment(replica, segment, following) for segment, following in with_followers if segment],
         contents=contents,

@@ -161,10 +161,10 @@ class ReplicaLog:
             raise DamagedLogError(last, error) from error
         return value
 
-    def find_producers(self) -> None:
+    def load_producers(self) -> None:
         """Raises DamagedLogError, if what was opened does not tell of them."""
         try:
-            self._log.find_producers()
+            self._log.load_producers()
         except ProducersUnknownError as error:
             raise DamagedLogError(error.offset, error) from error
 

@@ -28,8 +28,8 @@ from tailrace.protocol.internal.report_shelves import (
 )
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.storage.compaction.compaction import compacted_end
 from tailrace.storage.directory.checkpoints import ReplicaKey
+from tailrace.storage.manifest.compaction_history import compacted_up_to
 from tailrace.storage.manifest.manifest import SegmentFacts
 
 from .offload_plan import Advance, Fill, Report, ShelvedPartition, Step, next_step
@@ -188,7 +188,7 @@ class Shelving:
             log.segments(),
             replica.high_watermark,
             log.synced_end,
-            compacted_end(log.compactions),
+            compacted_up_to(log.compactions),
             self._wall_clock.now_ms(),
             self._spus.there(),
             frozenset(failed),

@@ -33,7 +33,7 @@ class ShelfScrubbing:
         segments: Sequence[SealedSegment] = ()
         if not is_off() and self._copies.logs.has(kept.key):
             async with self._copies.to_read(kept) as log:
-                segments = log.segments_at_rest()
+                segments = log.synced_segments()
         for segment in segments:
             scrub: SegmentScrub | None = None
             while not is_off() and (scrub is None or not scrub.is_at_end):

@@ -83,15 +83,15 @@ class KeptShelfReading:
 def _asked_for(kept: KeptShelf, log: Log, request: ReadShelfRequest) -> Sequence[SealedSegment]:
     """What is read of these is told."""
     offset = max(request.offset, kept.start)
-    found = [each for each in log.segments_at_rest() if offset < each.end and each.base < request.end]
+    found = [each for each in log.synced_segments() if offset < each.end and each.base < request.end]
     return found[:1] if request.timestamp == BY_OFFSET else found
 
 
 async def _has_other_headers(segment: SealedSegment) -> bool:
     """Than were written, though each batch has its checksum."""
     scrub = SegmentScrub(segment)
-    while not (scrub.is_at_end or scrub.is_over):
+    while not (scrub.is_at_end or scrub.is_outdated):
         if scrub.step() is not None:
             return False
         await trio.lowlevel.checkpoint()
-    return not (scrub.is_over or scrub.is_proven)
+    return not (scrub.is_outdated or scrub.is_proven)

@@ -53,7 +53,7 @@ class HighWatermarkCheckpoint:
 
         One write serves all callers that wait for it: hundreds of replicas may call at once.
         """
-        await self._writes.take_part()
+        await self._writes.ensure_written()
 
     def saved(self, key: ReplicaKey) -> SavedHighWatermark | None:
         """The high watermark of a replica that is on the disk."""

@@ -23,7 +23,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
 from tailrace.storage.segments.sealed_segment import SealedSegment
-from tailrace.storage.segments.segment_scrub import DamagedBatch, OpenBeginning, OpenSegmentCheck, SegmentScrub
+from tailrace.storage.segments.segment_scrub import DamagedBatch, OpenSegmentCheck, OpenSegmentPrefix, SegmentScrub
 
 from .resting import LOOK_AGAIN_SECONDS, rest
 
@@ -31,7 +31,7 @@ DOUBTED_AGAIN_SECONDS = 60.0
 """So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
 
 
-Scrubbed = SealedSegment | OpenBeginning
+Scrubbed = SealedSegment | OpenSegmentPrefix
 LONE_END = "it is damaged at its end, which no other store has"
 
 RestAfter = Callable[[int], Awaitable[None]]
@@ -108,7 +108,7 @@ class Scrubbing:
             return False
         log_end = replica.log.log_end
         try:
-            was_cut = await replica.log.cut_damaged(lost.segment, lost.position, lost.offset)
+            was_cut = await replica.log.truncate_before_damage(lost.segment, lost.position, lost.offset)
         except OSError as error:
             self._on_failed(replica, lost.segment, error)
             return False
@@ -158,7 +158,7 @@ class Scrubbing:
     async def scrub_all(self) -> None:
         """One pass."""
         for replica in list(self._replicas):
-            for segment in replica.log.segments_at_rest():
+            for segment in replica.log.synced_segments():
                 if not self._can_scrub(replica):
                     break
                 try:
@@ -176,17 +176,17 @@ class Scrubbing:
         if not self._can_scrub(replica):
             return
         try:
-            check = replica.log.check_of_open()
+            check = replica.log.check_open_segment()
             if check is None or not await self._finds_damage(replica, check):
                 return
         except OSError as error:
-            if check is None or replica.log.still_has(check):
+            if check is None or replica.log.is_unchanged(check):
                 self._on_failed(replica, None, error)
             return
         await self._give_up_lone(replica, await self._mend(replica, partial(replica.log.damaged_open_segment, check)))
 
     async def _finds_damage(self, replica: Replica, check: OpenSegmentCheck) -> bool:
-        while not (check.is_at_end or self._is_off) and replica.log.still_has(check):
+        while not (check.is_at_end or self._is_off) and replica.log.is_unchanged(check):
             before = check.position
             if not check.step():
                 return True
@@ -214,7 +214,7 @@ class Scrubbing:
         found = await self._read(replica, scrub, sources, hurries=hurries)
         self._metrics.damaged_batches += found.damaged
         for first in holders if found.damaged else ():
-            if scrub.is_over or scrub.is_proven or self._is_off:
+            if scrub.is_outdated or scrub.is_proven or self._is_off:
                 break
             # Nobody may know yet what is committed, as long as nobody leads: then each log is one to be tried.
             others = [(first, False), *((spu, False) for spu in holders if spu != first)]
@@ -223,19 +223,19 @@ class Scrubbing:
             if other.is_proven:
                 self._metrics.damaged_batches += found_there.damaged - found.damaged
                 scrub, found = other, found_there
-        can_guess = not (scrub.is_over or scrub.is_proven or found.lost is not None)
+        can_guess = not (scrub.is_outdated or scrub.is_proven or found.lost is not None)
         for other in scrub.with_other_headers() if can_guess else ():
             found_again = await self._read(replica, other, sources, hurries=hurries)
             if other.is_proven:
-                self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)
+                self._metrics.damaged_batches += len(other.repairs) - len(scrub.repairs)
                 scrub, found = other, found_again
                 break
-        if scrub.is_over or self._is_off:
+        if scrub.is_outdated or self._is_off:
             return None
         if not scrub.is_proven:
             self._tell_damage(replica, scrub, found.lost)
             return None if scrub.sound_end is None else DamagedTail(segment, *scrub.sound_end, found.damaged == 1)
-        if (scrub.mended or scrub.has_other_times) and await replica.log.mend(scrub):
+        if (scrub.repairs or scrub.has_other_times) and await replica.log.repair(scrub):
             self._tell_mended(replica, scrub, found.sources)
         return None
 
@@ -244,7 +244,7 @@ class Scrubbing:
     ) -> "_Found":
         """To the end, unless there is no need any more."""
         found = _Found()
-        while not (scrub.is_at_end or scrub.is_over or self._is_off):
+        while not (scrub.is_at_end or scrub.is_outdated or self._is_off):
             before = scrub.position
             damaged = scrub.step()
             self._metrics.scrubbed_bytes += scrub.position - before
@@ -264,16 +264,16 @@ class Scrubbing:
         """Who had one."""
         for spu, is_committed in sources:
             copy = await self._copies.fetch(spu, replica, damaged.offset, is_committed=is_committed)
-            if scrub.mend(damaged, copy):
+            if scrub.repair(damaged, copy):
                 return spu
-        scrub.pass_over(damaged)
+        scrub.skip(damaged)
         return None
 
     def _tell_mended(self, replica: Replica, scrub: SegmentScrub, sources: Collection[SpuId]) -> None:
         log = self._log(replica).bind(segment=scrub.facts.base)
-        if scrub.mended:
-            self._metrics.mended_batches += len(scrub.mended)
-            log.warning("segment_mended", positions=sorted(scrub.mended), copied_from=sorted(sources))
+        if scrub.repairs:
+            self._metrics.mended_batches += len(scrub.repairs)
+            log.warning("segment_mended", positions=sorted(scrub.repairs), copied_from=sorted(sources))
         else:
             log.warning("segment_times_corrected", largest=scrub.times[1])
 
@@ -281,7 +281,7 @@ class Scrubbing:
         log = self._log(replica).bind(segment=scrub.facts.base)
         if fault is not None:
             log.error("segment_damaged", offset=fault.offset, position=fault.position, reason=fault.reason)
-        elif scrub.mended:
+        elif scrub.repairs:
             log.error("segment_damaged", reason="the copies elsewhere are not what was written here")
         else:
             log.error("segment_damaged", reason="the headers of its batches are not those that were written")

@@ -21,7 +21,7 @@ from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.files import File, Files
 from tailrace.storage.directory.checkpoints import HIGH_WATERMARKS_MAGIC, decode_high_watermarks
 from tailrace.storage.directory.layout import MANIFEST, Kind, parse_file_name
-from tailrace.storage.directory.promises import PROMISES_MAGIC, Said, damaged_position, read_promises
+from tailrace.storage.directory.promises import PROMISES_MAGIC, PromiseKind, damaged_position, read_promises
 from tailrace.storage.indexes import offset_index
 from tailrace.storage.indexes.offset_index import ENTRY_BYTES
 from tailrace.storage.manifest import manifest
@@ -385,13 +385,13 @@ _HIGH_WATERMARK_COLUMNS = (
 
 def _promises(data: bytes) -> Iterator[Row]:
     for position, said, (topic_id, partition), epoch in read_promises(data):
-        of_one = said not in (Said.ALL_IN_DOUBT, Said.DISK_FAILED)
+        of_one = said not in (PromiseKind.ALL_IN_DOUBT, PromiseKind.DISK_FAILED)
         yield {
             "position": position,
             "says": _SAID[said],
             "topic_id": str(topic_id) if of_one else None,
             "partition": partition if of_one else None,
-            "epoch": epoch if said is Said.PROMISED else None,
+            "epoch": epoch if said is PromiseKind.PROMISED else None,
         }
     damaged = damaged_position(data)
     if damaged is not None:
@@ -399,11 +399,11 @@ def _promises(data: bytes) -> Iterator[Row]:
 
 
 _SAID = {
-    Said.PROMISED: "promised",
-    Said.SURE: "in doubt no more",
-    Said.ALL_IN_DOUBT: "all in doubt",
-    Said.IN_DOUBT: "in doubt",
-    Said.DISK_FAILED: "the disk failed",
+    PromiseKind.PROMISED: "promised",
+    PromiseKind.SURE: "in doubt no more",
+    PromiseKind.ALL_IN_DOUBT: "all in doubt",
+    PromiseKind.IN_DOUBT: "in doubt",
+    PromiseKind.DISK_FAILED: "the disk failed",
 }
 
 

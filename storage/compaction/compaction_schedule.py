@@ -1,4 +1,4 @@
-"""When a log is compacted, up to where, and which of its segments are written into one."""
+"""Decides when a log is compacted, up to which offset, and which of its segments are merged."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,10 @@ from tailrace.storage.manifest.manifest import SegmentFacts
 
 
 def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, high_watermark: int) -> int:
-    """The end of the last segment that may be compacted: all are committed, and none too young. 0 if there is none."""
+    """Returns the end of the last segment that may be compacted: it and all before it are committed and old enough.
+
+    Returns 0 if there is none.
+    """
     end = 0
     for segment in sealed:
         if segment.end > high_watermark:
@@ -21,7 +24,7 @@ def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms
 
 
 def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, start: int, end: int) -> bool:
-    """Whether what lies between was not compacted yet and is worth it: by its share of the log, or by its age."""
+    """Returns whether the segments in [start, end) are worth compacting, by their share of the log or by their age."""
     dirty = [segment for segment in sealed if segment.end > start and segment.end <= end]
     dirty_bytes = sum(segment.size for segment in dirty)
     bytes_up_to_end = sum(segment.size for segment in sealed if segment.end <= end)
@@ -34,28 +37,33 @@ def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, st
 
 
 Filled = tuple[int, int]
-"""The base of an open segment, and since when it has had records."""
+"""The base of an open segment, and the time since which it has had records."""
 
 
 def filled_since(before: Filled | None, base: int, first_timestamp_ms: int, now_ms: int) -> Filled:
-    """Timestamps may be of long ago, and so may those of all that come after them: they are believed of the segment
-    alone that was there when the log was opened, which is the first that is looked at."""
+    """Returns since when the open segment has had records.
+
+    Timestamps may lie far in the past for a long time. So they count only for the segment that was open when the log
+    was opened, which is the first one that is looked at.
+    """
     if before is None:
         return base, now_ms if first_timestamp_ms == NO_TIMESTAMP else min(first_timestamp_ms, now_ms)
     return before if before[0] == base else (base, now_ms)
 
 
 def must_roll(config: LogConfig, *, now_ms: int, since_ms: int) -> bool:
-    """Whether the open segment has had records for so long that they must not wait for more of them to come.
+    """Returns whether the open segment has had records for so long that they must become compactable.
 
-    Kafka looks at this only when something is appended, and so leaves an idle log as it is.
+    Kafka checks this only on appends, and so never compacts the last segment of an idle log.
     """
     return now_ms - since_ms > min(config.segment_age_ms_max, config.max_compaction_lag_ms)
 
 
 def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
-    """Which become one: neighbours that fit into a segment together, as large as they were. Of whichever leader epochs:
-    each election leaves a segment, and they would be more and more."""
+    """Returns which neighbouring segments are merged: those that fit into one segment with their current sizes.
+
+    Their epochs do not matter. Each election begins a segment, so otherwise the number of segments would grow forever.
+    """
     result: list[range] = []
     first = size = entries = 0
     for index, segment in enumerate(sealed):

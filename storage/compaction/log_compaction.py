@@ -1,7 +1,7 @@
-"""One compaction of one log: surveys what is new, then writes segments again without what was superseded.
+"""Runs one compaction of one log: surveys the new records, then rewrites segments without superseded records.
 
-Nothing of it holds the log's lock but the moment in which a new segment takes the place of old ones. The work between
-two checkpoints is small; only a single batch is unpacked and packed in one go.
+The log's lock is held only while a new segment replaces old ones. The work between two checkpoints is small; only a
+single batch is unpacked or packed without a pause.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,43 +22,46 @@ from tailrace.runtime.files import Buffer, File, Files
 from tailrace.storage.directory.layout import Kind
 from tailrace.storage.indexes.index_entries import IndexEntries
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.manifest.manifest import Compacted, SegmentFacts
+from tailrace.storage.manifest.compaction_history import Compacted, tombstones_end
+from tailrace.storage.manifest.manifest import SegmentFacts
 from tailrace.storage.segments.batch_walk import walk_whole
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
 from tailrace.storage.segments.segment_summary import SegmentSummary
 
-from .compaction import KeptRecords, Rules, Survey, emptied, tombstones_end
+from .compaction import KeptRecords, Rules, Survey, emptied
 from .compaction_schedule import groups
 
 PRODUCERS_KEPT_MS = 24 * 3600 * 1000
-"""So long the last batch of a silent producer stays, if only for its sequence numbers."""
+"""How long the last batch of a silent producer stays, even if only for its sequence numbers."""
 REPEATED_MS = 15 * 60 * 1000
-"""So long those before it stay too. Producers give up what they send again after two to five minutes."""
+"""How long the batches before it stay, too. Producers give up repeating a batch after two to five minutes."""
 _RECORDS_AT_ONCE = 200
-"""Half a millisecond of work, or twice that when the processor is busy."""
+"""The number of records between two checkpoints: half a millisecond of work, or twice that on a busy processor."""
 _BYTES_LIKE_A_RECORD = 4096
 _WRITE_BYTES = 256 * 1024
 
 
 _Batch = tuple[File, int, BatchHeader, memoryview]
-"""In its file, at its position."""
+"""A batch with its file, its position and its header."""
 
 
 class CannotCompactError(Exception):
-    """The log is as it was, and goes on; there may be no room for the new segment, say."""
+    """The log could not be compacted, for example because the disk is full. The log is unchanged and usable."""
 
 
 class CompactionOutcome(Struct, frozen=True):
+    """The result of a compaction."""
+
     start: int
     end: int
-    """Exclusive. What lies between was new, and is compacted now."""
+    """The end of the range that was not compacted before and is now."""
     removed_records: int
     removed_bytes: int
 
 
 class NewSegment(Struct, frozen=True):
-    """It lies beside the old ones, whole and on the disk, and waits for their place."""
+    """A rewritten segment that lies complete and synced beside the old ones, and is ready to replace them."""
 
     path: str
     facts: SegmentFacts
@@ -77,11 +80,16 @@ class CompactedLog(Protocol):
 
 
 class LogCompaction:
+    """One compaction."""
+
     def __init__(
         self, log: CompactedLog, maker: SegmentMaker, config: LogConfig, now_ms: int, keys_max: int, rewrites: int
     ) -> None:
-        """`rewrites`: how often the log had been cut or stamped when its segments were looked at. What supersedes a
-        record must still be there when the record goes."""
+        """Prepares a compaction.
+
+        `rewrites` is how often the log had been truncated or stamped when its segments were listed. A record may go
+        only if the record that supersedes it is still in the log.
+        """
         self._log = log
         self._maker = maker
         self._config = config
@@ -93,7 +101,7 @@ class LogCompaction:
         self._removed_bytes = 0
 
     async def run(self, segments: Sequence[SealedSegment], start: int) -> CompactionOutcome | None:
-        """These are all from the first one on that may be compacted; below `start` they were already."""
+        """Compacts these segments, which are all that may be compacted. Those below `start` were compacted before."""
         try:
             with _putting_off():
                 survey = await survey_segments(segments, start, self._keys_max)
@@ -117,8 +125,10 @@ class LogCompaction:
         return CompactionOutcome(start, survey.end, self._removed_records, self._removed_bytes)
 
     async def _rewrite(self, group: Sequence[SealedSegment], rules: Rules) -> bool:
-        """False when a segment has gone meanwhile. Then others of its group are as they were, and nothing may rely
-        on this compaction."""
+        """Rewrites the segments of a group as one. Returns False if one of them was removed meanwhile.
+
+        Then the other segments of the group are unchanged, and nothing may rely on this compaction.
+        """
         path = self._maker.path(group[0].base, Kind.CLEANED_LOG)
         rewrite = SegmentRewrite(self._maker.files, path, group, rules, self._maker.config.index_interval_bytes)
         try:
@@ -131,7 +141,7 @@ class LogCompaction:
                 self._maker.files.remove(path)
                 return False
         except OSError:
-            # The log is offline now, and its manifest may name the new segment: it stays for the next opening.
+            # The log has failed, and its manifest may name the new segment. The next opening decides about it.
             raise
         except BaseException:
             self._maker.files.remove(path)
@@ -143,7 +153,7 @@ class LogCompaction:
 
 @contextmanager
 def _putting_off() -> Iterator[None]:
-    """Where all files that may be open are, it is for another time."""
+    """Turns a lack of file descriptors into CannotCompactError, so that the compaction is tried later."""
     try:
         yield
     except OSError as error:
@@ -153,7 +163,7 @@ def _putting_off() -> Iterator[None]:
 
 
 class Pace:
-    """Lets everybody else go on after each small piece of work."""
+    """Lets other tasks run after each small piece of work."""
 
     __slots__ = ("_done",)
 
@@ -171,7 +181,7 @@ class Pace:
 
 
 async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_max: int) -> Survey | None:
-    """Of the segments from the offset on. None when one of them went meanwhile."""
+    """Surveys the segments from `start` on. Returns None if one of them was removed meanwhile."""
     result, pace = Survey(start, keys_max), Pace()
     for segment in segments:
         if segment.is_closed:
@@ -184,10 +194,10 @@ async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_ma
                 continue
             if result.begin(header):
                 records = keyed_records(_body(batch, header), header.record_count)
-                while not result.is_over and (some := list(islice(records, _RECORDS_AT_ONCE))):
+                while not result.has_ended and (some := list(islice(records, _RECORDS_AT_ONCE))):
                     result.note(header, some)
                     await pace.on_records(len(some))
-            if result.is_over:
+            if result.has_ended:
                 return result
             result.finish(header)
         result.end = segment.end
@@ -195,8 +205,11 @@ async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_ma
 
 
 def _sealed_batches(segment: SealedSegment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and all bytes of each batch. KafkaError (CORRUPT_MESSAGE) unless offsets and epochs, too, which
-    no batch's own checksum covers, are those that were sealed."""
+    """Yields position, header and all bytes of each batch.
+
+    Raises KafkaError (CORRUPT_MESSAGE) unless base offsets and epochs are those that were sealed. Checksums of batches
+    do not cover them.
+    """
     facts = segment.facts
     found = SegmentSummary(facts.base)
     for position, header, batch in walk_whole(segment.reader.log.get(), facts.size):
@@ -205,12 +218,13 @@ def _sealed_batches(segment: SealedSegment) -> Iterator[tuple[int, BatchHeader, 
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"at position {position} of {facts.base}: {reason}")
         found.add(batch, header)
         yield position, header, batch
-    # What recovery has stamped meanwhile is not replaced either.
+    # If recovery has stamped the segment meanwhile, the result is not used anyway.
     if found.checksum != facts.checksum and segment.facts is facts:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"segment {facts.base} is not what was sealed")
 
 
 def _with_next(batches: Iterable[_Batch]) -> Iterator[tuple[_Batch, _Batch | None]]:
+    """Yields each batch with the one after it."""
     before: _Batch | None = None
     for batch in batches:
         if before is not None:
@@ -221,7 +235,7 @@ def _with_next(batches: Iterable[_Batch]) -> Iterator[tuple[_Batch, _Batch | Non
 
 
 def _body(batch: Buffer, header: BatchHeader) -> bytes:
-    """Damage must not get a new checksum that hides it."""
+    """Checks and unpacks the batch. A damaged batch must not get a new checksum that hides the damage."""
     if crc_of(batch, 0, header.size) != header.crc:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at offset {header.base_offset} does not match"
@@ -230,7 +244,7 @@ def _body(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 class SegmentRewrite:
-    """Writes neighbouring segments as one. As long as all stays as it is nothing is written."""
+    """Writes neighbouring segments as one. Writes nothing until the first change."""
 
     def __init__(
         self, files: Files, path: str, group: Sequence[SealedSegment], rules: Rules, interval_bytes: int
@@ -248,7 +262,7 @@ class SegmentRewrite:
         self._unwritten_bytes = 0
 
     async def run(self) -> NewSegment | None:
-        """None when there is nothing to change, or a segment of the group went meanwhile."""
+        """Rewrites the group. Returns None if nothing changes, or if a segment was removed meanwhile."""
         if len(self._group) > 1:
             self._create()
         for each, following in _with_next(self._batches()):
@@ -279,7 +293,8 @@ class SegmentRewrite:
                 yield source, position, header, batch
 
     async def _replacement(self, header: BatchHeader, batch: Buffer, *, is_last: bool) -> Buffer | None:
-        """What stands in place of the batch: itself, with fewer records, or nothing. The header changes along."""
+        """Returns what replaces the batch: the batch itself, a smaller or empty one, or None. Changes the header
+        accordingly."""
         if self._rules.looks_into(header):
             body = _body(batch, header)
             kept = await self._kept_records(header, body)
@@ -291,9 +306,9 @@ class SegmentRewrite:
                 return kept.batch()
         elif header.record_count > 0 or header.is_control:
             return batch
-        # The last batch of a segment says where it ends, also to whoever has lost the manifest; and the last one of a
-        # leader epoch that there was this epoch. All replicas have one there, however they were compacted: so it is
-        # where their logs can be compared.
+        # The last batch of a segment stays because it shows where the segment ends, even without the manifest. The last
+        # batch of a leader epoch stays because it shows that the epoch existed. All replicas keep a batch at that
+        # offset, however they were compacted, so their logs can be compared there.
         if not is_last and not self._rules.keeps_empty(header):
             return None
         return emptied(header) if header.record_count else batch
@@ -315,7 +330,7 @@ class SegmentRewrite:
             raise CannotCompactError(f"{self._path} cannot be created: {error}") from error
 
     async def _copy(self, source: File, end: int) -> None:
-        """The beginning of the first segment, which stays as it is; its batches were put already."""
+        """Copies the beginning of the first segment, which is unchanged. Its batches are in the summary already."""
         for position in range(0, end, _WRITE_BYTES):
             self._unwritten = [source.read_at(position, min(_WRITE_BYTES, end - position))]
             self._write()
@@ -326,7 +341,7 @@ class SegmentRewrite:
         self._entries.on_batch(header.base_offset - summary.base, summary.size, summary.max_timestamp)
         summary.add(batch, header)
         if self._file is not None:
-            # A view would keep all in memory that was read with it, however few batches are left of that.
+            # A view would keep the whole read buffer in memory for the sake of a few batches.
             self._unwritten.append(bytes(batch) if isinstance(batch, memoryview) else batch)
             self._unwritten_bytes += len(batch)
             if self._unwritten_bytes >= _WRITE_BYTES:
@@ -358,6 +373,6 @@ class SegmentRewrite:
             time_index_checksum=crc32c.crc32c(entries.times.tobytes()),
             last_indexed_position=entries.last_position,
             producers_checksum=last.facts.producers_checksum,
-            # Which ones began in it the log says when the segment takes its place, also where there are several.
+            # The log fills in the epoch starts when the segment takes its place.
             epoch_starts=None if is_plain else (),
         )

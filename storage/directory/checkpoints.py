@@ -1,6 +1,7 @@
-"""Small facts about all replicas of a data directory, each in one file that is replaced atomically.
+"""Checkpoints: small facts about all replicas of a data directory, each in a file that is replaced atomically.
 
-What concerns one replica alone is in its manifest; these are written often, or for thousands of replicas at once.
+A fact about a single replica belongs in the manifest of the replica. The facts in this module are written often, or for
+thousands of replicas at once.
 """
 
 import struct
@@ -16,13 +17,15 @@ from tailrace.runtime.files import Files
 from .layout import clean_shutdown_path, high_watermarks_path, removed_replicas_path
 
 ReplicaKey = tuple[UUID, int]
-"""Topic id and partition."""
+"""A topic id and a partition."""
 
 
 class SavedHighWatermark(NamedTuple):
+    """A high watermark and the epoch for which it is known."""
+
     value: int
     epoch: Epoch
-    """In which, or before which, that was committed; NO_EPOCH: nobody knows."""
+    """The epoch in which, or before which, the high watermark was committed; NO_EPOCH if that is unknown."""
 
 
 HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x02"
@@ -34,8 +37,11 @@ _CHECKSUM = struct.Struct("<I")
 
 
 async def take_clean_shutdown_mark(files: Files, data_directory: str) -> set[ReplicaKey] | None:
-    """The replicas whose logs were closed cleanly; None if the last process did not stop cleanly. The mark is gone when
-    this returns: it is good for one start."""
+    """Removes the clean-shutdown mark and returns the replicas whose logs it lists as cleanly closed.
+
+    Returns None if the last process did not stop cleanly. The mark is valid for one start, so it is gone when this
+    returns.
+    """
     path = clean_shutdown_path(data_directory)
     if not files.exists(path):
         return None
@@ -45,15 +51,18 @@ async def take_clean_shutdown_mark(files: Files, data_directory: str) -> set[Rep
     return closed
 
 
-async def leave_clean_shutdown_mark(files: Files, data_directory: str, closed: Iterable[ReplicaKey]) -> None:
-    """The last act of a clean shutdown. It names the replicas that it speaks for: what lies here and was never opened,
-    since its partition had moved away while the SPU was down, is as torn as it was."""
+async def write_clean_shutdown_mark(files: Files, data_directory: str, closed: Iterable[ReplicaKey]) -> None:
+    """Writes the clean-shutdown mark, which is the last step of a clean shutdown.
+
+    The mark lists the replicas that it is valid for. A replica whose partition had moved away while the SPU was down is
+    stored here but was never opened. Its log may still be torn, so the mark must not cover it.
+    """
     replicas = b"".join(_REPLICA.pack(topic_id.bytes, partition) for topic_id, partition in sorted(closed))
     await files.replace(clean_shutdown_path(data_directory), _with_checksum(CLEAN_SHUTDOWN_MAGIC + replicas))
 
 
 def decode_clean_shutdown_mark(data: bytes) -> set[ReplicaKey] | None:
-    """None when this is not what was written."""
+    """Decodes a clean-shutdown mark. Returns None if it is damaged."""
     replicas = _without_checksum(data, CLEAN_SHUTDOWN_MAGIC, _REPLICA)
     if replicas is None:
         return None
@@ -63,6 +72,7 @@ def decode_clean_shutdown_mark(data: bytes) -> set[ReplicaKey] | None:
 async def save_high_watermarks(
     files: Files, data_directory: str, high_watermarks: Mapping[ReplicaKey, SavedHighWatermark]
 ) -> None:
+    """Replaces the checkpoint of the high watermarks."""
     data = bytearray(HIGH_WATERMARKS_MAGIC)
     for (topic_id, partition), high_watermark in high_watermarks.items():
         data += _ENTRY.pack(topic_id.bytes, partition, *high_watermark)
@@ -70,7 +80,8 @@ async def save_high_watermarks(
 
 
 def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, SavedHighWatermark]:
-    """Empty when there is no file, or none that can be believed: a high watermark that is too low does no harm."""
+    """Loads the saved high watermarks. A missing or damaged file counts as empty, since a high watermark that is too
+    low does no harm."""
     try:
         return decode_high_watermarks(files.read(high_watermarks_path(data_directory))) or {}
     except FileNotFoundError:
@@ -78,7 +89,7 @@ def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, 
 
 
 def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, SavedHighWatermark] | None:
-    """None when this is not what was written."""
+    """Decodes the checkpoint of the high watermarks. Returns None if it is damaged."""
     entries = _without_checksum(data, HIGH_WATERMARKS_MAGIC, _ENTRY)
     if entries is None:
         return None
@@ -89,19 +100,19 @@ def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, SavedHighWatermark] 
 
 
 async def save_removed_replicas(files: Files, data_directory: str, removed: Iterable[ReplicaKey]) -> None:
-    """Those that had something here, the newest last."""
+    """Saves which replicas had storage in this data directory and were removed, the newest last."""
     replicas = b"".join(_REPLICA.pack(topic_id.bytes, partition) for topic_id, partition in removed)
     await files.replace(removed_replicas_path(data_directory), _with_checksum(REMOVED_REPLICAS_MAGIC + replicas))
 
 
 def load_removed_replicas(files: Files, data_directory: str) -> list[ReplicaKey]:
-    """None are known when there is no file, or none that can be believed."""
+    """Loads the removed replicas. A missing or damaged file counts as empty."""
     path = removed_replicas_path(data_directory)
     return decode_removed_replicas(files.read(path)) or [] if files.exists(path) else []
 
 
 def decode_removed_replicas(data: bytes) -> list[ReplicaKey] | None:
-    """None when this is not what was written."""
+    """Decodes the list of removed replicas. Returns None if it is damaged."""
     replicas = _without_checksum(data, REMOVED_REPLICAS_MAGIC, _REPLICA)
     if replicas is None:
         return None
@@ -113,7 +124,7 @@ def _with_checksum(content: bytes) -> bytes:
 
 
 def _without_checksum(data: bytes, magic: bytes, entry: struct.Struct) -> bytes | None:
-    """The entries, if they are whole."""
+    """Returns the encoded entries if the magic, the checksum and the size are right, otherwise None."""
     content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
     if not content.startswith(magic) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
         return None

@@ -1,29 +1,34 @@
-"""Syncs the directories above those of replicas: thousands of replicas have the same ones, and need not sync them each.
+"""Syncs the directories above replicas once for thousands of replicas that share them.
 
-What is asked is always the same: whether a sync of the directory began after the entry was made. So every log that
-opens draws a number when its directories are there, and a sync notes the last number that was drawn when it began.
+A log needs to know one thing: whether a sync of the directory began after the log's entry was made. So every log draws
+a number when its directories exist, and a sync records the last number that was drawn when it began.
 """
 
 from tailrace.runtime.files import Files
 
 DIRECTORIES_MAX = 1000
-"""Are remembered. One that is forgotten is synced once more."""
+"""The number of directories that are remembered. A forgotten directory is synced once more."""
 
 
 class DirectorySyncs:
+    """Remembers for each directory up to which number its entries are on the disk."""
+
     def __init__(self, files: Files) -> None:
         self._files = files
         self._drawn = 0
         self._synced: dict[str, int] = {}
-        """By directory: whoever drew this number or a smaller one finds its entries on the disk."""
+        """The number up to which entries are on the disk, by directory."""
 
-    def draw(self) -> int:
-        """For who has just made its directories, or found them."""
+    def next_number(self) -> int:
+        """Returns a number for a caller that has just made its directories, or found them."""
         self._drawn += 1
         return self._drawn
 
     async def sync(self, directory: str, number: int) -> None:
-        """What was in the directory when the number was drawn is on the disk when this returns. Raises OSError."""
+        """Syncs the directory unless a sync began after `number` was drawn. Raises OSError.
+
+        When this returns, everything that was in the directory when the number was drawn is on the disk.
+        """
         if self._synced.get(directory, 0) >= number:
             return
         covered = self._drawn

@@ -1,14 +1,17 @@
-"""Puts a shorter file in the place of one that has grown, where both say the same: a service, and not a duty."""
+"""Replaces a file that has grown by a shorter file with the same meaning, if the disk has room.
+
+Shortening is optional: the long file remains valid if the replacement fails.
+"""
 
 from tailrace.runtime.descriptors import once_files_can_be_opened
 from tailrace.runtime.files import Files
 
 
 async def shorten(files: Files, path: str, data: bytes) -> bool:
-    """Whether it could be done; if not, as with a full disk, the long file is where it was.
+    """Replaces the file by one with this content. Returns whether that worked; if not, the long file is still in place.
 
-    Raises OSError where the short one took its place, and may not be there any more after a power failure: nothing
-    that is written to it would be safe.
+    Raises OSError if the short file took its place but may not be there after a power failure. Then nothing that is
+    appended to it would be safe.
     """
     try:
         await once_files_can_be_opened(lambda: files.replace(path, data))

@@ -1,7 +1,7 @@
-"""Where everything of a data directory lies, and what the files of a replica are called.
+"""The layout of a data directory: where everything is stored, and how a replica's files are named.
 
-A topic's name and its id are both in the path: the name for the person who looks, the id so that a topic that was
-deleted and created again never finds the records of its predecessor.
+A path contains a topic's name and its id: the name for people who look, the id so that a topic that was deleted and
+created again never finds the records of its predecessor.
 """
 
 from enum import StrEnum
@@ -13,17 +13,17 @@ from msgspec import Struct
 MANIFEST = "manifest"
 PARKED = "parked"
 CLEANED_SUFFIX = ".cleaned"
-"""A compacted `.log` that has not taken its place yet."""
+"""The suffix of a compacted `.log` that has not taken its place yet."""
 
 REPLACEMENT_SUFFIX = ".again"
-"""Another copy of a shelf, which takes the place of a damaged one when it is complete."""
+"""The suffix of a new copy of a shelf, which replaces a damaged copy when it is complete."""
 
 _OFFSET_DIGITS = 20
 _UUID_CHARACTERS = 36
 
 
 class ShelfKey(NamedTuple):
-    """A stretch of a partition's log that is kept by others than its replicas, by where it begins."""
+    """Identifies a shelf: a range of a partition's log, by the offset at which it begins."""
 
     topic_id: UUID
     partition: int
@@ -31,7 +31,7 @@ class ShelfKey(NamedTuple):
 
 
 class Kind(StrEnum):
-    """What a file of a segment holds; the value is its suffix."""
+    """The content of a segment's file; the value is the file's suffix."""
 
     LOG = ".log"
     INDEX = ".index"
@@ -41,8 +41,10 @@ class Kind(StrEnum):
 
 
 class SegmentFile(Struct, frozen=True):
+    """What the name of a segment's file says."""
+
     offset: int
-    """The segment's base offset; for producers' states, the log end they belong to."""
+    """The segment's base offset. For a snapshot of producer states, the log end that it belongs to."""
     kind: Kind
 
 
@@ -55,14 +57,16 @@ def topic_directory(data_directory: str, topic: str, topic_id: UUID) -> str:
 
 
 def parked_path(data_directory: str, topic: str, topic_id: UUID, partition: int | None = None) -> str:
-    """Marks the storage of a topic, or of a partition, as kept only for a while; its content is the time, in
-    milliseconds, since when."""
+    """Returns the path of the file that marks a topic's or a partition's storage as parked.
+
+    The file contains the time at which the storage was parked, in milliseconds.
+    """
     name = PARKED if partition is None else f"{partition}.{PARKED}"
     return f"{topic_directory(data_directory, topic, topic_id)}/{name}"
 
 
 def removed_directory(data_directory: str) -> str:
-    """What lies in there is being removed, and nobody opens it again."""
+    """Returns the directory of replicas that are being removed and are never opened again."""
     return f"{data_directory}/removed"
 
 
@@ -78,8 +82,8 @@ def shelf_directory(data_directory: str, key: ShelfKey) -> str:
     return f"{data_directory}/shelves/{key.topic_id}-{key.partition}-{key.base}"
 
 
-def shelf_of(name: str) -> ShelfKey | None:
-    """Which shelf a directory with this name is of; None for anything else."""
+def parse_shelf_name(name: str) -> ShelfKey | None:
+    """Returns the shelf to which a directory with this name belongs; None for any other name."""
     numbers = name[_UUID_CHARACTERS:].split("-")
     if len(numbers) != 3 or numbers[0] or not all(each.isascii() and each.isdigit() for each in numbers[1:]):
         return None
@@ -90,12 +94,12 @@ def shelf_of(name: str) -> ShelfKey | None:
 
 
 def removed_shelves_directory(data_directory: str) -> str:
-    """As that of removed replicas, for shelves."""
+    """Returns the directory of shelves that are being removed and are never opened again."""
     return f"{data_directory}/removed-shelves"
 
 
 def directories_up_to_data(replica: str) -> list[str]:
-    """Those that have an entry of the path to this replica, or shelf, from its own up to the data directory."""
+    """Returns the directories on the path from a replica or a shelf up to its data directory, its own first."""
     data, *shelf = replica.rsplit("/", 2)
     if len(shelf) == 2 and shelf[0] == "shelves":
         return [replica, shelves_directory(data), data]
@@ -106,7 +110,7 @@ def directories_up_to_data(replica: str) -> list[str]:
 
 
 def replica_of(directory: str) -> tuple[UUID, int] | None:
-    """The topic's id and the partition, if this is where a replica lies in a data directory."""
+    """Returns the topic id and the partition of a replica's directory; None for any other directory."""
     _data, *below = directory.rsplit("/", 4)
     try:
         return (UUID(below[2]), int(below[3])) if len(below) == 4 and below[0] == "topics" else None
@@ -115,7 +119,7 @@ def replica_of(directory: str) -> tuple[UUID, int] | None:
 
 
 def replica_of_file(path: str) -> tuple[UUID, int] | None:
-    """The same of a file that belongs to a replica."""
+    """Returns the topic id and the partition of the replica to which the file belongs; None if it belongs to none."""
     return replica_of(path.rpartition("/")[0])
 
 
@@ -156,7 +160,7 @@ def file_name(offset: int, kind: Kind) -> str:
 
 
 def parse_file_name(name: str) -> SegmentFile | None:
-    """None for a file that belongs to no segment."""
+    """Parses the name of a segment's file. Returns None for any other name."""
     digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
     if len(digits) != _OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None

@@ -1,7 +1,8 @@
-"""One write for all who want the same to be on the disk: thousands may want it at once, when a leader is lost.
+"""One write that serves all callers who need the same state on the disk.
 
-Whoever finds nobody writing writes what there is, for all who have asked by the time that this begins. Who comes later
-may have come too late for it, and waits for the next one.
+Thousands of callers may need it at once when a leader is lost. A caller that finds no write in progress starts one,
+which also covers all callers that arrive before it begins. A later caller may be too late for that write and waits for
+the next one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,34 +11,40 @@ import trio
 
 
 class SharedWrites:
+    """Runs one write at a time, and lets waiting callers share it."""
+
     def __init__(self, write: Callable[[], Awaitable[None]]) -> None:
-        """`write` begins with what is known when it is called. Raises OSError."""
+        """Makes an object that writes with `write`, which writes the state at the time of its call and raises
+        OSError."""
         self.lock = trio.Lock()
-        """Held while somebody writes; and by whoever else wants that nobody does."""
+        """Held during a write. Others may hold it to keep writes from starting."""
         self.failure: str | None = None
-        """Set by `write` when another one must not be tried: all who wait are told so, and all who come."""
+        """Why no further write may be tried, if that is so. `write` sets it; all present and later callers get it as
+        an OSError."""
         self._write = write
         self._asked = 0
-        """Numbers those who ask."""
+        """The number of calls so far. Each call gets the next number."""
         self._written = 0
-        """The last of them for whom it was done."""
+        """The number of the last call that a finished write covers."""
         self._over: trio.Event | None = None
-        """While somebody writes."""
+        """Set at the end of the write in progress; None while there is none."""
 
-    async def take_part(self) -> None:
-        """Returns after a write that began after this call. When the one who writes fails, or is cancelled, the others
-        try for themselves. Raises OSError."""
+    async def ensure_written(self) -> None:
+        """Returns after a write that began after this call. Raises OSError.
+
+        If the caller that writes fails or is cancelled, the other callers try for themselves.
+        """
         self._asked = number = self._asked + 1
         while self._written < number:
             if self.failure is not None:
                 raise OSError(self.failure)
             if self._over is not None:
-                # All go on together: a lock would let one go on in each turn, and turns are long when a leader is lost.
+                # All wake together. A lock would wake one per scheduler turn, and turns are long when a leader is lost.
                 await self._over.wait()
                 continue
             self._over = over = trio.Event()
             try:
-                async with self.lock:  # a turn at least, in which others ask who take part
+                async with self.lock:  # takes at least one scheduler turn, in which other callers join
                     last = self._asked
                     await self._write()
                     self._written = last

@@ -1,9 +1,9 @@
-"""The incarnation of a data directory's content: another one as soon as something of what was written may be gone.
+"""The store incarnation: an id of a data directory's contents, which changes when some of them may be lost.
 
-Whoever knows that this store had something knows it of an incarnation. Logs that were closed are whole, and so are
-those of a process that was killed while the machine went on: what it wrote is in the page cache, or on the disk. Only
-when the machine itself stopped in between may the ends of logs be missing, or when the disk had failed: what could not
-be written the page cache drops one day.
+Others remember what this store had together with its incarnation. Closed logs are complete. Logs of a process that was
+killed are complete as well if the machine kept running, because the page cache or the disk has what it wrote. The ends
+of logs may be missing only if the machine stopped in between, or if the disk failed: the page cache eventually drops
+data that it cannot write.
 """
 
 from uuid import UUID
@@ -21,9 +21,11 @@ _PREFIX = "tailrace store"
 async def take_store_incarnation(
     files: Files, data_directory: str, promises: Promises, *, clean: bool, lacks_replicas: bool, new: UUID
 ) -> str:
-    """The one that this start goes on with: the last one's, or `new`. It is on the disk when this returns, and so is
-    the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all. `lacks_replicas`: some of
-    them have gone since."""
+    """Returns the incarnation of this start: the previous one, or `new` if data may be lost.
+
+    The incarnation, and the doubt in the replicas of this store, are on the disk when this returns. `clean`: the last
+    process closed all its logs. `lacks_replicas`: some of them have been removed since.
+    """
     await promises.note_what_is_missing()
     if not clean:
         await promises.settle()
@@ -44,7 +46,7 @@ async def take_store_incarnation(
 
 
 def read_store(files: Files, data_directory: str) -> tuple[str, str] | None:
-    """Incarnation and boot; None when there is nothing that can be believed."""
+    """Returns the saved incarnation and the machine's boot id; None if the file is missing or damaged."""
     path = store_path(data_directory)
     if not files.exists(path):
         return None

@@ -1,6 +1,6 @@
-"""How much is read from logs to find a batch in them: a few kilobytes each time, however large the log is.
+"""Counts how much is read from logs to find batches: a few kilobytes per lookup in a log of any size.
 
-The index says where to begin, without a read; what is counted is the walk from there.
+An index says without a read where to begin. The walk from there to the batch is counted.
 """
 
 from msgspec import Struct
@@ -9,18 +9,20 @@ from tailrace.runtime.files import File
 
 
 class LookupReads(Struct):
-    """Of all logs that share this."""
+    """The lookups and the bytes that they read, over all logs that share this object."""
 
     index_lookups: int = 0
     index_lookup_bytes: int = 0
 
     def begin(self, file: File) -> "CountedFile":
-        """One more batch is looked for, there."""
+        """Counts a lookup, and returns the file with its reads counted."""
         self.index_lookups += 1
         return CountedFile(file, self)
 
 
 class CountedFile:
+    """A file whose reads are counted as reads of a lookup."""
+
     __slots__ = ("_file", "_reads")
 
     def __init__(self, file: File, reads: LookupReads) -> None:

@@ -1,8 +1,8 @@
-"""The sparse index from offsets to positions: one 64-bit number an entry, so that a search is one C call on the map.
+"""The sparse index from offsets to positions, with one 64-bit number per entry.
 
 An entry is (offset relative to the segment's base) << 32 | position of the batch that starts with this offset. Both
-halves grow from entry to entry, and so do the numbers. On disk they are little-endian, as the machines we run on are:
-the file is searched where it is mapped, without being read.
+halves grow from entry to entry, and so do the numbers, so that a search is one C call on the mapped file. Entries on
+the disk are little-endian like the machines that we run on, so that the file need not be read.
 """
 
 import sys
@@ -29,10 +29,10 @@ def relative_offset_of(an_entry: int) -> int:
 
 
 def last_at_or_before(entries: Sequence[int], relative_offset: int) -> int:
-    """Which entry is the last whose batch starts at or before the offset; -1 when all start after it."""
+    """Returns the index of the last entry whose batch starts at or before the offset; -1 if all start after it."""
     return bisect_left(entries, (relative_offset + 1) << 32) - 1
 
 
 def last_up_to_position(entries: Sequence[int], position: int) -> int:
-    """Which entry is the last whose batch starts at or before the position; -1 when all start after it."""
+    """Returns the index of the last entry whose batch starts at or before the position; -1 if all start after it."""
     return bisect_right(entries, position, key=position_of) - 1

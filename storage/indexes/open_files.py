@@ -1,7 +1,7 @@
-"""Bounds the number of open files over all logs: what has not been used for long is closed, and opens on its next use.
+"""Bounds the number of open files over all logs by closing those that were not used for long.
 
-A log of thousands of idle partitions holds no descriptors for them. What a reader still sends from stays open until it
-is sent: a file closes with its last reference.
+A closed file opens again on its next use, so thousands of idle partitions hold no descriptors. A file that a response
+is still being sent from stays open: it closes with its last reference.
 """
 
 from collections import OrderedDict
@@ -15,19 +15,24 @@ from .lookup_reads import CountedFile, LookupReads
 
 OPEN_FILES_MAX = 4096
 FILES_A_HOLDER_MAX = 2
-"""A log holds one, an index the two that are mapped."""
+"""The most files that one holder has open: a log holds one, an index its two mapped files."""
 
 
 class Holder(Protocol):
+    """An object that holds an open file."""
+
     used: bool
-    """Set on each use; cleared when the pool looked for something to close and passed it by."""
+    """Set on each use. Cleared when the pool looked for a file to close and passed over this one."""
 
     def release(self) -> None:
-        """Lets go of the file; the holder opens it again on its next use."""
+        """Drops the reference to the file. The holder opens the file again on its next use."""
 
 
 class OpenFiles:
-    """A second-chance queue of those who hold a file: a use, which is often, costs less than in a list by last use."""
+    """A second-chance queue of the objects that hold an open file.
+
+    Uses are frequent, and in this queue a use is cheaper than in a list that is ordered by last use.
+    """
 
     __slots__ = ("_holders", "_limit", "files", "lookups", "on_index_rebuilt")
 
@@ -35,7 +40,7 @@ class OpenFiles:
         self.files = files
         self.lookups = lookups or LookupReads()
         self.on_index_rebuilt: Callable[[str], None] = _unheard
-        """Is told which file was missing or damaged, when it was needed, and is there again."""
+        """Called with the path of an index file that was missing or damaged and has been rebuilt."""
         self._limit = limit
         self._holders: OrderedDict[Holder, None] = OrderedDict()
 
@@ -43,7 +48,8 @@ class OpenFiles:
         return len(self._holders)
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Where all files that the process may have are open, those that logs hold for later are closed."""
+        """Opens a file. If the process has no descriptors left, closes all files that logs hold for later use, and
+        retries."""
         try:
             return self.files.open(path, create=create)
         except OSError as error:
@@ -54,8 +60,11 @@ class OpenFiles:
         return self.files.open(path, create=create)
 
     def opened(self, holder: Holder) -> None:
-        """The holder has just opened its file; another may have to close one. What is used once only goes first."""
-        self._holders.pop(holder, None)  # an index that has grown is opened anew, and must not be the one that goes
+        """Registers that the holder has just opened its file, and closes another file if there are too many.
+
+        A file that was used only once closes first.
+        """
+        self._holders.pop(holder, None)  # an index that has grown is mapped again, and must not be the one to close
         while len(self._holders) >= self._limit:
             candidate, _ = self._holders.popitem(last=False)
             if candidate.used:
@@ -76,7 +85,7 @@ def _unheard(_: str) -> None:
 
 
 class LazyFile:
-    """A file that opens on use."""
+    """A file that opens on its first use."""
 
     __slots__ = ("_create", "_file", "_open_files", "path", "used")
 
@@ -96,8 +105,8 @@ class LazyFile:
             self.used = True
         return file
 
-    def looked_up(self) -> CountedFile:
-        """To find a batch in it."""
+    def for_lookup(self) -> CountedFile:
+        """Returns the file for a search for a batch, with its reads counted."""
         return self._open_files.lookups.begin(self.get())
 
     def release(self) -> None:

@@ -1,7 +1,7 @@
-"""The two index files of one segment: written in small pieces as it grows, memory-mapped for lookups.
+"""The two index files of one segment: appended in small pieces, memory-mapped for lookups.
 
-They are never synced: a checksum tells whether what is on the disk can be trusted, and if not they are built again from
-the log. Writes go through plain calls and not through the map, so that a full disk is an error and not a signal.
+Index files are never synced. A checksum tells whether a file on the disk can be trusted; if not, the index is rebuilt
+from the log. Writes use plain calls instead of the map, so that a full disk is an error and not a signal.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,23 +18,25 @@ from .open_files import OpenFiles
 from .time_index import NO_TIMESTAMP
 
 BUFFERED_ENTRIES_MAX = 32
-"""A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
+"""The number of entries that are written together. A write per entry would cost more than the entries save. This
+many entries belong to at least 128 KiB of log with the default interval."""
 UNWRITTEN_ENTRIES_MAX = 1024
-"""Of each segment for whose index there is no room. In a gigabyte one walks through no more than a megabyte then."""
+"""The number of entries that are kept in memory for a segment whose index does not fit on the disk. In a segment of
+a gigabyte, a lookup then walks over at most a megabyte."""
 _NOTHING = memoryview(b"")
 
 
 class Place(NamedTuple):
-    """Where a batch starts, as an entry says."""
+    """The start of a batch, as an index entry tells it."""
 
     relative_offset: int
     position: int
     largest_before: int
-    """Of the timestamps."""
+    """The largest timestamp of the batches before it."""
 
 
 BEGINNING = Place(0, 0, NO_TIMESTAMP)
-"""Of the segment, for which there is no entry."""
+"""The beginning of the segment, for which there is no entry."""
 
 
 def _place(entry: int, largest_before: int) -> Place:
@@ -42,6 +44,8 @@ def _place(entry: int, largest_before: int) -> Place:
 
 
 class SegmentIndex:
+    """The offset index and the time index of one segment, in files and in memory."""
+
     __slots__ = (
         "_base",
         "_directory",
@@ -64,15 +68,16 @@ class SegmentIndex:
         self._directory = directory
         self._base = base
         self._written = 0
-        """Entries in the files; those in `new` follow them."""
+        """The number of entries in the files. The entries in `new` follow them."""
         self.new = IndexEntries(interval_bytes)
-        """Knows, too, which batch gets the next entry: most get none, and it need not be told of them."""
+        """The entries that are not written yet. It also knows where the next entry is due, so that callers can skip
+        the call for most batches."""
         self._offsets: memoryview | None = None
         self._times = _NOTHING
-        """Both mapped, or neither."""
+        """The mapped time index. Either both files are mapped, or neither."""
         self._is_verified = True
 
-    # Thousands of segments at rest need not remember these.
+    # Paths are computed on demand: thousands of idle segments need not keep them in memory.
 
     @property
     def _offsets_path(self) -> str:
@@ -83,7 +88,7 @@ class SegmentIndex:
         return f"{self._directory}/{file_name(self._base, Kind.TIME_INDEX)}"
 
     def trust(self, entries: int, checksum: int, time_checksum: int, last_position: int) -> None:
-        """What the files hold as a former process left them; believed once the checksums agree."""
+        """Adopts the files as an earlier process left them. They are believed once their checksums match."""
         self._written = entries
         self.checksum = checksum
         self.time_checksum = time_checksum
@@ -97,14 +102,14 @@ class SegmentIndex:
     def last_position(self) -> int:
         return self.new.last_position
 
-    # growing
+    # writing
 
     @property
     def wants_write(self) -> bool:
         return len(self.new.offsets) >= BUFFERED_ENTRIES_MAX
 
     def write(self) -> None:
-        """Puts the entries so far into the files. Nothing is lost if that fails: it may be tried again."""
+        """Writes the buffered entries to the files. If that fails, nothing is lost and the caller may retry."""
         new = self.new
         if not new.offsets:
             return
@@ -119,8 +124,11 @@ class SegmentIndex:
         self.new = IndexEntries(new.interval_bytes, new.last_position)
 
     def replace(self, entries: IndexEntries) -> None:
-        """Starts the files over with these entries. Where there is no room for them, some stay here instead: one can
-        read from a full disk, and whoever opens the segment next builds its index again."""
+        """Replaces the contents of the files by these entries.
+
+        If the disk is full, some of the entries stay in memory instead, so that the segment can be read. The next
+        opening of the segment rebuilds its index.
+        """
         self.discard()
         self.new = entries
         try:
@@ -128,19 +136,20 @@ class SegmentIndex:
         except OSError:
             entries.thin_out(UNWRITTEN_ENTRIES_MAX)
 
-    def cut(self, position: int) -> None:
-        """The batches from the position on are gone. Something was looked up before, so the index is sound."""
+    def truncate(self, position: int) -> None:
+        """Removes the entries of batches at or after the position. The caller has looked something up before, so the
+        index is sound."""
         new = self.new
         kept = offset_index.last_up_to_position(new.offsets, position - 1) + 1
         if kept or not self._written:
             new.keep(kept)
             return
         try:
-            self._cut_files(position)
+            self._truncate_files(position)
         except OSError:
             self.make_room()
 
-    def _cut_files(self, position: int) -> None:
+    def _truncate_files(self, position: int) -> None:
         self._map()
         assert self._offsets is not None
         kept = offset_index.last_up_to_position(self._offsets, position - 1) + 1
@@ -149,13 +158,13 @@ class SegmentIndex:
         self._written = kept
         self.checksum = crc32c.crc32c(self._offsets[:kept])
         self.time_checksum = crc32c.crc32c(self._times[:kept])
-        # Nobody may look at what is mapped and no longer there.
+        # Reading a mapped page that was truncated would end the process, so unmap first.
         self.close()
         for path in (self._offsets_path, self._times_path):
             self._open_files.open(path).truncate(kept * ENTRY_BYTES)
 
     def discard(self) -> None:
-        """Empties the index: the files go, if there are any."""
+        """Empties the index and removes its files."""
         self._open_files.close(self)
         self._open_files.files.remove(self._offsets_path)
         self._open_files.files.remove(self._times_path)
@@ -164,14 +173,14 @@ class SegmentIndex:
         self._is_verified = True
 
     def make_room(self) -> None:
-        """The files go, and are there again when something has been looked up."""
+        """Removes the files. The next lookup rebuilds them."""
         self.discard()
         self._is_verified = False
 
-    # looking up
+    # lookups
 
     def ensure_sound(self, rebuild: Callable[[], IndexEntries]) -> bool:
-        """Builds the index again if the files are missing, short, or not what was written; False if it had to."""
+        """Rebuilds the index if its files are missing, short or damaged. Returns False if it had to."""
         if self._is_verified:
             return True
         try:
@@ -184,26 +193,30 @@ class SegmentIndex:
         return sound
 
     def rebuild(self, entries: IndexEntries) -> None:
-        """It does not agree with the log, of which these are the entries."""
+        """Replaces an index that does not agree with its log. `entries` come from the log."""
         self.replace(entries)
         self._open_files.on_index_rebuilt(self._offsets_path)
 
     def _has(self, path: str, checksum: int) -> bool:
-        """Reads the file: were it looked at where it is mapped, a disk that cannot read it would end the process."""
+        """Returns whether the file has the written entries.
+
+        This reads the file instead of mapping it: a disk error in a mapped page would end the process.
+        """
         size = self._written * ENTRY_BYTES
         content = memoryview(self._open_files.files.read(path))[:size]
         return len(content) == size and crc32c.crc32c(content) == checksum
 
     def before_offset(self, relative_offset: int) -> Place:
-        """A batch starts there that lies at or before the offset, and not far before."""
+        """Returns the start of a batch that lies at or shortly before the offset."""
         return self._find(lambda offsets, _: offset_index.last_at_or_before(offsets, relative_offset))
 
     def up_to_position(self, position: int) -> Place:
-        """A batch starts there that lies at or before the position, and not far before."""
+        """Returns the start of a batch that lies at or shortly before the position."""
         return self._find(lambda offsets, _: offset_index.last_up_to_position(offsets, position))
 
     def before_time(self, timestamp_ms: int) -> Place:
-        """A batch starts there that only smaller timestamps precede; the first larger one is not far from it."""
+        """Returns the start of a batch before which all timestamps are smaller. The first larger timestamp is not
+        far after it."""
         return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))
 
     def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> Place:

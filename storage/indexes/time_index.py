@@ -1,7 +1,7 @@
-"""The sparse index of time: for each entry of the offset index, the largest timestamp of all batches before it.
+"""The sparse time index: the largest timestamp before the batch of each entry of the offset index.
 
-The two files run in parallel, entry by entry, so a timestamp is all that an entry here holds (64 bits, signed,
-little-endian). The numbers never fall, however the producers' clocks jumped.
+The two index files run in parallel, entry by entry, so an entry of this one is only a timestamp (64 bits, signed,
+little-endian). The timestamps never decrease, even if producers' clocks jump.
 """
 
 from bisect import bisect_left
@@ -11,8 +11,8 @@ NO_TIMESTAMP = -1
 
 
 def last_before(times: Sequence[int], timestamp_ms: int) -> int:
-    """Which entry is the last that has only smaller timestamps before it; -1 when not even the first has.
+    """Returns the index of the last entry with only smaller timestamps before it; -1 if there is none.
 
-    The first record at or after the time lies at or after this entry's batch, and before the next entry's.
+    The first record at or after the time lies at or after this entry's batch, and before the next entry's batch.
     """
     return bisect_left(times, timestamp_ms) - 1

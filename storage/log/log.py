@@ -19,7 +19,7 @@ from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, BatchH
 from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, Files
-from tailrace.storage.compaction.compaction import KEYS_MAX, compacted_end, cut_history, with_compaction
+from tailrace.storage.compaction.compaction import KEYS_MAX
 from tailrace.storage.compaction.compaction_schedule import Filled, compactable_end, filled_since, is_due, must_roll
 from tailrace.storage.compaction.log_compaction import CannotCompactError, CompactionOutcome, LogCompaction, NewSegment
 from tailrace.storage.directory.directory_syncs import DirectorySyncs
@@ -27,9 +27,15 @@ from tailrace.storage.directory.layout import Kind
 from tailrace.storage.indexes.open_files import OpenFiles
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest import manifest
+from tailrace.storage.manifest.compaction_history import (
+    Compacted,
+    add_compaction,
+    compacted_up_to,
+    truncate_history,
+)
 from tailrace.storage.manifest.leader_epochs import EpochStart, LeaderEpochs
 from tailrace.storage.manifest.log_epochs import LogEpochs
-from tailrace.storage.manifest.manifest import Compacted, Manifest, SegmentFacts
+from tailrace.storage.manifest.manifest import Manifest, SegmentFacts
 from tailrace.storage.manifest.manifest_file import ManifestFile
 from tailrace.storage.producers.producer_snapshots import NOT_WRITTEN, ProducerSnapshots
 from tailrace.storage.producers.producer_state import ProducerStates
@@ -38,11 +44,20 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_list import Segment, Segments, by_end
 from tailrace.storage.segments.segment_maker import SegmentMaker
 from tailrace.storage.segments.segment_recovery import RecoveryReport
-from tailrace.storage.segments.segment_scrub import OpenBeginning, OpenSegmentCheck, SegmentScrub, first_unsound
-from tailrace.storage.segments.segment_truncation import PreparedCut, prepare_cut, prepare_cut_of_damaged
+from tailrace.storage.segments.segment_scrub import (
+    OpenSegmentCheck,
+    OpenSegmentPrefix,
+    SegmentScrub,
+    first_corrupt_segment,
+)
+from tailrace.storage.segments.segment_truncation import (
+    PreparedTruncation,
+    prepare_truncation,
+    prepare_truncation_before_damage,
+)
 
-from .log_disk import LogDisk, lacks_room
-from .log_opening import Opening
+from .log_disk import LogDisk, is_disk_full
+from .log_opening import LogOpening
 from .retention import segments_to_remove
 
 T = TypeVar("T")
@@ -87,18 +102,21 @@ class Log:
         *,
         clean: bool,
         may_lose: bool = True,
-        writes_again: bool = False,
+        rewrite_unsynced: bool = False,
         open_files: OpenFiles,
         directory_syncs: DirectorySyncs,
     ) -> None:
-        """Opens it. `clean`: the program that wrote last says that it closed its logs. Then what lies there is not
-        scanned. `may_lose`: whoever might count on what is written there knows better by now. `writes_again`: a sync
-        may have failed before, so what is not known to be on the disk is written once more, lest the next sync succeed
-        without it.
+        """Opens the log in `directory`, or begins one.
 
-        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk, and before others
-        are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them. Where producers have to be
-        known from batches that are none any more, `find_producers` says so: until then it can be mended, and no more.
+        `clean`: the last process closed this log cleanly, so it need not be scanned.
+        `may_lose`: damaged records may be truncated although they had been written, because no other store relies on
+        this one having them.
+        `rewrite_unsynced`: a sync may have failed before, so everything that is not known to be on the disk is written
+        again. Otherwise the next sync could succeed without it.
+
+        Raises OSError; LogDamagedError if records are damaged that were safely on the disk; WouldLoseRecordsError if
+        written records would be truncated without `may_lose`. If producer states cannot be derived because a batch is
+        damaged, the log opens, but can only be repaired until `load_producers` succeeds.
         """
         is_new = files.make_directories(directory)
         self._files = files
@@ -114,14 +132,14 @@ class Log:
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
-        opened = Opening(
+        opened = LogOpening(
             self._maker,
             directory,
             manifest_file,
             is_new=is_new,
             clean=clean,
             may_lose=may_lose,
-            writes_again=writes_again,
+            rewrite_unsynced=rewrite_unsynced,
         )
         self._segments = Segments(opened.sealed, opened.open_segment)
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
@@ -260,10 +278,10 @@ class Log:
         epochs, last, size = self._epochs, headers[-1], len(data)
         for header in headers if last.leader_epoch != epochs.latest else ():
             if header.leader_epoch != epochs.latest:
-                epochs.on_another(header)
+                epochs.on_new_epoch(header)
         if last.attributes & CONTROL and control_kind(last, data, size - last.size) is ControlKind.BRIDGE:
             epochs.on_bridge(bridge_epoch(data, size - last.size), last.base_offset)
-            self._segments.open.is_over = True
+            self._segments.open.ends_with_bridge = True
         for header in headers:
             if header.producer_id >= 0 and header.base_sequence >= 0:
                 self.producers.on_appended(header)
@@ -351,7 +369,7 @@ class Log:
     async def sync(self) -> None:
         """Returns once everything that was appended before the call is on the disk."""
         async with self._lock:
-            await self._disk.sync(self._epochs.noted_in)
+            await self._disk.sync(self._epochs.with_epoch_starts)
             if self._disk.wants_new_manifest:
                 await self._disk.replace_manifest_if_room(self._manifest_content())
 
@@ -369,10 +387,10 @@ class Log:
         async with self._lock:
             try:
                 if clean and disk.failure is None and disk.is_changed and self._knows_producers:
-                    if self._segments.open.is_over:
+                    if self._segments.open.ends_with_bridge:
                         # As an open one it would not be known to end with a bridge.
                         self._roll()
-                    await disk.sync(self._epochs.noted_in)
+                    await disk.sync(self._epochs.with_epoch_starts)
                     await self._note_clean_close()
             finally:
                 disk.close()
@@ -380,7 +398,7 @@ class Log:
 
     async def _note_clean_close(self) -> None:
         producers_checksum = self._snapshots.write(self.log_end, self.producers)
-        facts = self._epochs.noted_in(self._segments.open.facts(producers_checksum))
+        facts = self._epochs.with_epoch_starts(self._segments.open.facts(producers_checksum))
         if self._disk.wants_new_manifest:
             await self._disk.rewrite_manifest(self._manifest_content(closed=facts))
         else:
@@ -464,7 +482,7 @@ class Log:
             if offset > self.log_start:
                 if self._disk.synced_end < offset < self.log_end:
                     # A log that a power failure leaves empty must not start in the midst of a batch that others have.
-                    await self._disk.sync(self._epochs.noted_in)
+                    await self._disk.sync(self._epochs.with_epoch_starts)
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
@@ -478,7 +496,7 @@ class Log:
         if count:
             await self._sync_snapshot_behind(count - 1)
         epochs = LeaderEpochs(self.epochs)
-        epochs.cut_start(offset)
+        epochs.advance_start(offset)
         start, flushed = manifest.start_line(offset), manifest.flushed_line(self._disk.synced_end)
         # The segment that told of the first epoch may be among those that go. Nothing but this tells where the log
         # begins: it is there twice, for one bit that flips damages a line, or two that are neighbours.
@@ -535,16 +553,18 @@ class Log:
             if to_offset <= self.log_start or (
                 first.base <= self.log_start and cut_size == first.position_of(self.log_start)
             ):
-                is_known = to_offset >= self.log_start and self.producers.cut(self.log_start)
+                is_known = to_offset >= self.log_start and self.producers.truncate(self.log_start)
                 await self._truncate_fully(
                     min(to_offset, self.log_start), self.producers if is_known else ProducerStates()
                 )
                 return
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
-            prepared = prepare_cut(first, cut_size) if cut_size else None
+            prepared = prepare_truncation(first, cut_size) if cut_size else None
             await self._cut_end(kept, end, prepared)
 
-    async def cut_damaged(self, segment: SealedSegment | OpenBeginning, position: int, offset: int) -> bool:
+    async def truncate_before_damage(
+        self, segment: SealedSegment | OpenSegmentPrefix, position: int, offset: int
+    ) -> bool:
         """So that it ends before the damaged batch at that position of the segment, which is at that offset. False, and
         nothing has happened, if what is left does not show by itself that it is what it was."""
         async with self._lock:
@@ -555,17 +575,17 @@ class Log:
             first: Segment = self._segments.open
             if isinstance(segment, SealedSegment):
                 kept, first = self._segments.place_of(segment.base), segment
-            prepared = prepare_cut_of_damaged(first, offset, position) if position else None
+            prepared = prepare_truncation_before_damage(first, offset, position) if position else None
             if prepared is None and position:
                 return False
             await self._cut_end(kept, offset, prepared)
             return True
 
-    async def _cut_end(self, kept: int, end: int, prepared: PreparedCut | None) -> None:
+    async def _cut_end(self, kept: int, end: int, prepared: PreparedTruncation | None) -> None:
         """Of the segments so many stay as they are; of the next one what is prepared, or nothing."""
         gone: list[Segment] = [*self._segments.sealed[kept:], self._segments.open]
         first = gone[0]
-        self._epochs.cut_end(end)
+        self._epochs.truncate(end)
         await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
         with self._cutting():
             for segment in reversed(gone):
@@ -573,9 +593,9 @@ class Log:
                 if segment is not first or prepared is None:
                     segment.close()
                     self._maker.remove(segment.base)
-            self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
+            self._segments.open = prepared.apply() if prepared else self._maker.new_segment(first.base)
         self._on_cut()
-        if self._knows_producers and not self.producers.cut(self.log_end):
+        if self._knows_producers and not self.producers.truncate(self.log_end):
             self._knows_producers, self._must_find_producers = False, True
         await self._end_pending_cut()
 
@@ -607,7 +627,7 @@ class Log:
         self._rewrites += 1
         self._segments.sealed = self._segments.sealed[:kept]
         self._disk.synced_end = synced_end
-        self._compactions = cut_history(self._compactions, synced_end)
+        self._compactions = truncate_history(self._compactions, synced_end)
         await self._disk.replace_manifest(self._manifest_content())
 
     @contextmanager
@@ -616,7 +636,7 @@ class Log:
         try:
             yield
         except OSError as error:
-            self._disk.fail(f"{self.directory}: the log could not be cut", error)
+            self._disk.fail(f"{self.directory}: the log could not be truncated", error)
             raise
 
     def _on_cut(self) -> None:
@@ -629,7 +649,7 @@ class Log:
         self.size_bytes = self._segments.size
         self._disk.unsynced_bytes = self._segments.open.size
         if self.log_end > self.log_start:
-            self._epochs.cut_end(self.log_end)
+            self._epochs.truncate(self.log_end)
         self._disk.is_changed = True
 
     async def _end_pending_cut(self) -> None:
@@ -640,9 +660,9 @@ class Log:
         with trio.CancelScope(shield=True):  # else nobody might come back to it
             if self.log_end == self.log_start:
                 await self._keep_producers()
-            await once_files_can_be_opened(lambda: self._disk.sync(self._epochs.noted_in))
+            await once_files_can_be_opened(lambda: self._disk.sync(self._epochs.with_epoch_starts))
             if self._must_find_producers:
-                await done_once_files_can_be_opened(self.find_producers)
+                await done_once_files_can_be_opened(self.load_producers)
         self._is_cut_pending = False
 
     async def _keep_producers(self) -> None:
@@ -670,7 +690,7 @@ class Log:
                         self._roll()
         rewrites = self._rewrites
         facts = [segment.facts for segment in self._segments.sealed]
-        start = max(self.log_start, compacted_end(self._compactions))
+        start = max(self.log_start, compacted_up_to(self._compactions))
         end = compactable_end(facts, self.config, now_ms=now_ms, high_watermark=high_watermark)
         if not is_due(facts, self.config, now_ms=now_ms, start=start, end=end):
             return None
@@ -704,7 +724,7 @@ class Log:
             if self._disk.failure is not None or rewrites != self._rewrites or any(each.is_closed for each in old):
                 return False
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
-            new = replace(new, facts=self._epochs.noted_in(new.facts))
+            new = replace(new, facts=self._epochs.with_epoch_starts(new.facts))
             with trio.CancelScope(shield=True):
                 try:
                     await self._disk.sync_own_directory()
@@ -751,7 +771,7 @@ class Log:
             self._disk.check()
             if rewrites != self._rewrites:
                 return False
-            history, newest = with_compaction(self._compactions, end, now_ms, self.config.delete_retention_ms)
+            history, newest = add_compaction(self._compactions, end, now_ms, self.config.delete_retention_ms)
             with self._ending_compaction():
                 self._disk.note([manifest.compacted_line(newest)])
             self._compactions = history
@@ -760,78 +780,78 @@ class Log:
 
     # being scrubbed
 
-    def find_producers(self) -> None:
+    def load_producers(self) -> None:
         """Raises ProducersUnknownError, as long as a header is damaged of a batch that would tell of them."""
         if not self._knows_producers:
             self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
             self._knows_producers, self._must_find_producers = True, False
 
-    def segments_at_rest(self) -> Sequence[SealedSegment]:
+    def synced_segments(self) -> Sequence[SealedSegment]:
         """The sealed ones that are on the disk."""
         return [segment for segment in self._segments.sealed if segment.is_synced]
 
-    def check_of_open(self) -> OpenSegmentCheck | None:
+    def check_open_segment(self) -> OpenSegmentCheck | None:
         """Of the open one; None while it is empty."""
         segment = self._segments.open
         return OpenSegmentCheck(segment, self._rewrites) if segment.size else None
 
-    def still_has(self, check: OpenSegmentCheck | OpenBeginning) -> bool:
+    def is_unchanged(self, check: OpenSegmentCheck | OpenSegmentPrefix) -> bool:
         """Whether what it reads is still there, and nobody else has changed it."""
         return check.segment is self._segments.open and check.rewrites == self._rewrites
 
-    async def damaged_open_segment(self, check: OpenSegmentCheck) -> SealedSegment | OpenBeginning | None:
+    async def damaged_open_segment(self, check: OpenSegmentCheck) -> SealedSegment | OpenSegmentPrefix | None:
         """The one that is damaged as the check says; None if it is not there any more."""
         async with self._lock:
             self._disk.check()
-            return await self._to_be_mended(check.segment) if self.still_has(check) else None
+            return await self._make_repairable(check.segment) if self.is_unchanged(check) else None
 
-    async def damaged_segment(self, offset: int) -> SealedSegment | OpenBeginning | None:
+    async def damaged_segment(self, offset: int) -> SealedSegment | OpenSegmentPrefix | None:
         """The one with batches that are not what they were, soon after the offset; None if they seem to be."""
         async with self._lock:
             self._disk.check()
             following = self._segments.between(offset, self.log_end) if offset < self.log_end else []
-            segment = first_unsound(following, offset, self.epochs.latest)
-            return None if segment is None else await self._to_be_mended(segment)
+            segment = first_corrupt_segment(following, offset, self.epochs.latest)
+            return None if segment is None else await self._make_repairable(segment)
 
-    async def _to_be_mended(self, segment: Segment) -> SealedSegment | OpenBeginning:
+    async def _make_repairable(self, segment: Segment) -> SealedSegment | OpenSegmentPrefix:
         """An open one is sealed first, if it may be: nothing can happen to it any more then. Else it is mended while it
         grows: as long as it is damaged, perhaps nothing can be committed that would let it be sealed."""
         open_segment = self._segments.open
         if segment is open_segment:
             if not self.may_roll(segment.base):
-                facts = self._epochs.noted_in(self._segments.open_facts())
-                return OpenBeginning(open_segment, facts, self._rewrites, self.still_has)
+                facts = self._epochs.with_epoch_starts(self._segments.open_facts())
+                return OpenSegmentPrefix(open_segment, facts, self._rewrites, self.is_unchanged)
             self._roll()
-        await self._disk.sync(self._epochs.noted_in)
+        await self._disk.sync(self._epochs.with_epoch_starts)
         return self._segments.sealed[self._segments.place_of(segment.base)]
 
-    async def mend(self, scrub: SegmentScrub) -> bool:
+    async def repair(self, scrub: SegmentScrub) -> bool:
         """Writes what was proven to be lost where it was, and corrects what was noted of times; False when the segment
         has changed meanwhile."""
         async with self._lock:
             self._disk.check()
-            if scrub.is_over:
+            if scrub.is_outdated:
                 return False
             assert scrub.is_proven
             file = scrub.segment.reader.log.get()
             try:
-                for position, batch in scrub.mended.items():
+                for position, batch in scrub.repairs.items():
                     file.write_at(position, batch)
-                if scrub.mended:
+                if scrub.repairs:
                     await self._disk.sync_file(file)
             except OSError as error:
                 self._disk.fail(f"{file.path}: a damaged batch could not be written again", error)
                 raise
             if scrub.has_other_times:
                 await self._correct_times(scrub)
-            if scrub.mended and self.on_compacted is not None:
+            if scrub.repairs and self.on_compacted is not None:
                 self.on_compacted()
             return True
 
     async def _correct_times(self, scrub: SegmentScrub) -> None:
         """What was read of the segment while it was damaged is not what its records say."""
         segment, entries = scrub.segment, scrub.entries
-        if isinstance(segment, OpenBeginning):
+        if isinstance(segment, OpenSegmentPrefix):
             segment.segment.correct_times(scrub.facts.size, *scrub.times, entries)
             return
         segment.correct_times(*scrub.times, entries)
@@ -854,7 +874,7 @@ def _with_room_of(segments: Sequence[Segment], work: Callable[[], T]) -> T:
     try:
         return work()
     except OSError as error:
-        if not lacks_room(error):
+        if not is_disk_full(error):
             raise
     for segment in segments:
         segment.reader.index.make_room()

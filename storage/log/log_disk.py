@@ -1,8 +1,8 @@
-"""How far a log has reached the disk, and what its manifest says of it.
+"""Tracks how far a log is on the disk, syncs it, and writes its manifest.
 
-All here is awaited under one lock, since each step leaves a manifest that agrees with the files. A failed sync is never
-tried again: the kernel may have dropped what it could not write, so a second one could succeed without it. The log
-refuses everything then.
+Everything here is awaited under one lock, since each step leaves a manifest that agrees with the files. A failed sync
+is never retried: the kernel may have dropped what it could not write, so a second sync could succeed without it. After
+a failure the log refuses everything.
 """
 
 import errno
@@ -23,17 +23,20 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_list import Segments
 
 _FLUSHED_LINE_BYTES = 2**20
-"""After so many synced bytes the manifest notes how far the disk is."""
+"""The number of synced bytes after which the manifest notes how far the log is on the disk."""
 
 _NOT_ENTERED = -1
+"""Stands for a base offset if no directory entry is known to be synced."""
 
 
-def lacks_room(error: OSError) -> bool:
-    """Whether it says that the disk is full. Of a write: what was written before is as safe as it was."""
+def is_disk_full(error: OSError) -> bool:
+    """Returns whether the error says that the disk is full. After such a write, earlier data is as safe as before."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, StampsNotSyncedError)
 
 
 class LogDisk:
+    """The durable side of one log: its lock, its synced end, its manifest and its failure."""
+
     __slots__ = (
         "_directory",
         "_directory_number",
@@ -66,53 +69,58 @@ class LogDisk:
         self._manifest = manifest_file
         self.lock = trio.Lock()
         self.failure: str | None = None
-        """Why nothing may be read or written any more."""
+        """Why the log refuses everything; None while it works."""
         self.may_have_lost = False
-        """Something that the log took may not be on the disk, and never get there."""
+        """Whether something that was appended may never reach the disk."""
         self.synced_end = 0
-        """Everything below is on the disk."""
+        """The offset up to which everything is on the disk."""
         self.unsynced_bytes = 0
         self._unnoted_bytes = 0
         self.is_changed = True
-        """Since the log was closed cleanly."""
+        """Whether the log has changed since it was closed cleanly."""
         self.closed: SegmentFacts | None = None
-        """What the manifest says of the open segment as it was at the last clean close: true until that is changed."""
+        """The open segment at the last clean close, as the manifest states it. None once that has been overridden."""
         self._directory_syncs = directory_syncs
-        self._directory_number = directory_syncs.draw()
+        self._directory_number = directory_syncs.next_number()
         self._entered_base = _NOT_ENTERED
-        """Of the open segment, once its file has an entry in the synced directory: its first batch creates the file."""
+        """The base of the open segment, if its directory entry is synced. Its first batch creates its file."""
 
-    # what failed
+    # failures
 
     def fail(self, sentence: str, error: OSError) -> None:
+        """Makes the log refuse everything from now on."""
         self.failure = f"{sentence}: {error}"
-        self.may_have_lost = self.may_have_lost or not lacks_room(error)
+        self.may_have_lost = self.may_have_lost or not is_disk_full(error)
 
     def close(self) -> None:
+        """Makes the log refuse everything because it was closed."""
         self.failure = self.failure or f"{self._directory}: the log was closed"
 
     def check(self) -> None:
+        """Raises OSError if the log refuses everything."""
         if self.failure is not None:
             raise OSError(self.failure)
 
     def _fail_sync(self, error: OSError) -> None:
         self.fail(f"{self._directory}: sync failed", error)
-        self.may_have_lost = True  # for whatever reason: what was not written the page cache drops one day
+        self.may_have_lost = True  # whatever the reason: the page cache eventually drops what it cannot write
 
     @contextmanager
     def _syncing(self) -> Iterator[None]:
-        """Nothing is tried again that fails in it."""
+        """Makes the log fail if the block raises OSError: a failed sync must not be retried."""
         try:
             yield
         except OSError as error:
             self._fail_sync(error)
             raise
 
-    # records
+    # syncing
 
     async def sync(self, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
-        """Returns once everything that was appended before the call is on the disk. For want of an open file it is not
-        tried at all: who calls may call again."""
+        """Returns once everything that was appended before the call is on the disk.
+
+        Raises OSError. If the process has too many open files, nothing was tried, and the caller may call again.
+        """
         self.check()
         sealed, open_segment = self._segments.unsynced(), self._segments.open
         end, unsynced_bytes = open_segment.end, self.unsynced_bytes
@@ -136,12 +144,16 @@ class LogDisk:
             self._note_synced(sealed, end)
 
     def _note_synced(self, sealed: Sequence[SealedSegment], end: int) -> None:
-        """On a full disk the next sync does: the records are there, and who opens the log finds out by himself."""
+        """Notes in the manifest what was synced.
+
+        If the disk is full, the next sync does so. The records are synced anyway, and an opening log finds them by
+        scanning.
+        """
         lines = [manifest.sealed_line(segment.facts) for segment in sealed]
         try:
             self._manifest.append([*lines, manifest.flushed_line(end)])
         except OSError as error:
-            if lacks_room(error):
+            if is_disk_full(error):
                 return
             raise
         self._unnoted_bytes = 0
@@ -149,7 +161,7 @@ class LogDisk:
             segment.is_synced = True
 
     async def sync_directories(self) -> None:
-        """The log's own, and those above it that need it: who finds the file after a crash must find its directory."""
+        """Syncs the log's directory and those above it that need it, so that files can be found after a crash."""
         open_segment = self._segments.open
         entered_base = open_segment.base if not open_segment.is_empty else _NOT_ENTERED
         own, *above = directories_up_to_data(self._directory)
@@ -159,18 +171,21 @@ class LogDisk:
         self._entered_base = entered_base
 
     async def sync_own_directory(self) -> None:
-        """In which files of the log have come, gone, or changed their names."""
+        """Syncs the log's directory, after files were created, removed or renamed."""
         with self._syncing():
             await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
 
     async def sync_file(self, file: File) -> None:
-        """What follows relies on what was written to it."""
+        """Syncs a file. What follows relies on it, so the log fails if the sync does."""
         with self._syncing():
             await file.sync()
 
     def forget_entry(self) -> None:
-        """Files have gone. One that was never synced may come back torn after a crash, unless the next sync makes its
-        end durable."""
+        """Forgets that directory entries are synced, after files were removed.
+
+        A removed file that was never synced may come back torn after a crash, unless the next sync makes its removal
+        durable.
+        """
         self._entered_base = _NOT_ENTERED
 
     # the manifest
@@ -180,10 +195,11 @@ class LogDisk:
         return self._manifest.wants_replacement
 
     def note(self, lines: Sequence[bytes]) -> File:
-        """Returns the manifest, for whoever needs the lines on the disk now."""
+        """Appends lines to the manifest and returns its file, for callers that need to sync it."""
         return self._manifest.append(lines)
 
     async def sync_note(self, file: File) -> None:
+        """Syncs a file of the log and the directories."""
         await self.sync_file(file)
         await self._sync_directories_once_open()
 
@@ -192,17 +208,21 @@ class LogDisk:
             await once_files_can_be_opened(self.sync_directories)
 
     async def rewrite_manifest(self, content: Manifest) -> None:
+        """Replaces the manifest."""
         await self._manifest.replace(content)
 
     async def replace_manifest_if_room(self, content: Manifest) -> bool:
+        """Replaces the manifest if the disk has room, and returns whether it did."""
         with self._syncing():
             return await self._manifest.replace_if_room(content)
 
     async def replace_manifest(self, content: Manifest) -> None:
-        """Before anything is changed of which it speaks: it says what will be true then, and not how the log was
-        closed once."""
+        """Replaces the manifest before something is changed that it describes.
+
+        The new one describes the log after the change, and no longer the last clean close. Nothing cancels it.
+        """
         self.closed = None
-        with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
+        with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with no manifest
             try:
                 await once_files_can_be_opened(lambda: self._manifest.replace(content))
             except OSError as error:

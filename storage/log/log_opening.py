@@ -1,10 +1,11 @@
-"""Opens the directory of a replica: believes what is known to be whole, recovers the rest, removes leftovers.
+"""Opens a replica's directory: trusts what is known to be intact, recovers the rest, and removes leftovers.
 
-The steps have the numbers of docs/formats.md, "Opening a log".
+The numbers of the steps are those of docs/formats.md, "Opening a log". Which torn tails are truncated is explained in
+`segment_recovery`.
 """
 
 from tailrace.storage.directory.layout import CLEANED_SUFFIX, Kind, parse_file_name
-from tailrace.storage.manifest.leader_epochs import EpochMark, LeaderEpochs
+from tailrace.storage.manifest.leader_epochs import EpochEvidence, LeaderEpochs
 from tailrace.storage.manifest.manifest import Manifest, SegmentFacts, stamped_line
 from tailrace.storage.manifest.manifest_file import ManifestFile
 from tailrace.storage.producers.producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknownError
@@ -12,17 +13,18 @@ from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
-from tailrace.storage.segments.segment_recovery import LogDamagedError, recover
+from tailrace.storage.segments.segment_recovery import LogDamagedError, recover_segment
 
 
-def _marks_of(facts: SegmentFacts) -> list[EpochMark]:
+def _evidence_of(facts: SegmentFacts) -> list[EpochEvidence]:
+    """Returns what the facts about a segment say about leader epochs."""
     if facts.epoch_starts is not None:
-        return [EpochMark(*start, is_bridge=True) for start in facts.epoch_starts]
-    return [EpochMark(facts.epoch, facts.base, is_bridge=False)] if facts.size else []
+        return [EpochEvidence(*start, is_bridge=True) for start in facts.epoch_starts]
+    return [EpochEvidence(facts.epoch, facts.base, is_bridge=False)] if facts.size else []
 
 
-class Opening:
-    """One opening of one directory; its attributes are the result."""
+class LogOpening:
+    """The opening of one directory. Its attributes are the result."""
 
     def __init__(
         self,
@@ -33,9 +35,10 @@ class Opening:
         is_new: bool,
         clean: bool,
         may_lose: bool,
-        writes_again: bool,
+        rewrite_unsynced: bool,
     ) -> None:
-        """`is_new`: the directory was made just now."""
+        """Opens the directory. The parameters are those of `Log`; `is_new` says that the directory was made just
+        now."""
         self._maker = maker
         self._directory = directory
         self._report = maker.report
@@ -43,17 +46,17 @@ class Opening:
         self._manifest_file = manifest_file
         self._clean = clean
         self._may_lose = may_lose
-        self._writes_again = writes_again and not clean
+        self._rewrite_unsynced = rewrite_unsynced and not clean
         self.ends_behind_gap = False
-        """As a scan has found its last batch."""
+        """Whether a scan found a gap before the last batch."""
         self.knows_producers = True
-        """Whether it is known what they have sent."""
+        """Whether the producer states could be restored."""
         self.sealed: list[SealedSegment] = []
         self._last: OpenSegment | None = None
-        """Of those that were looked at, if it is not sealed."""
-        self._marks: list[EpochMark] = []
+        """The segment that was opened last, if it is not sealed."""
+        self._evidence: list[EpochEvidence] = []
         self._end: int | None = None
-        """Where the next segment has to begin; None: anywhere, if not after the log start."""
+        """The offset at which the next segment must begin. None if it may begin anywhere up to the log start."""
         names = [] if is_new else maker.files.list(directory)
         if not names:
             self._begin()
@@ -71,7 +74,7 @@ class Opening:
             self._last.close()
 
     def _begin(self) -> None:
-        """Where nothing is, nothing is to be recovered or removed."""
+        """Begins a log in an empty directory, where there is nothing to recover or remove."""
         self._report.was_clean = True
         self.manifest = Manifest()
         self.log_start = self.flushed_end = 0
@@ -82,35 +85,35 @@ class Opening:
     def _open_what_is(self, names: list[str]) -> None:
         maker, directory = self._maker, self._directory
         # Step 1.
-        loaded = self._manifest_file.load(writes_again=self._writes_again)
+        loaded = self._manifest_file.load(rewrite_unsynced=self._rewrite_unsynced)
         self._is_manifest_synced = loaded is None
         self.manifest = loaded if loaded is not None else Manifest(has_start=False)
         if self.manifest.damaged_lines:
             self._report.events.append(f"{directory}: {self.manifest.damaged_lines} damaged lines in the manifest")
-        self._finish_swaps(names)
+        self._finish_replacements(names)
         found = (parse_file_name(name) for name in maker.files.list(directory))
         self._bases = [file.offset for file in found if file is not None and file.kind is Kind.LOG]
         self.log_start = self.manifest.log_start
-        if self._bases and self._bases[0] > self.log_start and not self.manifest.tells_start:
+        if self._bases and self._bases[0] > self.log_start and not self.manifest.is_start_certain:
             raise LogDamagedError(
-                f"{directory} begins with offset {self._bases[0]}, and no manifest that is whole says whether what was"
-                " before it is deleted or lost"
+                f"{directory} begins with offset {self._bases[0]}, and no intact manifest says whether what was"
+                " before it are deleted or lost"
             )
         self.flushed_end = self.manifest.synced_end
-        # Where no log is, none has to be recovered.
+        # Without segments there is nothing to recover.
         self._report.was_clean = self._clean or (loaded is None and not self._bases)
-        self._marks += [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
+        self._evidence += [EpochEvidence(*start, is_bridge=False) for start in self.manifest.epochs]
         self._open_segments()
         end = self._end if self._end is not None else self.log_start
         self._require(end, f"it ends at offset {end}")
         # Step 8.
         if self._last is not None and self._is_of_no_use(self._last):
-            self._drop_last("it ends at the log start, or below")
+            self._remove_last("it ends at the log start, or below")
         if self._last is None:
             self._last = maker.new_segment(self._end if self._end is not None else self.log_start)
         open_segment = self.open_segment = self._last
         if self.manifest.stamped_end > open_segment.end:
-            # What is appended there from now on has no other stamp than its own.
+            # Batches that are appended from now on show their own epoch.
             self.manifest.stamped_end = open_segment.end
             self._manifest_file.append([stamped_line(open_segment.end, self.manifest.stamped_epoch)])
             self._manifest_file.sync_now()
@@ -119,13 +122,13 @@ class Opening:
         self._remove_orphans()
 
     def _is_of_no_use(self, segment: OpenSegment) -> bool:
-        """All its records are deleted, and nobody needs it to know their producers."""
+        """Returns whether all records of the segment are deleted and it is not needed for producer states."""
         if segment.end < self.log_start:
             return True
         return segment.base < self.log_start == segment.end and self._snapshots.has(self.log_start)
 
-    def _finish_swaps(self, names: list[str]) -> None:
-        """Step 2: a compaction that reached its manifest is carried through; one that did not is forgotten."""
+    def _finish_replacements(self, names: list[str]) -> None:
+        """Step 2: finishes a compaction that reached the manifest, and discards one that did not."""
         files = self._maker.files
         for name in names:
             if not name.endswith(CLEANED_SUFFIX):
@@ -145,29 +148,32 @@ class Opening:
         if size != facts.size:
             return False
         file = self._maker.files.open(path)
-        recovered = recover(
+        recovered = recover_segment(
             file, size, facts.base, trusted_end=0, interval_bytes=self._maker.config.index_interval_bytes
         )
         return (recovered.summary.size, recovered.summary.checksum) == (facts.size, facts.checksum)
 
     def _sync_manifest(self) -> None:
-        """Before a file changes on its word: the process that wrote the last line may have been killed before it was on
-        the disk, and were the machine to stop now, the manifest would speak of files that are no more."""
+        """Syncs the manifest before a file is changed because of it.
+
+        The process that wrote its last line may have been killed before it was on the disk. If the machine stopped now,
+        the manifest on the disk would name files that no longer exist.
+        """
         if not self._is_manifest_synced:
             self._manifest_file.sync_now()
             self._is_manifest_synced = True
 
     def _open_segments(self) -> None:
-        """Steps 3 to 7."""
+        """Steps 3 to 7: opens the segments in order."""
         missing = {base for base, facts in self.manifest.sealed.items() if facts.end > self.log_start}
         for index, base in enumerate(self._bases):
             if self._end is not None and base < self._end:
-                self._drop([base], "it was merged into the segment before it")
+                self._remove([base], "it was merged into the segment before it")
                 continue
             needed = self._end if self._end is not None else self.log_start
             if base > needed:
                 self._require(needed, f"the segment at offset {needed} is missing")
-                self._cut(self._bases[index:], f"offset {needed} and what follows never reached the disk")
+                self._truncate(self._bases[index:], f"offset {needed} and what follows never reached the disk")
                 break
             missing.discard(base)
             self._seal_last()
@@ -175,25 +181,25 @@ class Opening:
             if facts is not None:
                 self._trust(facts)
                 continue
-            self._last, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1)
+            self._last, was_truncated = self._open_unsealed(base, is_last=index == len(self._bases) - 1)
             self._end = self._end_above_start(self._last.end)
-            if was_cut and self._end is not None:
-                self._cut(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
+            if was_truncated and self._end is not None:
+                self._truncate(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
                 break
         if missing:
             raise LogDamagedError(f"{self._maker.path(min(missing), Kind.LOG)} is missing")
 
     def _trust(self, facts: SegmentFacts) -> None:
-        """Step 4: what is in the manifest was synced before it was entered there."""
+        """Step 4: adopts a segment that the manifest names. It was synced before the manifest named it."""
         path = self._maker.path(facts.base, Kind.LOG)
         size = self._maker.files.size(path)
         if size != facts.size:
             raise LogDamagedError(f"{path} has {size} bytes; when it was sealed it had {facts.size}")
         if facts.end <= self.log_start:
-            self._drop([facts.base], "its records were deleted")
+            self._remove([facts.base], "its records were deleted")
         else:
             self.sealed.append(self._maker.sealed_segment(facts, is_synced=True))
-            self._marks += _marks_of(facts)
+            self._evidence += _evidence_of(facts)
         self._end = self._end_above_start(facts.end)
 
     def _end_above_start(self, end: int) -> int | None:
@@ -203,24 +209,25 @@ class Opening:
         if self._last is None:
             return
         if self._last.end <= self.log_start:
-            self._drop_last("its records were deleted")
+            self._remove_last("its records were deleted")
         else:
             self.sealed.append(self._last.seal(NOT_WRITTEN))
             self._last = None
 
-    def _drop_last(self, reason: str) -> None:
+    def _remove_last(self, reason: str) -> None:
         assert self._last is not None
-        self._last.close()  # it was read, and as long as its file is open the disk does not have its room again
-        self._drop([self._last.base], reason)
+        self._last.close()  # it was read, and the disk frees its space only after its file is closed
+        self._remove([self._last.base], reason)
         self._last = None
 
     def _open_unsealed(self, base: int, *, is_last: bool) -> tuple[OpenSegment, bool]:
+        """Opens a segment that the manifest does not name as sealed, and returns it with whether it was truncated."""
         path = self._maker.path(base, Kind.LOG)
         size = self._maker.files.size(path)
         closed = self.manifest.closed
-        # Step 5: as it was left at a clean close.
+        # Step 5: the segment is as it was left at a clean close.
         if self._clean and is_last and closed is not None and (closed.base, closed.size) == (base, size):
-            self._marks += _marks_of(closed)
+            self._evidence += _evidence_of(closed)
             return self._maker.open_segment(closed), False
         # Step 6.
         self._report.was_clean = False
@@ -230,35 +237,38 @@ class Opening:
             size,
             trusted_end=self.manifest.trusted_end,
             may_lose=self._may_lose,
-            writes_again=self._writes_again,
+            rewrite_unsynced=self._rewrite_unsynced,
             stamped_end=stamped_end,
         )
-        self._marks += [
-            mark
-            for mark in recovered.marks
-            if mark.is_bridge or mark.start >= stamped_end or mark.epoch > stamped_epoch
+        self._evidence += [
+            each
+            for each in recovered.epoch_evidence
+            if each.is_bridge or each.start >= stamped_end or each.epoch > stamped_epoch
         ]
         self.ends_behind_gap = recovered.ends_behind_gap
         self._report.indexes_rebuilt += 1
-        if recovered.cut_reason is None:
+        if recovered.truncation_reason is None:
             return segment, False
-        cut_bytes = size - segment.size
-        self._report.cut_bytes += cut_bytes
-        self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {recovered.cut_reason}")
+        truncated_bytes = size - segment.size
+        self._report.truncated_bytes += truncated_bytes
+        self._report.events.append(
+            f"{path}: {truncated_bytes} bytes truncated at position {segment.size}: {recovered.truncation_reason}"
+        )
         return segment, True
 
     def _require(self, offset: int, sentence: str) -> None:
+        """Raises LogDamagedError if everything up to a larger offset was on the disk."""
         if offset < self.flushed_end:
             raise LogDamagedError(
                 f"{self._directory}: {sentence}; everything below offset {self.flushed_end} was on the disk"
             )
 
-    def _cut(self, bases: list[int], reason: str) -> None:
-        """Step 7."""
-        self._report.cut_bytes += sum(self._maker.files.size(self._maker.path(base, Kind.LOG)) for base in bases)
-        self._drop(bases, reason)
+    def _truncate(self, bases: list[int], reason: str) -> None:
+        """Step 7: removes the segments behind a truncated one. See `segment_recovery`."""
+        self._report.truncated_bytes += sum(self._maker.files.size(self._maker.path(base, Kind.LOG)) for base in bases)
+        self._remove(bases, reason)
 
-    def _drop(self, bases: list[int], reason: str) -> None:
+    def _remove(self, bases: list[int], reason: str) -> None:
         if bases:
             self._sync_manifest()
         for base in bases:
@@ -266,10 +276,10 @@ class Opening:
             self._maker.remove(base)
 
     def _leader_epochs(self) -> LeaderEpochs:
-        epochs = LeaderEpochs.of_marks(self._marks)
+        epochs = LeaderEpochs.from_evidence(self._evidence)
         if self.open_segment.end > self.log_start:
-            epochs.cut_end(self.open_segment.end)
-        epochs.cut_start(self.log_start)
+            epochs.truncate(self.open_segment.end)
+        epochs.advance_start(self.log_start)
         return epochs
 
     def _producer_states(self) -> ProducerStates:
@@ -283,7 +293,7 @@ class Opening:
             return ProducerStates()
 
     def _remove_orphans(self) -> None:
-        """Step 9: indexes and producers' states of segments that are no more."""
+        """Step 9: removes indexes and producer snapshots of segments that no longer exist."""
         bases = {segment.base for segment in self.sealed} | {self.open_segment.base}
         ends = {segment.end for segment in self.sealed} | {min(bases)}
         if self._report.was_clean:

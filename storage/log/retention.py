@@ -1,4 +1,4 @@
-"""Which segments have had their time: by the age of their newest record, by the size of the log, and by its start."""
+"""Decides which segments have expired: by the age of their newest record, by the size of the log, and by its start."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tailrace.storage.manifest.manifest import SegmentFacts
 def segments_to_remove(
     segments: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, log_start: int, high_watermark: int
 ) -> int:
-    """How many segments go, counted from the oldest. Nothing goes that is not committed yet.
+    """Returns how many segments to remove, counted from the oldest. Uncommitted segments stay.
 
     The last one may be the open segment: the log then rolls before it removes.
     """
@@ -19,28 +19,29 @@ def segments_to_remove(
     for segment in segments:
         if segment.end > high_watermark:
             break
-        has_had_its_time = (
+        has_expired = (
             segment.end <= log_start
             or segment.size == 0
             or (config.deletes and _is_too_old(segment, config, now_ms))
             or (config.deletes and config.retention_bytes != UNLIMITED and 0 < segment.size <= excess_bytes)
         )
-        # What has no time, such as a segment with a bridge alone, goes with the next one that has had its time.
-        if not has_had_its_time and (_time_of(segment) >= 0 or not config.deletes):
+        # A segment without a timestamp, for example with only a bridge, goes together with the next expired one.
+        if not has_expired and (_time_of(segment) >= 0 or not config.deletes):
             break
         excess_bytes -= segment.size
         passed += 1
-        if has_had_its_time:
+        if has_expired:
             removed, passed = removed + passed, 0
     return removed
 
 
 def _is_too_old(segment: SegmentFacts, config: LogConfig, now_ms: int) -> bool:
-    """A segment whose records have no time, or one before 1970, does not age by itself."""
+    """Returns whether the newest record has expired. A segment without timestamps, or with ones before 1970, does
+    not age."""
     time = _time_of(segment)
     return config.retention_ms != UNLIMITED and time >= 0 and now_ms - time > config.retention_ms
 
 
 def _time_of(segment: SegmentFacts) -> int:
-    """Of the newest record; without records that of the first batch."""
+    """Returns the largest timestamp of the records; without records, the timestamp of the first batch."""
     return segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.first_timestamp

@@ -1,6 +1,6 @@
-"""The logs of the shelves in a data directory, which are opened when they are used; so many of them stay open.
+"""The logs of all shelves in a data directory, opened on use; a bounded number stays open.
 
-A shelf is an ordinary log, but nobody mends one that is damaged: another copy is made beside it, and takes its place.
+A shelf is an ordinary log, but a damaged one is not repaired in place: a new copy is made beside it and replaces it.
 """
 
 from collections import OrderedDict
@@ -15,9 +15,9 @@ from tailrace.storage.directory.directory_syncs import DirectorySyncs
 from tailrace.storage.directory.layout import (
     REPLACEMENT_SUFFIX,
     ShelfKey,
+    parse_shelf_name,
     removed_shelves_directory,
     shelf_directory,
-    shelf_of,
     shelves_directory,
 )
 from tailrace.storage.indexes.open_files import OpenFiles
@@ -28,17 +28,19 @@ from .log import Log
 
 OPEN_LOGS_MAX = 64
 OPEN_FILES_MAX = 32
-"""Of those that hold a file; more than one log seldom reads or writes at a time."""
+"""The number of objects that hold an open file. More than one log is seldom used at a time."""
 SEGMENT_BYTES_MAX = 128 * 2**20
-"""As much as is scanned at most when a log opens that was not closed: nobody else gets a turn meanwhile."""
+"""The size of a segment, which is also what an opening scans at most without a pause if the log was not closed."""
 
 
 class _Opened:
+    """An open log and its current users."""
+
     def __init__(self, log: Log) -> None:
         self.log = log
         self.users = 0
         self.unused = trio.Event()
-        """Set by the last one who uses it, if it is to go."""
+        """Set by the last user, if the log is to be closed."""
         self.is_to_go = False
 
     async def wait_until_unused(self) -> None:
@@ -53,6 +55,8 @@ class _Opened:
 
 
 class ShelfLogs:
+    """Opens, closes, replaces and removes the logs of shelves."""
+
     def __init__(self, data_directory: str, files: Files, *, open_logs_max: int = OPEN_LOGS_MAX) -> None:
         self._data_directory = data_directory
         self._files = files
@@ -61,17 +65,17 @@ class ShelfLogs:
         self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // 16)))
         self._directory_syncs = DirectorySyncs(files)
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
-        """By directory; what was used last comes last."""
+        """The open logs by directory, in the order of their last use."""
         self._closed_cleanly: set[str] = set()
-        """By this process, and not opened since."""
+        """The directories of logs that this process has closed cleanly and not opened since."""
         self._sizes: dict[str, int] = {}
-        """Of logs that are not open."""
+        """The sizes of logs that are not open."""
         self._uses = trio.Semaphore(open_logs_max)
         self._removed_count = 0
         self._changing = trio.Lock()
-        """Held by who opens one, or closes some."""
+        """Held while a log is opened or closed."""
 
-    # where they are
+    # locations
 
     def directory(self, key: ShelfKey) -> str:
         return shelf_directory(self._data_directory, key)
@@ -80,8 +84,8 @@ class ShelfLogs:
         return self.directory(key) + REPLACEMENT_SUFFIX
 
     def found(self) -> list[ShelfKey]:
-        """Of all shelves that have something here."""
-        return [key for name in self._files.list(self._all) if (key := shelf_of(name)) is not None]
+        """Returns all shelves that have a directory in this data directory."""
+        return [key for name in self._files.list(self._all) if (key := parse_shelf_name(name)) is not None]
 
     def has(self, key: ShelfKey) -> bool:
         return bool(self._files.list(self.directory(key)))
@@ -91,10 +95,10 @@ class ShelfLogs:
         return shelves_directory(self._data_directory)
 
     async def end_replacements(self) -> None:
-        """Of a process before this one: the last step is done, or all that was done is forgotten."""
+        """Finishes or discards the replacements that an earlier process began."""
         await self._files.discard_tree(removed_shelves_directory(self._data_directory))
         for name in self._files.list(self._all):
-            key = shelf_of(name.removesuffix(REPLACEMENT_SUFFIX))
+            key = parse_shelf_name(name.removesuffix(REPLACEMENT_SUFFIX))
             if key is None or not name.endswith(REPLACEMENT_SUFFIX):
                 continue
             if self.has(key):
@@ -102,11 +106,14 @@ class ShelfLogs:
             else:
                 await self._put_in_place(key)
 
-    # their content
+    # use
 
     @asynccontextmanager
     async def using(self, directory: str) -> AsyncIterator[Log]:
-        """Nobody closes it meanwhile; who uses one uses no other. Raises OSError if it does not open."""
+        """Opens the log for the duration of the block, in which it is not closed. Raises OSError.
+
+        A task must not use two logs at a time.
+        """
         async with self._uses:
             opened = self._opened.get(directory)
             if opened is None or opened.log.has_failed:
@@ -128,14 +135,14 @@ class ShelfLogs:
         if opened is not None:
             await self._close(directory)
         while len(self._opened) >= self._open_logs_max:
-            # There is one, for so many uses there are not beside this one.
+            # There is an unused one, because `_uses` bounds the number of users.
             await self._close(next(each for each, opened in self._opened.items() if not opened.users))
         log = Log(
             self._files,
             directory,
             self._config,
             clean=directory in self._closed_cleanly or not self._files.list(directory),
-            writes_again=True,  # of shelves nobody notes that a sync failed
+            rewrite_unsynced=True,  # failed syncs of shelves are not recorded
             open_files=self._open_files,
             directory_syncs=self._directory_syncs,
         )
@@ -145,7 +152,7 @@ class ShelfLogs:
         return opened
 
     async def _close(self, directory: str, *, is_to_stay: bool = True) -> None:
-        """Once nobody uses it. What cannot be closed cleanly is looked through when it opens again."""
+        """Closes the log once nothing uses it. If it cannot be closed cleanly, the next opening scans it."""
         opened = self._opened.pop(directory, None)
         if opened is None:
             return
@@ -176,10 +183,11 @@ class ShelfLogs:
             for directory in list(self._opened):
                 await self._close(directory)
 
-    # their end
+    # removal
 
     async def remove(self, *directories: str) -> None:
-        """For good: they are not found again, whenever the process ends. Raises OSError."""
+        """Removes the directories for good: they are not found again, even if the process ends meanwhile. Raises
+        OSError."""
         removed = []
         async with self._changing:
             with trio.CancelScope(shield=True):
@@ -190,7 +198,7 @@ class ShelfLogs:
             await self._files.discard_tree(path)
 
     async def put_replacement_in_place(self, key: ShelfKey) -> None:
-        """Raises OSError."""
+        """Replaces a shelf by its new copy. Raises OSError."""
         async with self._changing:
             with trio.CancelScope(shield=True):
                 await self._close(self.replacement(key))
@@ -209,7 +217,8 @@ class ShelfLogs:
         await self._files.sync_directory(self._all)
 
     async def _take_away(self, directory: str) -> str | None:
-        """To where nobody opens it: what has lost some of its files must not be taken for a log."""
+        """Moves a directory to where nothing opens it, since a directory without some of its files must not be taken
+        for a log."""
         await self._close(directory, is_to_stay=False)
         self._closed_cleanly.discard(directory)
         self._sizes.pop(directory, None)

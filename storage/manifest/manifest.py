@@ -1,8 +1,9 @@
-"""What a replica knows of itself beyond its records: one file of facts, one checked line each, later ones win.
+"""The manifest of a replica: checksummed facts about its segments, epochs and log start, one per line.
 
-Lines are appended as things happen and cost no sync of their own; whatever must not be half true (a cut, a swap of
-segments) replaces the whole file atomically first. A line states only what was on the disk when it was written, so that
-a log opens without reading the segments that it names. A damaged line is as good as absent: its segment is scanned.
+Later lines override earlier ones. Lines are appended as things happen and cost no sync of their own. A change that must
+not be half done, such as a truncation or a swap of segments, first replaces the whole file atomically. A line states
+only what was on the disk when it was written, so a log opens without reading the segments that its manifest names. A
+damaged line counts as absent: its segment is scanned.
 """
 
 import json
@@ -16,27 +17,21 @@ from msgspec.structs import fields
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.storage.indexes.time_index import NO_TIMESTAMP
 
+from .compaction_history import Compacted
 from .leader_epochs import EpochStart
 
 VERSION = 1
 _CHECKSUM_DIGITS = 8
 _ANY_EPOCH = 2**31 - 1
-"""With which it was, earlier versions did not say."""
-
-
-class Compacted(Struct, frozen=True):
-    """A compaction: at this time, no key had two records below this (exclusive) offset."""
-
-    end: int
-    at_ms: int
+"""The value of `stamped_epoch` for lines of earlier versions, which did not state it."""
 
 
 class SegmentFacts(Struct, frozen=True):
-    """A segment as it lies on the disk. `docs/formats.md` says over what the checksums are taken."""
+    """The state of a segment on the disk. `docs/formats.md` says what the checksums cover."""
 
     base: int
     end: int
-    """Exclusive."""
+    """The offset after the last record."""
     epoch: int = NO_EPOCH
     size: int = 0
     checksum: int = 0
@@ -46,57 +41,65 @@ class SegmentFacts(Struct, frozen=True):
     index_checksum: int = 0
     time_index_checksum: int = 0
     last_indexed_position: int = 0
-    """Of the batch that got the last index entry."""
+    """The position of the batch with the last index entry."""
     producers_checksum: int = 0
-    """Of the `.producers` file at its end; 0: no producer had a state, and there is no file; -1: it is missing."""
+    """The checksum of the `.producers` file at the segment's end. 0 means that no producer had a state and there is
+    no file, -1 that the file is missing."""
     epoch_starts: tuple[EpochStart, ...] | None = None
-    """The epochs that began in it, where recovery has left its traces; None: its own, with it or in one before it."""
+    """The epochs that began in the segment, if recovery has stamped it. None means that it has one epoch, its own,
+    which began with it or in an earlier segment."""
 
 
 _FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name != "epoch_starts")
 
 
 class Manifest(Struct):
+    """The content of a manifest."""
+
     log_start: int = 0
     has_start: bool = True
-    """A line says so; without one it is where every log begins."""
+    """Whether a line states the log start. Without one, the log start is that of a new log."""
     epochs: list[EpochStart] = field(default_factory=list)
     sealed: dict[int, SegmentFacts] = field(default_factory=dict)
-    """By base offset."""
+    """The sealed segments, by base offset."""
     closed: SegmentFacts | None = None
-    """The open segment when the log was last closed cleanly."""
+    """The open segment as it was when the log was last closed cleanly."""
     stamped_end: int = 0
-    """Below this recovery has stamped leader epochs: not the batches, but `epochs` and bridges say what began there."""
+    """The offset below which recovery has stamped leader epochs: there `epochs` and bridges tell what began where,
+    and batches do not."""
     stamped_epoch: int = NO_EPOCH
-    """With this one or earlier ones."""
+    """The largest epoch with which recovery has stamped."""
     flushed_end: int = 0
-    """Everything below was on the disk at some time: damage there is not the trace of a crash."""
+    """The offset up to which everything was on the disk at some time. Damage below it is not the trace of a crash."""
     compactions: list[Compacted] = field(default_factory=list)
     damaged_lines: int = 0
     version: int = VERSION
-    """Of another one nothing is known but that: its lines may say anything."""
+    """The format version. The lines of an unknown version may mean anything and are not read."""
 
     @property
-    def tells_start(self) -> bool:
-        """Whether it is to be believed that records before the log start were deleted, and are not lost."""
+    def is_start_certain(self) -> bool:
+        """Whether the manifest proves that records before the log start were deleted and not lost."""
         return self.has_start and self.damaged_lines == 0
 
     @property
     def synced_end(self) -> int:
-        """Up to there all was on the disk, as far as it tells."""
+        """The largest offset up to which, by any line, everything was on the disk."""
         closed_end = self.closed.end if self.closed is not None else 0
         return max(self.flushed_end, closed_end, *(facts.end for facts in self.sealed.values()), 0)
 
     @property
     def trusted_end(self) -> int:
-        """Below it nothing may be missing, from the log start on. A file of records before that, which was removed, may
-        be back after a power failure, and torn; if all is before that, nothing has to be there."""
+        """The offset below which no record after the log start may be missing.
+
+        It is 0 if everything synced is below the log start: then nothing has to exist. After a power failure a removed
+        segment below the log start may be back, and torn.
+        """
         end = self.synced_end
         return end if end > self.log_start else 0
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The whole file."""
+    """Returns the whole file."""
     lines = [format_line(), start_line(manifest.log_start)]
     lines += [epoch_line(start) for start in manifest.epochs]
     lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
@@ -106,7 +109,7 @@ def encode(manifest: Manifest) -> bytes:
     lines.append(flushed_line(manifest.flushed_end))
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
-    if manifest.log_start:  # once more: nothing else tells it, and one of the two may be damaged
+    if manifest.log_start:  # a second time: nothing else tells the log start, and one of the two lines may be damaged
         lines.append(start_line(manifest.log_start))
     return b"".join(lines)
 
@@ -156,6 +159,7 @@ def _line(fact: str, values: dict[str, Any]) -> bytes:
 
 
 def decode(data: bytes) -> Manifest:
+    """Reads a manifest. Damaged lines are counted and skipped."""
     manifest = Manifest(has_start=False)
     for _, line in lines_of(data):
         fact = fact_of(line)
@@ -167,7 +171,7 @@ def decode(data: bytes) -> Manifest:
 
 
 def lines_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Position and text. What follows the last line end was being written when the machine stopped: it is no line."""
+    """Yields the position and text of each line. Text after the last line end was torn by a crash and is no line."""
     position = 0
     for line in data.split(b"\n")[:-1]:
         yield position, line
@@ -175,7 +179,7 @@ def lines_of(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def fact_of(line: bytes) -> dict[str, Any] | None:
-    """What the line, without its end, states; None when its checksum does not match."""
+    """Returns what the line states; None if its checksum does not match. `line` has no line end."""
     checksum, text = line[:_CHECKSUM_DIGITS], line[_CHECKSUM_DIGITS + 1 :]
     if line[_CHECKSUM_DIGITS : _CHECKSUM_DIGITS + 1] != b" " or checksum != b"%08x" % crc32c.crc32c(text):
         return None

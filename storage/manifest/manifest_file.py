@@ -1,4 +1,4 @@
-"""The manifest of one replica on the disk: lines are appended to it, or the whole is replaced atomically."""
+"""The manifest file of one replica: lines are appended to it, or the whole file is replaced atomically."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from . import manifest
 from .manifest import Manifest
 
 _LINES_MAX = 1000
-"""After so many appended lines the file is worth being written anew."""
+"""After this many appended lines the file is worth rewriting."""
 
 
 class ManifestFile:
-    """One writer at a time: the log holds its lock around every call."""
+    """Reads and writes one manifest. It has one writer at a time: the log holds its lock around every call."""
 
     __slots__ = ("_appended_lines", "_directory", "_files", "_is_damaged", "_path", "_torn_from")
 
@@ -25,12 +25,15 @@ class ManifestFile:
         self._appended_lines = 0
         self._is_damaged = False
         self._torn_from: int | None = None
-        """Where a line begins of which only a part could be written, and that could not be cut off either."""
+        """The position of a line that was written in part and could not be truncated either; None if there is none."""
 
-    def load(self, *, writes_again: bool = False) -> Manifest | None:
-        """None when there is none yet. A line that was never finished is cut off, so that others can follow. OSError
-        when another version of Tailrace wrote it in a way that this one does not know. `writes_again`: what is there,
-        for a sync of it may have failed, and the next one would not bring that to the disk."""
+    def load(self, *, rewrite_unsynced: bool = False) -> Manifest | None:
+        """Loads the manifest, and truncates an unfinished last line so that others can follow. Returns None if there is
+        no file.
+
+        Raises OSError if the file has another format version. `rewrite_unsynced`: a sync of the file may have failed,
+        and the next sync would not bring that part to the disk; so everything is written again.
+        """
         try:
             data = self._files.read(self._path)
         except FileNotFoundError:
@@ -39,12 +42,12 @@ class ManifestFile:
         if content.version != manifest.VERSION:
             raise OSError(
                 f"{self._path} has format version {content.version}, and this Tailrace knows {manifest.VERSION}: "
-                "run the one that wrote it"
+                "start the version of Tailrace that wrote it"
             )
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             self._files.open(self._path).truncate(whole)
-        if writes_again:
+        if rewrite_unsynced:
             self._files.open(self._path).write_at(0, data[:whole])
         self._appended_lines = data.count(b"\n") - len(content.sealed) - len(content.epochs)
         self._is_damaged = content.damaged_lines > 0
@@ -52,11 +55,12 @@ class ManifestFile:
 
     @property
     def wants_replacement(self) -> bool:
-        """Also when a power failure tore a line that was not synced: it says nothing, but would look like damage."""
+        """Whether the file should be rewritten: it has many lines, or a damaged one. A line that a power failure
+        tore says nothing but would later look like damage."""
         return self._is_damaged or self._appended_lines > _LINES_MAX
 
     def append(self, lines: Sequence[bytes]) -> File:
-        """Returns the file, for whoever needs the lines on the disk now."""
+        """Appends the lines and returns the file, for a caller that needs to sync it."""
         file = self._files.open(self._path, create=True)
         if self._torn_from is not None:
             file.truncate(self._torn_from)
@@ -73,21 +77,22 @@ class ManifestFile:
         return file
 
     def sync_now(self) -> None:
-        """What it says is on the disk then, also what a process wrote that was killed before it could sync it."""
+        """Syncs the file in place. Its last lines may come from a process that was killed before it could sync them."""
         self._files.open(self._path).sync_now()
 
     async def replace(self, content: Manifest) -> None:
+        """Replaces the file atomically by this content."""
         await self._files.replace(self._path, manifest.encode(content))
-        self._begin_again()
+        self._reset()
 
     async def replace_if_room(self, content: Manifest) -> bool:
-        """Whether there was room for it: see `shortening`."""
+        """Replaces the file if the disk has room, and returns whether it did. See `file_shortening`."""
         is_done = await shorten(self._files, self._path, manifest.encode(content))
         if is_done:
-            self._begin_again()
+            self._reset()
         return is_done
 
-    def _begin_again(self) -> None:
+    def _reset(self) -> None:
         self._torn_from = None
         self._appended_lines = 0
         self._is_damaged = False

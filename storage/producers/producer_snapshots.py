@@ -1,4 +1,4 @@
-"""Brings back what a log knows of its producers without reading all of it: snapshots at the ends of segments."""
+"""Snapshots of producer states at the ends of segments, from which a log restores them without reading everything."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,26 +17,29 @@ from tailrace.storage.segments.sealed_segment import SealedSegment
 from .producer_state import CHECKSUM_BYTES, ProducerStates
 
 NO_PRODUCERS = 0
-"""Instead of the checksum of a snapshot: nothing was to be written."""
+"""Stands for the checksum of a snapshot that was not written because no producer had a state."""
 NOT_WRITTEN = -1
-"""The same: whether there was something, only the log can tell."""
+"""Stands for the checksum of a snapshot that is missing. Only the log can tell whether producers had a state."""
 
 
 class ProducersUnknownError(KafkaError):
-    """Nothing tells of them but batches, and a header among these is none any more."""
+    """Producer states can be derived only from batches, and the header of one of these batches is damaged."""
 
     def __init__(self, offset: int, found: KafkaError) -> None:
         super().__init__(found.code, found.message)
         self.offset = offset
-        """Of the last batch before it that looks like one, or where its segment begins."""
+        """The offset of the last readable batch before the damaged one, or the base of its segment."""
 
 
 def checksum_of(snapshot: bytes) -> int:
-    """Of what comes before its own checksum: with that behind it, the checksum of any content is the same."""
+    """Returns the checksum of a snapshot without the checksum at its own end. Including that, the result would be
+    the same for any content."""
     return crc32c.crc32c(snapshot[:-CHECKSUM_BYTES])
 
 
 class ProducerSnapshots:
+    """Reads and writes the snapshots of one log."""
+
     __slots__ = ("_directory", "_files")
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -44,8 +47,11 @@ class ProducerSnapshots:
         self._directory = directory
 
     def write(self, log_end: int, states: ProducerStates) -> int:
-        """Returns the checksum by which the snapshot is known. It is not synced: a damaged one is not believed, and one
-        that is there already, perhaps on the disk, is left alone."""
+        """Writes a snapshot for this log end and returns its checksum.
+
+        The file is not synced, because a damaged one is detected. An equal file that exists, and may be on the disk
+        already, is left alone.
+        """
         if not len(states):
             return NO_PRODUCERS
         data = states.snapshot()
@@ -65,11 +71,11 @@ class ProducerSnapshots:
         return checksum_of(data)
 
     def find(self, log_end: int) -> File | None:
-        """The snapshot there, if it is whole and can be read."""
+        """Returns the file of the snapshot at this log end; None if it is missing or damaged."""
         return self._files.open(self._path(log_end)) if self.has(log_end) else None
 
     def has(self, log_end: int) -> bool:
-        """A whole one."""
+        """Returns whether there is an undamaged snapshot at this log end."""
         return self._read(log_end, None) is not None
 
     def remove(self, log_end: int) -> None:
@@ -78,21 +84,21 @@ class ProducerSnapshots:
     def load(
         self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
     ) -> ProducerStates:
-        """From the newest snapshot that can be believed, and the batches after it. Writes those that are missing at the
-        ends of these segments: when the batches are deleted nothing else will tell of their producers. Raises
-        ProducersUnknownError.
+        """Restores the producer states from the newest trustworthy snapshot and the batches after it.
 
-        `closed_checksum` is the one of the log end, when the log was closed cleanly.
+        Also writes snapshots that are missing at the ends of these segments: once the batches are deleted, nothing else
+        tells about their producers. `closed_checksum` is the checksum of the snapshot at the log end if the log was
+        closed cleanly. Raises ProducersUnknownError.
         """
         if closed_checksum is not None and (states := self._read(open_segment.end, closed_checksum)) is not None:
             return states
         segments: list[SealedSegment | OpenSegment] = [*sealed, open_segment]
         for index in range(len(sealed), 0, -1):
             before = sealed[index - 1]
-            # What recovery found and nobody had entered in the manifest has no snapshot that is known to belong to it.
+            # No snapshot is known to belong to a segment that recovery found and the manifest did not name.
             if before.is_synced and (states := self._read(before.end, before.facts.producers_checksum)) is not None:
                 return self._replay(states, segments[index:])
-        # The segment before the first one is gone, but not what it knew.
+        # The segment before the first one is gone, but its last snapshot remains.
         return self._replay(self._read(segments[0].base, None) or ProducerStates(), segments)
 
     def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
@@ -103,10 +109,10 @@ class ProducerSnapshots:
         except OSError as error:
             if are_used_up(error):
                 raise
-            return None  # it is not there, or the disk does not give it: it can be done without
+            return None  # missing or unreadable: the batches tell the same
         states = ProducerStates.restore(data)
         if states is None:
-            self.remove(log_end)  # torn, as a crash leaves it: whoever verifies the log later is not to wonder
+            self.remove(log_end)  # torn by a crash; removed so that a later verification does not report it
         return states if checksum in (None, checksum_of(data)) else None
 
     def _replay(self, states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
@@ -114,7 +120,7 @@ class ProducerSnapshots:
             if segment.size:
                 self._replay_segment(states, segment)
             if isinstance(segment, SealedSegment):
-                with suppress(OSError):  # it can be done without
+                with suppress(OSError):  # a missing snapshot is not an error
                     self._write_missing(segment, states)
         return states
 

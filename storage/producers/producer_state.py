@@ -1,7 +1,7 @@
-"""What a log knows of idempotent producers: the sequences of their last batches, so that a repeated one is recognised.
+"""What a log knows about idempotent producers: the sequences of their last batches, to recognise repeated ones.
 
-A function of the log alone: reading the batches again from the start, or from a snapshot on, gives the same state.
-Transactions will add to a producer where its open one began.
+The state is a function of the log alone: reading the batches again, from the start or from a snapshot, gives the same
+state.
 """
 
 import struct
@@ -15,12 +15,15 @@ from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 BATCHES_KEPT = 10
-"""A producer has at most five requests in flight, so no older batch can be repeated by mistake. When the end of the
-log is cut, the five that nobody has acknowledged go, and those before them tell what comes next."""
-TOLD_MAX = 10_000
-"""To a log that begins where another one does: of those who appended last, for they alone may send something again."""
+"""The number of batches that are remembered per producer. A producer has at most five requests in flight, so it
+repeats no older batch. A truncation can remove these five unacknowledged batches; the five before them then tell
+which sequence comes next."""
+INHERITED_PRODUCERS_MAX = 10_000
+"""The number of producers that a log inherits from the log before it, for example on a shelf or a new follower. Only
+producers that appended recently may repeat a batch."""
 PRODUCERS_MAX = 100_000
-"""In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
+"""The number of producers in one log. Beyond it, the producer that has been silent for longest is forgotten as if it
+had expired."""
 NO_SEQUENCE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
 
@@ -29,7 +32,7 @@ _PRODUCER = struct.Struct("<qhqB")
 _BATCH = struct.Struct("<iiqi")
 _CHECKSUM = struct.Struct("<I")
 CHECKSUM_BYTES = _CHECKSUM.size
-"""At the end of a snapshot."""
+"""The size of the checksum at the end of a snapshot."""
 
 
 class AppendedBatch(Struct, frozen=True):
@@ -46,26 +49,30 @@ class AppendedBatch(Struct, frozen=True):
 
 
 class Producer:
+    """The state of one producer."""
+
     __slots__ = ("appended_lately", "batches", "epoch", "newest_ms")
 
     def __init__(self, epoch: int, newest_ms: int, batches: list[AppendedBatch]) -> None:
         self.epoch = epoch
         self.newest_ms = newest_ms
-        """By the timestamps of its records: all that a log can tell when it is read again."""
+        """The timestamp of its newest batch. A log that is read again knows no other time."""
         self.batches = batches
-        """Of this epoch, the newest last; at most BATCHES_KEPT."""
+        """The last batches of this epoch, the newest last; at most BATCHES_KEPT."""
         self.appended_lately = True
-        """Since silent ones were looked for."""
+        """Whether the producer has appended since silent producers were last looked for."""
 
 
 class ProducerStates:
+    """The states of all producers of one log."""
+
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        """By id, the one that appended last at the end."""
+        """The producers by id, in the order of their last append."""
 
-    # what is
+    # state
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -74,13 +81,13 @@ class ProducerStates:
         return iter(self._producers.items())
 
     def newest(self, producer_id: int) -> AppendedBatch | None:
-        """The batch that it appended last; None when nothing is known of the producer."""
+        """Returns the batch that the producer appended last; None if the producer is unknown."""
         producer = self._producers.get(producer_id)
         return None if producer is None else producer.batches[-1]
 
     def expected(self, producer_id: int, epoch: int) -> int | None:
-        """The sequence that comes next in this epoch of the producer; NO_SEQUENCE when the epoch is over, None when
-        nothing is known of the producer."""
+        """Returns the next sequence in this epoch of the producer; NO_SEQUENCE if the epoch is over, None if the
+        producer is unknown."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return None
@@ -89,9 +96,9 @@ class ProducerStates:
         return _next(producer.batches[-1].last_sequence) if epoch == producer.epoch else 0
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """None when the batch may be appended; the earlier one when it is a repetition. KafkaError when it is neither.
+        """Returns None if the batch may be appended, or the earlier batch that it repeats. Raises KafkaError otherwise.
 
-        A producer that is not known may begin with any sequence: what it sent before may have expired.
+        An unknown producer may begin with any sequence: its earlier batches may have expired.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -119,10 +126,10 @@ class ProducerStates:
             f"producer {header.producer_id} sent sequence {header.base_sequence}; {expected} comes next",
         )
 
-    # what happened
+    # changes
 
     def on_appended(self, header: BatchHeader) -> None:
-        """The batch is in the log; it was checked, or stood there when the log was opened."""
+        """Notes a batch of the log. It was checked before, or was in the log when the log was opened."""
         batch = AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset_delta)
         producer = self._producers.pop(header.producer_id, None)
         if producer is None or producer.epoch != header.producer_epoch:
@@ -136,9 +143,9 @@ class ProducerStates:
         if len(self._producers) > PRODUCERS_MAX:
             del self._producers[next(iter(self._producers))]
 
-    def cut(self, log_end: int) -> bool:
-        """The batches from there on are gone. False: what came before them is not known here, only in the log."""
-        # Who appended last comes last.
+    def truncate(self, log_end: int) -> bool:
+        """Forgets batches from `log_end` on. Returns False if the remaining state is known only from the log."""
+        # Producers are in the order of their last append.
         for producer_id, producer in reversed(list(self._producers.items())):
             batches = producer.batches
             if batches[-1].base_offset < log_end:
@@ -154,8 +161,11 @@ class ProducerStates:
         return True
 
     def expire(self, before_ms: int) -> None:
-        """Forgets producers that appended nothing since. One that did a moment ago may send that again, however old the
-        records say that they are: it stays until the next time at least."""
+        """Forgets producers whose newest record is older than `before_ms`.
+
+        A producer that appended recently may repeat that batch, however old the timestamps in its records are. So it
+        stays until the next call at least.
+        """
         silent = []
         for producer_id, producer in self:
             if producer.newest_ms < before_ms and not producer.appended_lately:
@@ -165,17 +175,18 @@ class ProducerStates:
             del self._producers[producer_id]
 
     def before(self, offset: int) -> "ProducerStates":
-        """What a log that begins there cannot tell: who had appended before, and what."""
+        """Returns the states as of `offset`, for a log that begins there and cannot derive them."""
         states = type(self)()
-        for producer_id, producer in islice(reversed(self._producers.items()), TOLD_MAX):
+        for producer_id, producer in islice(reversed(self._producers.items()), INHERITED_PRODUCERS_MAX):
             if batches := [batch for batch in producer.batches if batch.base_offset < offset]:
                 states._producers[producer_id] = Producer(producer.epoch, producer.newest_ms, batches)
         states._producers = dict(reversed(states._producers.items()))
         return states
 
-    # for a faster start
+    # snapshots
 
     def snapshot(self) -> bytes:
+        """Encodes the states."""
         data = bytearray(SNAPSHOT_MAGIC)
         for producer_id, producer in self._producers.items():
             data += _PRODUCER.pack(producer_id, producer.epoch, producer.newest_ms, len(producer.batches))
@@ -187,7 +198,7 @@ class ProducerStates:
 
     @classmethod
     def restore(cls, snapshot: bytes) -> "ProducerStates | None":
-        """None when the bytes are not a whole snapshot: the log has to be read instead."""
+        """Decodes a snapshot. Returns None if it is damaged; then the log has to be read instead."""
         content, checksum = snapshot[: -_CHECKSUM.size], snapshot[-_CHECKSUM.size :]
         if not content.startswith(SNAPSHOT_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
             return None
@@ -204,11 +215,11 @@ class ProducerStates:
 
 
 def sequences_between(first: int, other: int) -> int:
-    """How many further on the other is; less than 0 when it comes before."""
+    """Returns how far `other` is ahead of `first`; negative if it is behind."""
     half = (_SEQUENCE_MASK + 1) // 2
     return (other - first + half & _SEQUENCE_MASK) - half
 
 
 def _next(sequence: int) -> int:
-    """Sequences count up to 2^31 - 1 and begin again at 0."""
+    """Returns the sequence after this one. Sequences count up to 2^31 - 1 and start again at 0."""
     return (sequence + 1) & _SEQUENCE_MASK

@@ -1,6 +1,7 @@
-"""Reads a `.log` file from its beginning, every byte of it, for those who trust nothing: dump and verify.
+"""Reads a `.log` file completely from its beginning and trusts nothing in it, for dumping and verification.
 
-Memory stays bounded whatever lengths a damaged header claims: the file comes in pieces, and so do its checksums.
+Memory is bounded whatever lengths a damaged header claims: the file is read in pieces, and checksums are computed piece
+by piece.
 """
 
 from collections.abc import Iterator
@@ -17,26 +18,28 @@ PIECE_BYTES = 2**20
 
 
 class ScannedBatch(Struct, frozen=True):
+    """A batch with a plausible header."""
+
     position: int
     header: BatchHeader
     start: bytes
-    """The header's bytes."""
+    """The bytes of the header."""
     checksum_matches: bool
 
 
 class BatchScan:
-    """Goes on after a wrong checksum, and stops where no batch can be found any more."""
+    """Iterates over batches. It continues after a wrong checksum, and stops where no batch can be found."""
 
     __slots__ = ("_file", "_piece", "_piece_position", "failure", "is_unreadable", "position", "size")
 
     def __init__(self, file: Readable, size: int) -> None:
         self.size = size
         self.position = 0
-        """Everything before it are batches that were handed out."""
+        """The end of the last batch that was yielded."""
         self.failure: str | None = None
-        """Why nothing follows, though there are bytes left."""
+        """Why the scan stopped before the end of the file."""
         self.is_unreadable = False
-        """Nothing is known of these bytes: the disk does not give them."""
+        """Whether the scan stopped because the disk could not read these bytes."""
         self._file = file
         self._piece = memoryview(b"")
         self._piece_position = 0
@@ -50,14 +53,14 @@ class BatchScan:
             self.position += batch.header.size
             yield batch
 
-    def go_to(self, position: int) -> None:
-        """Goes on there, for those who know where a batch begins."""
+    def seek(self, position: int) -> None:
+        """Continues at a position at which the caller knows that a batch begins."""
         self.position = position
         self.failure = None
         self.is_unreadable = False
 
     def _next(self) -> ScannedBatch | str:
-        """The next batch, or why there is none."""
+        """Returns the next batch, or why there is none."""
         position = self.position
         try:
             start = bytes(self._from(position, HEADER_SIZE)[:HEADER_SIZE])
@@ -75,13 +78,13 @@ class BatchScan:
         while position < end:
             piece = self._from(position, 1)[: end - position]
             if not piece:
-                raise OSError("it has become shorter meanwhile")
+                raise OSError("it was truncated during the scan")
             checksum = crc32c.crc32c(piece, checksum)
             position += len(piece)
         return checksum
 
     def _from(self, position: int, count_min: int) -> memoryview:
-        """What is at hand from the position on; shorter than asked for only at the end of the file."""
+        """Returns buffered bytes from the position on, at least `count_min` of them unless the file ends before."""
         within = position - self._piece_position
         if not 0 <= within <= len(self._piece) - count_min:
             within = 0

@@ -1,4 +1,4 @@
-"""Walks along the batches of a segment from header to header, reading little of what lies between."""
+"""Walks over the batches of a segment from header to header, and reads little of what lies between."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,17 +9,20 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.files import UnreadableError
 
 NEAR_BYTES = 4096
-"""For the few batches between an index entry and what is looked for."""
+"""The read size for the few batches between an index entry and the batch that is searched."""
 FAR_BYTES = 256 * 1024
-"""For a whole segment."""
+"""The read size for a whole segment."""
 
 
 class Readable(Protocol):
+    """A file, or a file whose reads are counted."""
+
     def read_at(self, position: int, count: int) -> bytes: ...
 
 
 def read_ahead(file: Readable, position: int, count: int, needed: int) -> bytes:
-    """So many bytes, or as many as there are before what the disk does not give, if it gives those that are needed."""
+    """Reads up to `count` bytes. If the disk cannot read them all, returns those before the failure if these are at
+    least `needed`."""
     try:
         return file.read_at(position, count)
     except UnreadableError as error:
@@ -31,9 +34,9 @@ def read_ahead(file: Readable, position: int, count: int, needed: int) -> bytes:
 def walk(
     file: Readable, position: int, end: int, chunk_bytes: int = NEAR_BYTES
 ) -> Iterator[tuple[int, BatchHeader, bytes]]:
-    """Position, header and the header's bytes of each batch; stops at one that is cut short.
+    """Yields the position, the header and the header's bytes of each batch. Stops at an incomplete batch.
 
-    An absurd header raises KafkaError (CORRUPT_MESSAGE).
+    Raises KafkaError (CORRUPT_MESSAGE) at an impossible header.
     """
     chunk, chunk_position = b"", position
     while end - position >= HEADER_SIZE:
@@ -49,18 +52,22 @@ def walk(
 
 
 def kind_at(file: Readable, position: int, header: BatchHeader) -> ControlKind | None:
-    """What recovery wrote there; None for the batches of producers and transactions, for which nothing is read."""
+    """Returns the kind of a control batch that recovery wrote. Returns None for other batches, and reads nothing for
+    non-control ones."""
     return control_kind(header, file.read_at(position, CONTROL_BATCH_BYTES_MAX)) if header.is_control else None
 
 
 def bridge_epoch_at(file: Readable, position: int, header: BatchHeader) -> int | None:
-    """The epoch that begins with the bridge there; None where there is none."""
+    """Returns the epoch that begins with the bridge at the position; None if the batch is no bridge."""
     batch = file.read_at(position, CONTROL_BATCH_BYTES_MAX)
     return bridge_epoch(batch) if control_kind(header, batch) is ControlKind.BRIDGE else None
 
 
 def walk_whole(file: Readable, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and all bytes of each batch. KafkaError (CORRUPT_MESSAGE) unless they end exactly there."""
+    """Yields the position, the header and all bytes of each batch.
+
+    Raises KafkaError (CORRUPT_MESSAGE) unless the batches end exactly at `end`.
+    """
     chunk, position, within = memoryview(b""), 0, 0
     while position < end:
         if len(chunk) - within < HEADER_SIZE:

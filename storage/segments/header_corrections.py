@@ -1,7 +1,7 @@
-"""What the offset and the epoch of a batch must have been that cannot be where it is: the batches around it tell.
+"""Guesses the right base offset and epoch of batches whose header is damaged, from the batches around them.
 
-These two are all that no checksum of a batch covers. Whoever corrects them proves it with the checksum of the whole
-segment: this is a guess, and makes no difference if it is wrong.
+Base offset and epoch are the only parts of a batch that its checksum does not cover. The result is a guess: the caller
+proves it with the checksum of the whole segment, so a wrong guess does no harm.
 """
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ from tailrace.storage.manifest.manifest import SegmentFacts
 
 
 class _Newest(Struct, frozen=True):
+    """The last batch that was added."""
+
     position: int
     base: int
     end: int
@@ -20,7 +22,7 @@ class _Newest(Struct, frozen=True):
 
 
 class _Run(Struct):
-    """Of one epoch; position and offset are those of its first batch."""
+    """Consecutive batches of one epoch. Position and base are those of the first one."""
 
     position: int
     base: int
@@ -29,31 +31,31 @@ class _Run(Struct):
 
 
 class HeaderCorrections:
-    """Of a sealed segment that is read from its beginning, batch by batch."""
+    """Collects the batches of a sealed segment, which is read from its beginning, and derives corrections."""
 
     __slots__ = ("_end", "_facts", "_newest", "_runs", "_starts", "_unlike_starts", "found", "guesses")
 
     def __init__(self, facts: SegmentFacts) -> None:
         self.found: dict[int, tuple[int, int]] = {}
-        """Base offset and epoch, by the positions of those that have others; as their neighbours tell."""
+        """Base offset and epoch of batches that seem wrong, by position, as the batches around them suggest."""
         self.guesses: list[dict[int, tuple[int, int]]] = []
-        """The same, and where several epochs meet, what the manifest tells: each is worth to be tried."""
+        """The corrections to try: `found`, and if several epochs meet, also what the manifest suggests."""
         self._facts = facts
         self._newest: _Newest | None = None
         self._end = facts.base
-        """Of what lies before the newest one, where that should be."""
+        """The end of the batch before the newest one, by its corrected base offset."""
         self._runs: list[_Run] = []
         self._starts = LeaderEpochs(facts.epoch_starts or ())
         self._unlike_starts: dict[int, tuple[int, int]] = {}
-        """Base offset and the epoch that had begun there, by the manifest, of batches that have another one. No more
-        than two: where there are several, recovery has stamped them, and only one alone tells anything."""
+        """Base offset and epoch according to the manifest of batches that have another epoch, by position. At most
+        two are kept: if there are several, recovery has stamped them, and only a single one suggests damage."""
 
     def add(self, position: int, header: BatchHeader) -> None:
         self._place_newest(header.base_offset)
         self._newest = _Newest(position, header.base_offset, header.next_offset, header.leader_epoch)
 
     def end(self) -> None:
-        """That was the last one."""
+        """Finishes after the last batch, and computes `guesses`."""
         self._place_newest(self._facts.end)
         self._newest = None
         by_starts = self.found | self._unlike_starts if len(self._unlike_starts) == 1 else {}
@@ -66,7 +68,7 @@ class HeaderCorrections:
             return
         base, count = batch.base, batch.end - batch.base
         fits = self._end <= base and batch.end <= next_base
-        # Compaction leaves gaps; whatever was in one of them may have been anywhere in it.
+        # Compaction leaves gaps. A batch in a gap may have any offset within it.
         if not fits and self._end + count <= next_base:
             base = self._end
             self.found[batch.position] = base, batch.epoch
@@ -80,8 +82,10 @@ class HeaderCorrections:
             self._unlike_starts[batch.position] = base, begun
 
     def _correct_epochs(self) -> None:
-        """Of a batch that has another one than both its neighbours; the last one's is known. The first one's may be
-        right, where all others are."""
+        """Corrects a single batch whose epoch differs from both neighbours, or from the known epoch of the last batch.
+
+        The first batch is corrected only if no other is, since its epoch may be right.
+        """
         runs, last = self._runs, self._facts.epoch
         for before, run, after in zip(runs, runs[1:], runs[2:], strict=False):
             if run.batches == 1 and before.epoch == after.epoch:

@@ -1,4 +1,4 @@
-"""The one writable segment of a log: append, sync, seal."""
+"""The open segment of a log, to which records are appended: append, stamp, sync, seal and read."""
 
 from array import array
 from bisect import bisect_right
@@ -20,29 +20,32 @@ from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest.manifest import SegmentFacts
 
 from .batch_walk import walk
-from .restamping import Behind, restamp
+from .restamping import UnstampedTail, restamp
 from .sealed_segment import SealedSegment
 from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
 
 POSITION_MAX = 2**32 - 1
-"""In an entry of the index."""
+"""The largest position that an index entry can have."""
 _RECENT_MAX = 256
+"""The number of recent batches whose positions are kept in memory."""
 
 
 class OpenSegment:
-    __slots__ = ("_behind_stamped", "_last", "_recent", "is_over", "reader", "summary")
+    """The last segment of a log."""
 
-    def __init__(self, summary: SegmentSummary, reader: SegmentReader, *, is_over: bool = False) -> None:
+    __slots__ = ("_last", "_recent", "_unstamped_tail", "ends_with_bridge", "reader", "summary")
+
+    def __init__(self, summary: SegmentSummary, reader: SegmentReader, *, ends_with_bridge: bool = False) -> None:
         self.summary = summary
         self.reader = reader
         self._recent = array("Q")
-        """Entries as in the index, but for every one of the last batches: where nearly all reads begin and end."""
-        self.is_over = is_over
-        """A bridge ends it: nothing more may be appended."""
-        self._behind_stamped: Behind | None = None
+        """Index entries for every one of the last batches, where nearly all reads begin and end."""
+        self.ends_with_bridge = ends_with_bridge
+        """Whether the last batch is a bridge, after which nothing may be appended to this segment."""
+        self._unstamped_tail: UnstampedTail | None = None
         self._last: BatchHeader | None = None
-        """Of the last batch, if it was appended here: a leader asks for it again and again."""
+        """The header of the last batch if it was appended by this object. A leader asks for it all the time."""
 
     @property
     def base(self) -> int:
@@ -56,14 +59,15 @@ class OpenSegment:
     def size(self) -> int:
         return self.summary.size
 
-    # growing
+    # appending
 
     def has_room_for(self, header: BatchHeader, config: LogConfig) -> bool:
-        """Whether the batch may go into this segment; into an empty one it always may."""
+        """Returns whether the batch may be appended to this segment without rolling. An empty segment has room for
+        any batch."""
         summary, index = self.summary, self.reader.index
         position = summary.size
         return position == 0 or (
-            not self.is_over
+            not self.ends_with_bridge
             and position + header.batch_length + LOG_OVERHEAD <= config.segment_bytes_max
             and header.leader_epoch == summary.epoch
             and (
@@ -75,19 +79,22 @@ class OpenSegment:
         )
 
     def can_grow(self, header: BatchHeader) -> bool:
-        """Whether the batch can go into this segment although its time to end has come."""
+        """Returns whether the batch can be appended although the segment should be rolled."""
         summary = self.summary
         return (
-            not self.is_over
+            not self.ends_with_bridge
             and header.leader_epoch == summary.epoch
             and summary.size + header.batch_length + LOG_OVERHEAD <= POSITION_MAX
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
         )
 
     def room_for(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> tuple[int, int]:
-        """How many of these batches, which take so many bytes, may go into this segment together, from the first one
-        on, and the bytes of those: they are of one epoch, and none but the last is a control batch."""
-        if self.is_over:
+        """Returns how many of the batches, from the first one on, may be appended together, and their size.
+
+        The appended batches are of one epoch, and only the last one may be a control batch. `size` is the size of all
+        batches.
+        """
+        if self.ends_with_bridge:
             return 0, 0
         if self._has_room_for_all(headers, size, config):
             return len(headers), size
@@ -117,13 +124,15 @@ class OpenSegment:
             position = end
             count += 1
             if header.attributes & CONTROL:
-                # It may be a bridge, which would be the last one.
+                # It may be a bridge, which ends the segment.
                 break
         return count, position - summary.size
 
     def _has_room_for_all(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> bool:
-        """Whether that is plain without a look at where each of them would begin. If not, they may all have room yet:
-        the index is taken to need an entry for each, and a control batch to be one that ends the segment."""
+        """Returns whether all batches certainly have room, without computing where each would begin.
+
+        False means unknown: this counts one index entry per batch, and takes any control batch for a bridge.
+        """
         summary, last = self.summary, headers[-1]
         if (
             summary.first_timestamp == NO_TIMESTAMP
@@ -139,9 +148,10 @@ class OpenSegment:
         return True
 
     def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Writes the batches into the page cache, at once; when that fails the segment is as it was before.
+        """Writes the batches to the page cache. If that fails, the segment stays as it was.
 
-        More than one are of one epoch. They are noted as `SegmentSummary.add` does it, and without a call for each.
+        Several batches are of one epoch. They are accounted for as in `SegmentSummary.add`, but without a call per
+        batch.
         """
         summary, index, recent = self.summary, self.reader.index, self._recent
         base, start, entries = summary.base, summary.size, index.new
@@ -178,16 +188,19 @@ class OpenSegment:
         self._last = header
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
-        """Returns how many batches now have another epoch."""
+        """Stamps `epoch` on the batches that begin in [base, end), and returns how many had another epoch."""
         summary = self.summary
-        stamped = await restamp(self.reader, summary, base, end, epoch, self._behind_stamped)
-        self._behind_stamped = stamped.behind
+        stamped = await restamp(self.reader, summary, base, end, epoch, self._unstamped_tail)
+        self._unstamped_tail = stamped.behind
         summary.checksum, summary.epoch = stamped.checksum, stamped.epoch
         self._last = None
         return stamped.count
 
     def correct_times(self, size: int, first: int, largest: int, entries: IndexEntries) -> None:
-        """Of so much of it, with its index. What was noted of them came from headers that were damaged then."""
+        """Corrects timestamps that were taken from damaged headers, and the index with them.
+
+        `first`, `largest` and `entries` describe the first `size` bytes of the segment.
+        """
         summary, reader = self.summary, self.reader
         for position, header, _ in walk(reader.log.get(), size, summary.size):
             entries.on_batch(header.base_offset - summary.base, position, largest)
@@ -196,19 +209,21 @@ class OpenSegment:
             if header.record_count:
                 largest = max(largest, header.max_timestamp)
         summary.first_timestamp, summary.max_timestamp = first, largest
-        with suppress(OSError):  # what does not fit on the disk now is there the next time
+        with suppress(OSError):  # what does not fit on the disk now is rebuilt when it is needed
             reader.index.replace(entries)
 
     async def sync(self) -> None:
         await self.reader.log.get().sync()
 
     def seal(self, producers_checksum: int) -> SealedSegment:
-        """Nothing is appended afterwards; this object is done with."""
+        """Makes a sealed segment of this one, which must not be used afterwards."""
         return SealedSegment(self.facts(producers_checksum), self.reader, is_synced=False)
 
     def facts(self, producers_checksum: int) -> SegmentFacts:
-        """As it lies on the disk; puts the whole index there. If that has no room, whoever opens the segment next
-        builds another one: what is said of it here is not what he finds."""
+        """Writes the whole index, and returns the facts about the segment for the manifest.
+
+        If the disk has no room for the index, the facts do not match it, and the next opening rebuilds it.
+        """
         summary, index = self.summary, self.reader.index
         with suppress(OSError):
             index.write()
@@ -225,27 +240,29 @@ class OpenSegment:
             time_index_checksum=index.time_checksum,
             last_indexed_position=index.last_position,
             producers_checksum=producers_checksum,
-            epoch_starts=() if self.is_over else None,
+            epoch_starts=() if self.ends_with_bridge else None,
         )
 
     # reading
 
     def read(self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool) -> FileRange | None:
+        """Returns the range of the batches from `offset` on, as `Log.read` describes."""
         summary = self.summary
         start = self.position_of(offset)
         stop = summary.size if up_to >= summary.end else self.position_of(up_to)
         if stop - start > bytes_max:
-            return self._cut_range(start, stop, bytes_max, at_least_one=at_least_one)
+            return self._limited_range(start, stop, bytes_max, at_least_one=at_least_one)
         return FileRange(self.reader.log.get(), start, stop - start) if start < stop else None
 
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        """Yields the headers of batches in [start, end), and the kind of the control batches that recovery wrote."""
         last = self._last
         if last is not None and start >= last.base_offset and not last.is_control:
             return iter(((last, None),) if last.next_offset > start and last.base_offset < end else ())
         return self.reader.headers(self.position_of(start), self.summary.size, end, self.summary.end)
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch starts that does not end before the offset."""
+        """Returns the position of the first batch that ends after the offset."""
         summary, recent = self.summary, self._recent
         if offset >= summary.end:
             return summary.size
@@ -256,18 +273,18 @@ class OpenSegment:
         position = offset_index.position_of(recent[index])
         if index + 1 == len(recent) or relative_offset == offset_index.relative_offset_of(recent[index]):
             return position
-        # A leader that has compacted hands on batches with gaps between them: the offset may lie in one.
+        # A compacted leader replicates batches with gaps between them, and the offset may lie in a gap.
         header = self.reader.header_at(position)
         return position if offset < header.next_offset else position + header.size
 
-    def _cut_range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
+    def _limited_range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         recent = self._recent
         if recent and offset_index.position_of(recent[0]) <= start:
             last = bisect_right(recent, start + bytes_max, key=offset_index.position_of) - 1
-            cut = offset_index.position_of(recent[last])
-            if cut == start and at_least_one:
-                cut = offset_index.position_of(recent[last + 1]) if last + 1 < len(recent) else self.size
-            return FileRange(self.reader.log.get(), start, cut - start)
+            stop = offset_index.position_of(recent[last])
+            if stop == start and at_least_one:
+                stop = offset_index.position_of(recent[last + 1]) if last + 1 < len(recent) else self.size
+            return FileRange(self.reader.log.get(), start, stop - start)
         return self.reader.range(start, stop, bytes_max, at_least_one=at_least_one)
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:

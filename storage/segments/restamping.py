@@ -1,7 +1,8 @@
-"""Writes another leader epoch into batches where they lie: recovery makes them the new leader's, and moves nothing.
+"""Stamps a new leader epoch on batches in place, which is how recovery makes them the new leader's batches.
 
-The epoch lies outside a batch's own checksum, so four bytes change and no more. What they change in the checksum of the
-segment follows from the headers of these batches and those behind them, since checksums of equal length are linear.
+The epoch lies outside the batch's own checksum, so only four bytes change. How the change affects the segment's
+checksum follows from the headers of the stamped batches and the number of batches behind them, because checksums of
+equal length are linear.
 """
 
 import struct
@@ -19,18 +20,18 @@ from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
 
 STAMPED_IN_A_TURN = 500
-"""Then others go on: there may be a hundred thousand."""
+"""The number of batches after which other tasks run. There may be a hundred thousand batches."""
 _EPOCH = struct.Struct(">i")
 _EPOCH_START, _EPOCH_END = 12, 16
 _ANY = bytes(64 * 1024)
 
 
 class StampsNotSyncedError(OSError):
-    """What was to be on the disk before the rest is written may never get there."""
+    """A sync between two steps of stamping failed, so the stamps may never reach the disk."""
 
 
-class Behind(Struct, frozen=True):
-    """So many batches there were from a position on, in a segment of that size."""
+class UnstampedTail(Struct, frozen=True):
+    """The number of batches behind a stamped range, from a position on, in a segment of a given size."""
 
     position: int
     size: int
@@ -38,13 +39,17 @@ class Behind(Struct, frozen=True):
 
 
 class Restamped(Struct, frozen=True):
+    """The result of stamping a segment."""
+
     count: int
+    """The number of batches that had another epoch."""
     checksum: int
-    """Of the segment."""
+    """The new checksum of the segment."""
     epoch: int
-    """Of the segment's last batch."""
-    behind: Behind | None
-    """What lies behind those that were stamped: for who goes on there, as followers do with each message."""
+    """The epoch of the segment's last batch."""
+    behind: UnstampedTail | None
+    """The batches behind the stamped ones. A caller that continues there, as a follower does with each message,
+    passes it to the next call."""
 
 
 async def restamp(
@@ -53,12 +58,12 @@ async def restamp(
     base: int,
     end: int,
     epoch: int,
-    known: Behind | None = None,
+    known: UnstampedTail | None = None,
 ) -> Restamped:
-    """All batches of the segment that begin in [base, end). OSError: nothing is known of its checksum any more.
+    """Stamps `epoch` on all batches of the segment that begin in [base, end).
 
-    `known`: of the last time. What lies behind is not read again then: what it makes of the change in the checksum
-    depends on its length alone.
+    `known` is the tail that the last call returned. It saves reading the batches behind the range, because only their
+    number matters for the checksum. After an OSError the checksum of the segment is unknown.
     """
     file, size = reader.log.get(), whole.size
     new = _EPOCH.pack(epoch)
@@ -66,8 +71,8 @@ async def restamp(
     before = after = count = 0
     ends_stamped = has_flipped = False
     previous: int | None = None
+    # The epoch that the newest batch had before it was stamped, if the batch before has another one.
     odd: int | None = None
-    """The epoch of the newest batch, if that is stamped, and the one before it has another one."""
     first_position, rest = reader.position_of(base, size), None
     if known is not None and (known.position, known.size) != (first_position, size):
         known = None
@@ -97,15 +102,16 @@ async def restamp(
         if known is not None:
             count = known.count
             before, after = (_followed_by((count - passed) * CRC_START, each) for each in (before, after))
-        behind = Behind(rest_position, size, count - passed)
-    # Where an epoch that goes has flipped, perhaps, what was noted does not tell what is left: what is there does.
+        behind = UnstampedTail(rest_position, size, count - passed)
+    # If an overwritten epoch may be corrupt, the noted checksum is of no use. Compute it from what is there.
     checksum = await _checksum(file, size) if has_flipped else whole.checksum
     await _overwrite(file, changes, new)
     return Restamped(len(changes), checksum ^ before ^ after, epoch if ends_stamped else whole.epoch, behind)
 
 
 def write_stamps_again(file: File, size: int, end: int) -> None:
-    """Those of the batches that begin below the offset, in the first `size` bytes: a sync of them may have failed."""
+    """Rewrites the epochs of the batches below offset `end` in the first `size` bytes, because a sync of them may
+    have failed."""
     for position, header, start in walk(file, 0, size, FAR_BYTES):
         if header.base_offset >= end:
             return
@@ -113,7 +119,7 @@ def write_stamps_again(file: File, size: int, end: int) -> None:
 
 
 async def _checksum(file: File, size: int) -> int:
-    """Of the segment, as it is."""
+    """Computes the checksum of the segment as it is."""
     checksum = 0
     for count, (_, _, start) in enumerate(walk(file, 0, size), 1):
         checksum = crc32c.crc32c(start[:CRC_START], checksum)
@@ -123,7 +129,8 @@ async def _checksum(file: File, size: int) -> int:
 
 
 def _followed_by(size: int, checksum: int) -> int:
-    """By so many bytes, whichever these are in both of two whose difference is wanted."""
+    """Returns the checksum after `size` more bytes. The bytes do not matter if only the difference of two results is
+    used."""
     while size > 0:
         checksum = crc32c.crc32c(_ANY[:size], checksum)
         size -= len(_ANY)
@@ -131,11 +138,11 @@ def _followed_by(size: int, checksum: int) -> int:
 
 
 async def _overwrite(file: File, changes: list[tuple[int, bytes]], new: bytes) -> None:
-    """Wherever a crash stops it, no epoch that is then there is larger than the larger of the old and the new one.
+    """Writes the new epoch so that after a crash no epoch on the disk is larger than both the old and the new one.
 
-    Nothing would tell a torn epoch from a true one, and the largest epoch is the one that is believed. The first byte
-    that differs decides which of two is larger: so as long as the others change it is the smaller one that stands
-    there. Mostly the last byte alone changes, and then there is nothing to wait for.
+    A torn epoch looks like a real one, and the largest epoch is believed. The first byte that differs decides which of
+    two epochs is larger. So while the other bytes change, that byte must have the value of the smaller epoch. Usually
+    only the last byte changes, and no sync is needed in between.
     """
     first, then = [], []
     for position, old in changes:

@@ -1,4 +1,4 @@
-"""A segment that is over: it can be read and removed, and stamped by recovery; nothing can be appended to it."""
+"""A sealed segment of a log, which can be read, stamped and removed, but never gets another record."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,23 +12,25 @@ from tailrace.storage.indexes.index_entries import IndexEntries
 from tailrace.storage.indexes.time_index import NO_TIMESTAMP
 from tailrace.storage.manifest.manifest import SegmentFacts
 
-from .restamping import Behind, restamp
+from .restamping import UnstampedTail, restamp
 from .segment_reader import SegmentReader
 
 
 class SealedSegment:
-    __slots__ = ("_behind_stamped", "_has_no_records", "facts", "is_closed", "is_synced", "reader")
+    """A complete segment."""
+
+    __slots__ = ("_has_no_records", "_unstamped_tail", "facts", "is_closed", "is_synced", "reader")
 
     def __init__(self, facts: SegmentFacts, reader: SegmentReader, *, is_synced: bool) -> None:
         self.facts = facts
         self.reader = reader
         self.is_synced = is_synced
-        """On the disk, and in the manifest."""
+        """Whether the segment is on the disk and named by the manifest."""
         self.is_closed = False
-        """It is no longer part of its log: removed, cut, replaced, or the log was closed."""
-        self._behind_stamped: Behind | None = None
+        """Whether the segment no longer belongs to its log: removed, truncated, replaced, or the log was closed."""
+        self._unstamped_tail: UnstampedTail | None = None
         self._has_no_records: bool | None = None
-        """None before somebody had to look."""
+        """The cached value of `has_no_records`; None until it was computed."""
 
     @property
     def base(self) -> int:
@@ -44,8 +46,11 @@ class SealedSegment:
 
     @property
     def has_no_records(self) -> bool:
-        """What compaction has left are headers alone. Records may have no time, or one before 1970: so where nothing
-        has a time it is looked whether the first batches have any records."""
+        """Whether compaction has left only headers.
+
+        Records may have no timestamp, or one before 1970, so a segment without timestamps may have records: then the
+        first batches are looked at.
+        """
         if self._has_no_records is None:
             self._has_no_records = self.facts.max_timestamp == NO_TIMESTAMP and not any(
                 header.record_count for header, _ in self.headers(self.facts.base, self.facts.end)
@@ -53,28 +58,34 @@ class SealedSegment:
         return self._has_no_records
 
     def position_of(self, offset: int) -> int:
+        """Returns the position of the first batch that ends after the offset."""
         return self.reader.position_of(offset, self.facts.size)
 
     def read(self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool) -> FileRange | None:
+        """Returns the range of the batches from `offset` on, as `Log.read` describes."""
         size = self.facts.size
         start = self.reader.position_of(offset, size)
         stop = size if up_to >= self.facts.end else self.reader.position_of(up_to, size)
         return self.reader.range(start, stop, bytes_max, at_least_one=at_least_one)
 
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        """Yields the headers of batches in [start, end), and the kind of the control batches that recovery wrote."""
         return self.reader.headers(self.position_of(start), self.facts.size, end, self.facts.end)
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
-        """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""
-        stamped = await restamp(self.reader, self.facts, base, end, epoch, self._behind_stamped)
-        self._behind_stamped = stamped.behind
+        """Stamps `epoch` on the batches that begin in [base, end), and returns how many had another epoch.
+
+        This is the only change that is made to the content of a sealed segment.
+        """
+        stamped = await restamp(self.reader, self.facts, base, end, epoch, self._unstamped_tail)
+        self._unstamped_tail = stamped.behind
         self.facts = replace(self.facts, checksum=stamped.checksum, epoch=stamped.epoch)
         return stamped.count
 
     def correct_times(self, first: int, largest: int, entries: IndexEntries) -> None:
-        """What was noted of them came from headers that were damaged then."""
+        """Corrects timestamps that were taken from damaged headers, and the index with them."""
         index = self.reader.index
-        # What does not fit on the disk now is built again when it is needed.
+        # What does not fit on the disk now is rebuilt when it is needed.
         with suppress(OSError):
             index.replace(entries)
         self.facts = replace(

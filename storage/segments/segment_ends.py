@@ -1,4 +1,4 @@
-"""Why a segment ended, as far as those that follow it tell: nobody writes it down when it happens."""
+"""Infers why a segment was sealed, since that is not recorded when it happens."""
 
 from enum import StrEnum
 
@@ -10,10 +10,12 @@ from tailrace.storage.manifest.manifest import SegmentFacts
 
 
 class SealedBy(StrEnum):
+    """The reason why a segment ended."""
+
     BRIDGE = "bridge"
-    """A new leader recovered it and wrote where it ends."""
+    """A new leader recovered the segment and ended it with a bridge."""
     EPOCH = "new epoch"
-    """The next leader had nothing to recover."""
+    """An epoch began whose leader had nothing to recover."""
     AGED = "aged"
     FULL = "full"
 
@@ -21,7 +23,10 @@ class SealedBy(StrEnum):
 def sealed_by(
     segment: SegmentFacts, following: SegmentFacts | None, epochs: LeaderEpochs, config: LogConfig, *, has_bridge: bool
 ) -> SealedBy | None:
-    """None: nothing tells, or it has not ended. By the settings of today, which may not be those of then."""
+    """Infers the reason from the segment after it; None if the segment has not ended or nothing indicates the reason.
+
+    This uses the current settings, which may differ from those of the time.
+    """
     if has_bridge:
         return SealedBy.BRIDGE
     if following is None:
@@ -33,7 +38,7 @@ def sealed_by(
         and following.first_timestamp - segment.first_timestamp > config.segment_age_ms_max
     ):
         return SealedBy.AGED
-    # How much of the next one is its first batch, which this one had no room for, it does not say.
+    # The following segment does not show how large its first batch was, for which this segment had no room.
     if (
         segment.size + following.size > config.segment_bytes_max
         or segment.index_entries * ENTRY_BYTES >= config.index_bytes_max
@@ -43,5 +48,6 @@ def sealed_by(
 
 
 def may_have_bridge(segment: SegmentFacts, epochs: LeaderEpochs) -> bool:
-    """Whether its last offset is one with which an epoch begins; the batch there says if it is a bridge."""
+    """Returns whether an epoch begins with the segment's last offset. The batch at that offset tells whether it is a
+    bridge."""
     return bool(epochs.between(segment.end - 1, segment.end)) and segment.end > segment.base

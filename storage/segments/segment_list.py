@@ -1,4 +1,4 @@
-"""The segments of one log in order, the open one last; and where in them a reader finds what it asks for."""
+"""The segments of one log in order, the open one last, and reads that may span several of them."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -21,23 +21,26 @@ Segment = SealedSegment | OpenSegment
 
 
 class Segments:
+    """The sealed segments and the open segment of one log."""
+
     __slots__ = ("open", "sealed")
 
     def __init__(self, sealed: list[SealedSegment], open_segment: OpenSegment) -> None:
         self.sealed = sealed
         self.open = open_segment
 
-    # as a whole
+    # the list
 
     @property
     def size(self) -> int:
         return sum(segment.size for segment in self.sealed) + self.open.size
 
     def facts(self) -> list[SegmentFacts]:
-        """Of all in order, the open one last; of its indexes nothing is said."""
+        """Returns the facts about all segments in order, the open one last. They contain nothing about indexes."""
         return [*(segment.facts for segment in self.sealed), self.open_facts()]
 
     def open_facts(self) -> SegmentFacts:
+        """Returns the facts about the open segment, without its index."""
         summary = self.open.summary
         return SegmentFacts(
             summary.base,
@@ -50,18 +53,19 @@ class Segments:
         )
 
     def unsynced(self) -> list[SealedSegment]:
-        """Of the sealed ones. Recovery may have found one that the manifest did not name between others that it did."""
+        """Returns the sealed segments that are not synced. Recovery may have found such a segment between synced
+        ones."""
         return [segment for segment in self.sealed if not segment.is_synced]
 
     def between(self, start: int, end: int) -> list[Segment]:
-        """Those that reach beyond `start` and begin before `end`."""
+        """Returns the segments that end after `start` and begin before `end`."""
         if start >= self.open.base:
             return [self.open]
         segments: list[Segment] = [*self.sealed[self.place_of(start) :], self.open]
         return [segment for segment in segments if segment.end > start and segment.base < end]
 
     def place_of(self, offset: int) -> int:
-        """Which of the sealed ones holds the offset; the first, if all begin later."""
+        """Returns the index of the sealed segment that holds the offset; 0 if all begin later."""
         return max(0, bisect_right(self.sealed, offset, key=_by_base) - 1)
 
     def close(self) -> None:
@@ -74,7 +78,7 @@ class Segments:
     def read(
         self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool, passes_empty: bool
     ) -> FileRange | None:
-        """As `Log.read` says."""
+        """Returns a range of batches, as `Log.read` describes."""
         open_segment = self.open
         if offset >= open_segment.summary.base:
             found = open_segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
@@ -91,11 +95,13 @@ class Segments:
         return open_segment.read(offset, bytes_max, up_to, at_least_one=at_least_one) or passed
 
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        """Yields the headers of batches in [start, end), and the kind of the control batches that recovery wrote."""
         if start >= self.open.base:
             return self.open.headers(start, end)
         return chain.from_iterable(segment.headers(start, end) for segment in self.between(start, end))
 
     def ranges(self, base: int, end: int) -> list[FileRange]:
+        """Returns the batches in [base, end), one range per segment."""
         ranges = []
         for segment in self.between(base, end):
             start = segment.position_of(base) if base > segment.base else 0
@@ -104,17 +110,17 @@ class Segments:
                 ranges.append(FileRange(segment.reader.log.get(), start, stop - start))
         return ranges
 
-    # times; each asks for the records in [start, up_to)
+    # timestamps of the records in [start, up_to)
 
     def find_timestamp(self, timestamp_ms: int, start: int, up_to: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first record that is not older."""
+        """Returns timestamp, offset and leader epoch of the first record at or after the time."""
         for segment in self._readable(start, up_to):
             if (found := segment.find_timestamp(timestamp_ms, start, up_to)) is not None:
                 return found
         return None
 
     def max_timestamp(self, start: int, up_to: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first of the newest records."""
+        """Returns timestamp, offset and leader epoch of the first record with the largest timestamp."""
         segments = self._readable(start, up_to)
         newest = max((segment.max_timestamp(start, up_to) for segment in segments), default=NO_TIMESTAMP)
         return None if newest == NO_TIMESTAMP else self.find_timestamp(newest, start, up_to)

@@ -1,4 +1,4 @@
-"""Finds batches and records in one segment, open or sealed, through its index."""
+"""Finds batches and records in one segment, open or sealed, with the help of its index."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,8 @@ from .batch_walk import FAR_BYTES, kind_at, walk
 
 
 class SegmentReader:
-    """`size` is always how much of the file may be looked at: an open segment grows meanwhile."""
+    """Reads one segment. `size` is always the part of the file that may be read, since an open segment grows
+    meanwhile."""
 
     __slots__ = ("_base", "index", "interval_bytes", "log")
 
@@ -29,9 +30,10 @@ class SegmentReader:
         self.interval_bytes = interval_bytes
 
     def range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
-        """The whole batches from `start` on that end by `stop` and fit in `bytes_max`; a large first one if need be.
+        """Returns the whole batches from `start` on that end by `stop` and fit in `bytes_max`.
 
-        None when there are no batches between; an empty range when the first is too large.
+        With `at_least_one` the first batch is returned even if it is larger. Returns None if there are no batches, and
+        an empty range if the first one is too large.
         """
         if start >= stop:
             return None
@@ -44,11 +46,12 @@ class SegmentReader:
         return FileRange(file, start, stop - start)
 
     def position_of(self, offset: int, size: int) -> int:
-        """Where the first batch starts that does not end before the offset; `size` if all do.
+        """Returns the position of the first batch that ends after the offset; `size` if there is none.
 
-        KafkaError (CORRUPT_MESSAGE) where a header on the way is damaged: whoever reads on must not miss what follows.
+        Raises KafkaError (CORRUPT_MESSAGE) if a header on the way is damaged, because a reader must not miss the
+        batches after it.
         """
-        file = self.log.looked_up()
+        file = self.log.for_lookup()
         (relative_offset, end, _), passed = self.before_offset(offset, size), None
         next_offset, is_in_place = self._base + relative_offset, True
         for position, header, _ in walk(file, end, size):
@@ -62,12 +65,13 @@ class SegmentReader:
             if end < size:
                 raise _too_long(end)
         if passed is not None:
-            # Compaction has left a gap behind it, or it does not say any more where it ends.
+            # There is a gap behind the last batch: either compaction left it, or the header of that batch is corrupt.
             start = end - passed.size
             if crc_of(file.read_at(start, passed.size), 0, passed.size) != passed.crc:
                 return start
             if not is_in_place:
-                # It would follow, and perhaps hold the offset, were it not for its own: no checksum covers that.
+                # Its base offset is probably corrupt, which no checksum covers; with the right one it might hold the
+                # offset.
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {start} is out of place")
         return end
 
@@ -75,17 +79,18 @@ class SegmentReader:
         return read_header(self.log.get().read_at(position, HEADER_SIZE))
 
     def before_offset(self, offset: int, size: int) -> Place:
-        """A batch starts there that lies at or before the offset, and not far before."""
+        """Returns the start of a batch that lies at or shortly before the offset."""
         relative_offset = max(0, offset - self._base)
         return self._find(lambda index: index.before_offset(relative_offset), size)
 
     def headers(
         self, position: int, size: int, up_to: int, segment_end: int
     ) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
-        """Of the batches from the position on that begin before the offset, and what recovery wrote among them.
+        """Yields the headers of batches from `position` on that begin before `up_to`, and what recovery wrote among
+        them.
 
-        KafkaError (CORRUPT_MESSAGE) where one is damaged, or lies behind the segment: what follows would seem to be
-        missing.
+        Raises KafkaError (CORRUPT_MESSAGE) if a batch is damaged or lies beyond the segment's end; the batches after it
+        would seem to be missing.
         """
         file, end = self.log.get(), position
         for at, header, _ in walk(file, position, size):
@@ -99,18 +104,19 @@ class SegmentReader:
             raise _too_long(end)
 
     def boundary(self, start: int, limit: int, size: int) -> int:
-        """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""
+        """Returns the end of the last whole batch from `start` on that ends by `limit`; `start` if there is none."""
         boundary = max(start, self._find(lambda index: index.up_to_position(limit), size).position)
-        for position, header, _ in walk(self.log.looked_up(), boundary, size):
+        for position, header, _ in walk(self.log.for_lookup(), boundary, size):
             if position + header.size > limit:
                 break
             boundary = position + header.size
         return boundary
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int, size: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the time."""
+        """Returns timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the
+        time."""
         file = self.log.get()
-        # What is deleted, or asked of another segment, is not walked through, however much it is.
+        # Begin near `from_offset`, so that deleted records are not walked over, however many there are.
         by_time = self._find(lambda index: index.before_time(timestamp_ms), size)
         near = max(by_time.position, self.before_offset(from_offset, size).position)
         for position, header, _ in walk(file, near, size, FAR_BYTES):
@@ -124,13 +130,13 @@ class SegmentReader:
         return None
 
     def max_timestamp(self, from_offset: int, up_to: int, size: int) -> int:
-        """The largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP when there are none."""
+        """Returns the largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP if there are none."""
         file, largest = self.log.get(), NO_TIMESTAMP
         _, near, before = self.before_offset(from_offset, size)
         _, end, newest = self.before_offset(up_to, size)
         for position, header, _ in walk(file, near, end, FAR_BYTES):
             if header.base_offset >= from_offset and (newest > before or newest == largest):
-                largest = newest  # the index says what is between, where it is not something older
+                largest = newest  # the index tells the maximum in between, unless it comes from an earlier batch
                 break
             if header.record_count:
                 before = max(before, header.max_timestamp)
@@ -143,7 +149,7 @@ class SegmentReader:
         return largest
 
     def _larger(self, largest: int, position: int, header: BatchHeader, from_offset: int, up_to: int) -> int:
-        """That, or the largest timestamp of the batch's records in [from_offset, up_to)."""
+        """Returns the larger of `largest` and the largest timestamp of the batch's records in [from_offset, up_to)."""
         if header.max_timestamp <= largest or header.last_offset < from_offset:
             return largest
         if from_offset <= header.base_offset and header.last_offset < up_to:
@@ -152,14 +158,14 @@ class SegmentReader:
         return max(largest, max(within, default=largest))
 
     def _times(self, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
-        """Offset and timestamp of each record of the batch: there may be millions, and nobody needs all at once."""
+        """Yields offset and timestamp of each record of the batch lazily, since there may be millions."""
         batch = self.log.get().read_at(position, header.size)
         for offset_delta, delta in record_times(open_body(batch, header), header.record_count):
             time = header.max_timestamp if header.is_log_append_time else header.timestamp_at(delta)
             yield header.base_offset + offset_delta, time
 
     def _find(self, find: Callable[[SegmentIndex], Place], size: int) -> Place:
-        """By the index, which is built again if the log shows that its bits have flipped since it was read."""
+        """Looks up the index, and rebuilds it if the log shows that it has become corrupt since it was verified."""
         place = find(self._sound_index(size))
         if place.position and not self._is_in_log(place, size):
             self.index.rebuild(self._scan(size))

@@ -1,11 +1,12 @@
-"""Reads a segment again, every byte, while the log is in use: have all bits stayed what they were?
+"""Scrubs one segment while the log is in use: reads every byte, finds corrupt batches, and repairs them from copies.
 
-Whoever drives it rests between the steps, and brings a copy of a batch that is damaged here. What a copy may say is not
-believed: only when the whole segment with it has the checksum that was noted when it was sealed are its bytes the ones
-that were lost, and can be written where they were. So nothing that was right can be made wrong. Where each batch is
-what it was and the segment is not, an offset or an epoch is wrong, which the neighbours tell: it is read again so.
+The caller rests between the steps and fetches a copy of a damaged batch from another replica. The copy itself is not
+trusted. Only if the whole segment with the copy has the checksum that was noted when it was sealed are the bytes of the
+copy the lost ones, and only then are they written. So a repair can make nothing worse. If all batches are valid but the
+segment is not, a base offset or an epoch is corrupt: the segment is read again with corrections that the neighbouring
+batches suggest.
 
-What was taken from a header while it was damaged, times that is, is found to be wrong on that occasion as well.
+Timestamps that were noted while a header was corrupt are found and corrected at the same time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,12 +30,14 @@ from .segment_summary import SegmentSummary
 
 STEP_BYTES = 64 * 1024
 CHECKED_BYTES_MIN = 2**20
-"""More than a follower is sent at once."""
-AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
+"""How much is checked behind an offset; more than a follower is sent at once."""
+NO_CORRECTIONS: Mapping[int, tuple[int, int]] = {}
+"""The corrections of a first scrub: none."""
 
 
-def first_unsound(segments: Iterable[Segment], offset: int, epoch_max: int) -> Segment | None:
-    """Of these, which follow each other, the first with batches soon after the offset that are not what they were."""
+def first_corrupt_segment(segments: Iterable[Segment], offset: int, epoch_max: int) -> Segment | None:
+    """Returns the first of these consecutive segments that has corrupt batches soon after the offset; None if there
+    is none."""
     left = CHECKED_BYTES_MIN
     for segment in segments:
         if not _is_sound(segment, offset, epoch_max):
@@ -46,16 +49,16 @@ def first_unsound(segments: Iterable[Segment], offset: int, epoch_max: int) -> S
 
 
 def _is_sound(segment: Segment, offset: int, epoch_max: int) -> bool:
-    """Whether the next batches from an offset in it on are whole and in order."""
+    """Returns whether the next batches from the offset on are valid and in order."""
     try:
         start = segment.position_of(offset)
     except KafkaError:
         start = segment.size
     if start == segment.size:
-        return False  # what is on the way to it is not whole
+        return False  # a batch before it is damaged
     end = segment.base
     scan = BatchScan(segment.reader.log.get(), segment.size)
-    scan.go_to(start)
+    scan.seek(start)
     for batch in scan:
         header = batch.header
         is_in_place = end <= header.base_offset < header.next_offset <= segment.end
@@ -68,20 +71,25 @@ def _is_sound(segment: Segment, offset: int, epoch_max: int) -> bool:
 
 
 class DamagedBatch(Struct, frozen=True):
+    """A batch that failed its check."""
+
     position: int
     offset: int
-    """Where a copy of it is to be looked for."""
+    """The offset at which to look for a copy."""
     reason: str
     header: BatchHeader | None
-    """As it is here, if it can be read at all."""
+    """The header as it is stored locally, if it can be read at all."""
 
 
-class OpenBeginning:
-    """What an open segment held when this was made. What was noted of that proves it as that of a sealed one does, as
-    long as nothing but appends has happened to the log."""
+class OpenSegmentPrefix:
+    """What an open segment held when this object was made.
+
+    The facts that were noted then prove it as those of a sealed segment do, as long as the log has only been appended
+    to.
+    """
 
     def __init__(
-        self, segment: OpenSegment, facts: SegmentFacts, rewrites: int, is_there: Callable[["OpenBeginning"], bool]
+        self, segment: OpenSegment, facts: SegmentFacts, rewrites: int, is_there: Callable[["OpenSegmentPrefix"], bool]
     ) -> None:
         self.segment = segment
         self.reader = segment.reader
@@ -99,18 +107,21 @@ class OpenBeginning:
 
 
 class SegmentScrub:
+    """Reads one segment step by step, and collects the repairs."""
+
     def __init__(
-        self, segment: SealedSegment | OpenBeginning, headers: Mapping[int, tuple[int, int]] = AS_THEY_ARE
+        self, segment: SealedSegment | OpenSegmentPrefix, headers: Mapping[int, tuple[int, int]] = NO_CORRECTIONS
     ) -> None:
-        """With other offsets and epochs at some positions."""
+        """Starts a scrub. `headers` are base offsets and epochs to assume at some positions instead of the stored
+        ones."""
         self.segment = segment
         self.facts = segment.facts
-        self.mended: dict[int, bytes] = {}
-        """What is to be written at which positions, once `is_proven`."""
+        self.repairs: dict[int, bytes] = {}
+        """The bytes to write, by position, once `is_proven`."""
         self.entries = IndexEntries(segment.reader.interval_bytes)
-        """Of the index, with the times that there were."""
+        """The entries of the segment's index, with repaired timestamps."""
         self.sound_end: tuple[int, int] | None = None
-        """Position and offset at which the first damaged batch begins, by those before it."""
+        """The position and the offset at which the first damaged batch begins, according to the batches before it."""
         self._scan = BatchScan(segment.reader.log.get(), self.facts.size)
         self._summary = SegmentSummary(self.facts.base)
         self._showed_other_times = False
@@ -118,8 +129,8 @@ class SegmentScrub:
         self._corrections = HeaderCorrections(self.facts)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the segment is no longer what it was when this began: there is nothing to be found out any more."""
+    def is_outdated(self) -> bool:
+        """Whether the segment has changed since the scrub began, so that the scrub can find out nothing more."""
         return self.segment.is_closed or self.segment.facts is not self.facts
 
     @property
@@ -132,27 +143,27 @@ class SegmentScrub:
 
     @property
     def is_unreadable(self) -> bool:
-        """What comes next: the disk does not give it."""
+        """Whether the disk could not read the next bytes."""
         return self._scan.is_unreadable
 
     @property
     def is_proven(self) -> bool:
-        """Of all that was read, with what was mended: these are the bytes that were sealed."""
+        """Whether everything that was read, with the repairs, is what was sealed."""
         found, facts = self._summary, self.facts
         return (found.size, found.checksum) == (facts.size, facts.checksum)
 
     @property
     def times(self) -> tuple[int, int]:
-        """The first and the largest one, of all that was read, with what was mended."""
+        """The first and the largest timestamp of everything that was read, with the repairs."""
         return self._summary.first_timestamp, self._summary.max_timestamp
 
     @property
     def has_other_times(self) -> bool:
-        """Than were noted, or perhaps are in the index: whoever came by the damaged header has believed it."""
+        """Whether timestamps in the facts, or perhaps in the index, were taken from a damaged header."""
         return self._showed_other_times or self.times != (self.facts.first_timestamp, self.facts.max_timestamp)
 
     def step(self) -> DamagedBatch | None:
-        """Reads on for a while, or up to the next batch that is damaged; then `mend` or `pass_over` it."""
+        """Reads on for a while, or up to the next damaged batch; then call `repair` or `skip` for it."""
         damaged = self._read_on()
         if damaged is not None and self.sound_end is None:
             self.sound_end = damaged.position, self._summary.end
@@ -162,12 +173,12 @@ class SegmentScrub:
         scan, until = self._scan, self._scan.position + STEP_BYTES
         for batch in scan:
             if not batch.checksum_matches:
-                scan.go_to(batch.position)
+                scan.seek(batch.position)
                 header = batch.header
                 return DamagedBatch(batch.position, header.base_offset, "its checksum does not match", header)
             start, header = batch.start, batch.header
             if batch.position in self._headers:
-                start = self.mended[batch.position] = _stamped(start, *self._headers[batch.position])
+                start = self.repairs[batch.position] = _stamped(start, *self._headers[batch.position])
                 header = read_header(start)
             self._take(batch.position, start, header)
             if scan.position >= until:
@@ -176,8 +187,11 @@ class SegmentScrub:
             return DamagedBatch(scan.position, self._summary.end, scan.failure, None)
         return None
 
-    def mend(self, damaged: DamagedBatch, copy: Buffer) -> bool:
-        """Goes on behind the batch as if it were this copy, which may have more after it; False if it cannot be."""
+    def repair(self, damaged: DamagedBatch, copy: Buffer) -> bool:
+        """Continues behind the batch as if it were this copy. Returns False if the copy does not fit.
+
+        `copy` may contain more bytes after the batch.
+        """
         try:
             header = read_header(copy)
         except KafkaError:
@@ -185,47 +199,53 @@ class SegmentScrub:
         size = header.size
         if crc_of(copy, 0, size) != header.crc:
             return False
-        # Copies differ in the epoch that they were stamped with last.
+        # Copies may have different epochs, because they were stamped at different times.
         epoch = self._epoch_at(header.base_offset) if damaged.header is None else damaged.header.leader_epoch
         place = self._headers.get(damaged.position, (header.base_offset, epoch))
-        batch = self.mended[damaged.position] = _stamped(copy[:size], *place)
+        batch = self.repairs[damaged.position] = _stamped(copy[:size], *place)
         if damaged.header is not None and _time_of(damaged.header) != _time_of(header):
             self._showed_other_times = True
         self._take(damaged.position, batch[:HEADER_SIZE], read_header(batch))
-        self._scan.go_to(damaged.position + size)
+        self._scan.seek(damaged.position + size)
         return True
 
-    def pass_over(self, damaged: DamagedBatch) -> None:
-        """Nobody has a copy. Goes on behind the batch if that is known to be somewhere, and will prove nothing."""
+    def skip(self, damaged: DamagedBatch) -> None:
+        """Continues behind a batch of which there is no copy. The scrub will prove nothing.
+
+        If the end of the batch is unknown, the scrub ends.
+        """
         size = self.facts.size - damaged.position if damaged.header is None else damaged.header.size
-        self._scan.go_to(damaged.position + size)
+        self._scan.seek(damaged.position + size)
 
     def with_other_headers(self) -> list["SegmentScrub"]:
-        """To read once more, at the end of a segment that is not proven, until one is; none if nothing seems out of
-        place."""
+        """Returns scrubs to run, in order, until one proves the segment, after this one read all of it and did not.
+
+        The list is empty if no header seems wrong.
+        """
         self._corrections.end()
         return [SegmentScrub(self.segment, guess) for guess in self._corrections.guesses]
 
     def _epoch_at(self, offset: int) -> int:
-        """Of a batch that cannot be read: as the one before, unless the manifest says that a later epoch had begun."""
+        """Returns the likely epoch of an unreadable batch: that of the batch before, unless the manifest names a
+        later one."""
         epoch = max(self._summary.epoch, LeaderEpochs(self.facts.epoch_starts or ()).at(offset))
         return epoch if epoch != NO_EPOCH else self.facts.epoch
 
     def _take(self, position: int, start: bytes, header: BatchHeader) -> None:
         summary = self._summary
-        if summary.refuses(header) is None:  # else its offset is damaged, and this proves nothing
+        if summary.refuses(header) is None:  # otherwise its base offset is corrupt, and nothing is proven
             self.entries.on_batch(header.base_offset - summary.base, position, summary.max_timestamp)
         summary.add(start, header)
         self._corrections.add(position, header)
 
 
 class OpenSegmentCheck:
-    """Reads what an open segment held when this began: is it still what was appended?"""
+    """Checks step by step that an open segment still holds what had been appended when the check began."""
 
     def __init__(self, segment: OpenSegment, rewrites: int) -> None:
         self.segment = segment
         self.rewrites = rewrites
-        """How often the log had been cut or stamped: when it is again, this finds out nothing."""
+        """How often the log had been truncated or stamped. If that changes, the check finds out nothing."""
         self._size, self._checksum = segment.size, segment.summary.checksum
         self._scan = BatchScan(segment.reader.log.get(), self._size)
         self._found = SegmentSummary(segment.base)
@@ -239,7 +259,7 @@ class OpenSegmentCheck:
         return self._scan.position >= self._size
 
     def step(self) -> bool:
-        """Reads on for a while. False if something is not what it was."""
+        """Reads on for a while. Returns False if something is corrupt."""
         until = self._scan.position + STEP_BYTES
         for batch in self._scan:
             if not batch.checksum_matches:
@@ -251,7 +271,7 @@ class OpenSegmentCheck:
 
 
 def _time_of(header: BatchHeader) -> tuple[int, bool]:
-    """And whether there is a record that has it."""
+    """Returns the batch's largest timestamp and whether there is a record that has it."""
     return header.max_timestamp, header.record_count > 0
 
 

@@ -1,8 +1,7 @@
-"""Cuts the end off a segment without reading its beginning: a follower that has to cut a few batches must not stop to
-walk through a gigabyte of others.
+"""Truncates a segment without reading its beginning, so that removing a few batches never costs a walk over a gigabyte.
 
-What is known of the segment as a whole is taken back by the few batches that go. Only for the largest timestamp one
-walks a little, from the last index entry before the cut.
+The summary of the remaining segment is computed backwards, from the whole segment and the removed batches. Only the
+largest timestamp needs a short walk, from the last index entry before the end.
 """
 
 from typing import NamedTuple
@@ -24,9 +23,10 @@ from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
 
 CHECKED_BYTES_MAX = 4 * 2**20
-"""Of what goes, whether it is what was written: mostly it is all a few batches, and else everybody waits."""
+"""How many of the removed bytes are checked for corruption. Usually a few batches are removed; if there are more,
+checking them would block everything else."""
 _POLYNOMIAL = 0x82F63B78
-"""Of CRC-32C, its bits in the order in which the algorithm takes them."""
+"""The polynomial of CRC-32C, with its bits in the order in which the algorithm uses them."""
 
 
 def _table_entry(byte: int) -> int:
@@ -37,12 +37,12 @@ def _table_entry(byte: int) -> int:
 
 _TABLE = [_table_entry(byte) for byte in range(256)]
 _BYTE_OF_HIGH = {entry >> 24: byte for byte, entry in enumerate(_TABLE)}
-"""The high byte of an entry tells which one it is."""
+"""The index of each table entry, by the entry's high byte, which is unique."""
 
 
 def checksum_before(checksum: int, end_checksum: int, end_bytes: int) -> int:
-    """Of the beginning, when all has `checksum` and its last bytes have `end_checksum` by themselves."""
-    # What is left is the checksum of the beginning, pushed on by so many zeros: they are pulled out again.
+    """Returns the checksum of data without its end, from the checksums of all data and of the end alone."""
+    # The difference is the checksum of the beginning followed by zeros. Undo the effect of each zero.
     state = checksum ^ end_checksum
     for _ in range(end_bytes):
         byte = _BYTE_OF_HIGH[state >> 24]
@@ -50,30 +50,35 @@ def checksum_before(checksum: int, end_checksum: int, end_bytes: int) -> int:
     return state
 
 
-def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> SegmentSummary:
-    """Of the first `size` bytes of the segment. They end where a batch ends; there is one before and one behind.
+def summary_of_prefix(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> SegmentSummary:
+    """Returns the summary of the first `size` bytes of the segment, where a batch ends and another one begins.
 
-    Where a header has flipped in what goes, that does not tell of what is left: then all that is left is read, if it
-    can show by itself what it is. KafkaError (CORRUPT_MESSAGE) where nothing tells."""
+    If a header among the removed batches is corrupt, the computation backwards is impossible: then the whole prefix is
+    read, provided that it can prove itself. Otherwise raises KafkaError (CORRUPT_MESSAGE).
+    """
     try:
-        taken_back, is_plain = _taken_back(reader, whole, size)
+        computed, is_plain = _computed_backwards(reader, whole, size)
     except KafkaError:
-        shown = _as_it_shows_itself(reader, whole, size)
-        if shown is None:
+        found = _read_intact_prefix(reader, whole, size)
+        if found is None:
             raise
-        return shown
-    return taken_back if is_plain else _as_it_shows_itself(reader, whole, size) or taken_back
+        return found
+    return computed if is_plain else _read_intact_prefix(reader, whole, size) or computed
 
 
-def _as_it_shows_itself(
+def _read_intact_prefix(
     reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int
 ) -> SegmentSummary | None:
-    """If each batch has its checksum, their offsets follow from each other, and no single one has another epoch than
-    those around it: that is all that no checksum of a batch covers."""
+    """Reads the whole prefix and returns its summary; None if the prefix does not prove that it is intact.
+
+    It does so if each batch has the right checksum, all offsets follow each other without a gap, and no single batch
+    has another epoch than the batches around it. Base offsets and epochs are all that checksums of batches do not
+    cover.
+    """
     summary = SegmentSummary(whole.base)
     before: int = NO_EPOCH
+    # The number of last batches with the same epoch; `before` is the epoch of the batch before those.
     count = 0
-    """Of the same epoch as the last one; and `before` them others were of that."""
     for batch in BatchScan(reader.log.get(), size):
         header = batch.header
         if not batch.checksum_matches or header.base_offset != summary.end:
@@ -88,8 +93,10 @@ def _as_it_shows_itself(
     return summary if summary.size == size else None
 
 
-def _taken_back(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> tuple[SegmentSummary, bool]:
-    """And whether what goes looks as it was written."""
+def _computed_backwards(
+    reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int
+) -> tuple[SegmentSummary, bool]:
+    """Computes the summary of the prefix backwards, and returns it with whether the removed batches look intact."""
     file = reader.log.get()
     end_checksum = count = 0
     first_gone: BatchHeader | None = None
@@ -121,42 +128,47 @@ def _taken_back(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, siz
     summary.max_timestamp = largest
     summary.first_timestamp = whole.first_timestamp
     if largest == NO_TIMESTAMP:
-        # The first batch that has a time may be one of those that go.
+        # The first batch with a timestamp may be among the removed ones.
         headers = (header for _, header, _ in walk(file, 0, size, FAR_BYTES))
         timed = (header.max_timestamp for header in headers if header.max_timestamp != NO_TIMESTAMP)
         summary.first_timestamp = next(timed, NO_TIMESTAMP)
     return summary, is_plain and last.next_offset == first_gone.base_offset
 
 
-class PreparedCut(NamedTuple):
-    """All is known, and all is open, of which the cut has need."""
+class PreparedTruncation(NamedTuple):
+    """A truncation for which everything is loaded and open, so that little can fail when it is applied."""
 
     segment: SealedSegment | OpenSegment
     beginning: SegmentSummary
     file: File
 
-    def carry_out(self) -> OpenSegment:
-        """The beginning goes on as an open segment; the one before is done with."""
+    def apply(self) -> OpenSegment:
+        """Truncates the segment, and returns what remains as an open segment. The old object must not be used
+        afterwards."""
         reader, size = self.segment.reader, self.beginning.size
         self.segment.close()
         self.file.truncate(size)
-        reader.index.cut(size)
+        reader.index.truncate(size)
         return OpenSegment(self.beginning, reader)
 
 
-def prepare_cut_of_damaged(segment: SealedSegment | OpenSegment, offset: int, size: int) -> PreparedCut | None:
-    """So that it ends at the offset, before a batch that is damaged. None: what is left does not show by itself that it
-    is what it was, and goes that far."""
+def prepare_truncation_before_damage(
+    segment: SealedSegment | OpenSegment, offset: int, size: int
+) -> PreparedTruncation | None:
+    """Prepares the truncation of a segment at `offset`, before a damaged batch at position `size`.
+
+    Returns None if the remaining batches do not prove that they are intact and end at `offset`.
+    """
     reader = segment.reader
     whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary
-    beginning = _as_it_shows_itself(reader, whole, size)
+    beginning = _read_intact_prefix(reader, whole, size)
     if beginning is None or beginning.end != offset:
         return None
     reader.before_offset(offset - 1, size)  # the index is sound then
-    return PreparedCut(segment, beginning, reader.log.get())
+    return PreparedTruncation(segment, beginning, reader.log.get())
 
 
-def prepare_cut(segment: SealedSegment | OpenSegment, size: int) -> PreparedCut:
-    """So that the segment ends there. Nothing is changed yet."""
+def prepare_truncation(segment: SealedSegment | OpenSegment, size: int) -> PreparedTruncation:
+    """Prepares the truncation of a segment to `size` bytes. Nothing is changed yet."""
     whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary
-    return PreparedCut(segment, beginning_of(segment.reader, whole, size), segment.reader.log.get())
+    return PreparedTruncation(segment, summary_of_prefix(segment.reader, whole, size), segment.reader.log.get())

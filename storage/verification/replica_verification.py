@@ -1,7 +1,7 @@
-"""Checks every byte of a replica's directory, offline and on the files alone; changes nothing.
+"""Verifies every byte of a replica's directory offline, from the files alone, and changes nothing.
 
-It looks at the same things as an opening of the log does, but reads everything, and tells what it sees instead of
-mending it.
+It looks at the same things as the opening of a log, but reads everything, and reports what it finds instead of
+repairing it.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ _REPLAYED = "the log will be read instead"
 
 
 class ReplicaVerification:
-    """`findings` reads the files."""
+    """The verification of one replica. Iterating over `findings` reads the files."""
 
     def __init__(self, files: Files, directory: str, on_bytes: Callable[[int], None] = lambda count: None) -> None:
         self.segment_count = 0
@@ -45,12 +45,13 @@ class ReplicaVerification:
         self._names: list[str] = []
         self._segment_files: list[SegmentFile] = []
         self._logs: dict[int, str] = {}
-        """The file with the batches of each segment, by base offset."""
+        """The name of the file with the batches of each segment, by base offset."""
         self._end: int | None = None
-        """Of what was read so far, exclusive."""
+        """The end of what was read so far."""
 
     def findings(self) -> Iterator[Finding]:
-        # What a manifest names was on the disk when it was written, so it is read first: the log may go on growing.
+        """Reads the files and yields what it finds."""
+        # Read the manifest first: what it names was on the disk then, and the log may grow during the verification.
         steps = (
             self._check_manifest,
             self._list_segments,
@@ -65,13 +66,14 @@ class ReplicaVerification:
                 if finding.is_damage and self._has_changed(finding.path):
                     if finding.path not in changed:
                         changed.add(finding.path)
-                        yield Finding(finding.path, None, "has changed while it was looked at", is_damage=False)
+                        yield Finding(finding.path, None, "has changed while it was verified", is_damage=False)
                     continue
                 self._is_damaged = self._is_damaged or finding.is_damage
                 yield finding
 
     def _has_changed(self, path: str) -> bool:
-        """Whether the log has been cut, compacted or deleted there since the manifest was read: that says so first."""
+        """Returns whether the file was truncated, compacted or deleted since the manifest was read, by the current
+        manifest."""
         manifest_path, name = self._path(MANIFEST), path.rsplit("/", 1)[-1]
         if name == MANIFEST or not self._files.exists(manifest_path):
             return False
@@ -96,7 +98,7 @@ class ReplicaVerification:
             yield Finding(
                 path,
                 0,
-                f"its format version is {found.version}, and only {manifest.VERSION} is known here",
+                f"its format version is {found.version}, and this Tailrace knows only {manifest.VERSION}",
                 is_damage=True,
             )
             return
@@ -105,13 +107,13 @@ class ReplicaVerification:
             if manifest.fact_of(line) is None:
                 yield Finding(path, position, f"the checksum of line {number} does not match", is_damage=True)
             elif manifest.decode(line + b"\n").damaged_lines:
-                yield Finding(path, position, f"line {number} is of a kind that is not known here", is_damage=True)
+                yield Finding(path, position, f"line {number} is of an unknown kind", is_damage=True)
         whole = data.rfind(b"\n") + 1
         rest = data[whole:]
         if rest and manifest.fact_of(rest[:-1]) is not None:
             yield Finding(path, len(data) - 1, "the last line has a wrong end", is_damage=True)
         elif rest:
-            yield Finding(path, whole, "the last line was never finished and will be cut off", is_damage=False)
+            yield Finding(path, whole, "the last line is unfinished and will be truncated", is_damage=False)
 
     # the segments
 
@@ -124,12 +126,12 @@ class ReplicaVerification:
                 continue
             name = file_name(file.offset, file.kind)
             facts = self._manifest.sealed.get(file.offset)
-            with suppress(FileNotFoundError):  # it may just have taken its place
+            with suppress(FileNotFoundError):  # it may have taken its place just now
                 if facts is not None and self._holds(name, facts):
                     self._logs[file.offset] = name
                     yield self._note(name, "will take its place, as its compaction had decided")
                 else:
-                    yield self._note(name, "is of a compaction that was not finished")
+                    yield self._note(name, "comes from an unfinished compaction")
         self._logs = dict(sorted(self._logs.items()))
         if self._logs and MANIFEST not in self._names:
             if self._was_closed():
@@ -138,8 +140,8 @@ class ReplicaVerification:
                 yield self._note(MANIFEST, "is missing, as it is before a new log is first synced")
 
         first = min(self._logs, default=0)
-        if first > self._manifest.log_start and not self._manifest.tells_start:
-            yield self._damage(MANIFEST, f"does not tell whether what was before offset {first} is deleted or lost")
+        if first > self._manifest.log_start and not self._manifest.is_start_certain:
+            yield self._damage(MANIFEST, f"does not say whether the records before offset {first} are deleted or lost")
 
     def _was_closed(self) -> bool:
         replica = replica_of(self._directory)
@@ -181,12 +183,12 @@ class ReplicaVerification:
             self.segment_count += 1
             self._end = segment.end
             if segment.epoch != NO_EPOCH and not segment.is_damaged:
-                # Also where no mark is noted of it: there the log that this one is made like was stamped.
+                # Below `stamped_end`, batches may have been stamped in the log that this one replicates.
                 is_expected = base < known.stamped_end and segment.epoch <= known.stamped_epoch
                 is_stamped = facts is None or facts.epoch_starts is not None or is_expected
                 if segment.epoch < epoch:
                     sentence = f"is of leader epoch {segment.epoch}, after one of epoch {epoch}"
-                    # Recovery may have been stamping, and a crash stopped it there.
+                    # A crash may have stopped recovery while it was stamping.
                     yield Finding(self._path(name), None, sentence, is_damage=not (is_stamped or was_stamped))
                 for sentence in self._epochs_that_began_before(segment.epoch, segment.end):
                     yield Finding(self._path(name), None, sentence, is_damage=not is_stamped)
@@ -196,7 +198,7 @@ class ReplicaVerification:
 
     def _epochs_that_began_before(self, epoch: int, end: int) -> Iterator[str]:
         for start in self._manifest.epochs:
-            # A newer epoch there is right: the history is not written anew when a crash has shortened the log.
+            # A newer epoch is fine: the manifest is not rewritten when a crash has shortened the log.
             if start.start < end and epoch < start.epoch:
                 yield f"is of leader epoch {epoch}; the manifest says that {start.epoch} began at {start.start}"
 
@@ -229,18 +231,18 @@ class ReplicaVerification:
             try:
                 snapshot = self._files.read(self._path(name))
             except FileNotFoundError:
-                continue  # by now
+                continue  # removed meanwhile
             checksum = stated.pop(file.offset, None)
             if snapshot and ProducerStates.restore(snapshot) is None:
                 yield self._damage(name, f"its checksum does not match; {_REPLAYED}")
             elif checksum not in (None, checksum_of(snapshot)):
-                # Snapshots are not synced, so after a crash an older one may be there.
+                # Snapshots are not synced, so an older one may be there after a crash.
                 yield self._note(name, f"is not the one that the manifest names; {_REPLAYED}")
         for end in sorted(stated):
             yield self._note(file_name(end, Kind.PRODUCERS), f"is missing; {_REPLAYED}")
 
     def _believed_facts(self) -> Iterator[SegmentFacts]:
-        """Of the segments that are as they were when these facts were written."""
+        """Yields the facts about segments that should be as they were when the facts were written."""
         yield from self._manifest.sealed.values()
         closed = self._manifest.closed
         if closed is not None and closed.end == self._end:
@@ -253,7 +255,9 @@ class ReplicaVerification:
         ours = {MANIFEST, *(file_name(file.offset, file.kind) for file in self._segment_files)}
         for name in self._names:
             if name not in ours:
-                yield self._note(name, "was never finished" if name == f"{MANIFEST}.new" else "is no file of a log")
+                yield self._note(
+                    name, "is an unfinished manifest" if name == f"{MANIFEST}.new" else "does not belong to a log"
+                )
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}" if name else self._directory

@@ -1,7 +1,8 @@
-"""Reads one segment as a whole and says what in it is not as it was written: its `.log` and its two indexes.
+"""Verifies one segment completely, its `.log` and its two indexes, and reports what is not as it was written.
 
-What the manifest states of a segment covers every bit of it. What it does not cover yet, because the log was not closed
-since, is held against itself: checksums of batches, offsets, one leader epoch. There the last of it may be torn.
+What the manifest states about a segment covers every bit of it. A segment that the manifest does not cover yet is
+checked against itself: checksums of batches, offsets, a single leader epoch. Its end may be torn, which is no damage:
+see the rule in `segment_recovery`.
 """
 
 from array import array
@@ -21,36 +22,40 @@ from tailrace.storage.segments.batch_scan import BatchScan, ScannedBatch
 from tailrace.storage.segments.segment_summary import SegmentSummary
 
 _PIECE_BYTES = 2**16
-_REBUILT = "it will be built again from the log"
+_REBUILT = "it will be rebuilt from the log"
 
 
 class Finding(Struct, frozen=True):
+    """One thing that the verification found."""
+
     path: str
     position: int | None
-    """None where nothing tells it."""
+    """The position in the file; None if it is unknown."""
     sentence: str
     is_damage: bool
-    """Otherwise a note: what a crash leaves behind, or what the next opening will tidy up."""
+    """Whether this is damage. Otherwise it is a note: something that a crash leaves, or that the next opening tidies
+    up."""
 
 
 class Claim(Struct, frozen=True):
-    """What is known of a segment before it is read."""
+    """What is known about a segment before it is read."""
 
     base: int
     facts: SegmentFacts | None
-    """Of the whole segment if it is sealed, otherwise of its beginning, as it was when the log was last closed."""
+    """The facts about the whole segment if it is sealed, otherwise about its beginning as of the last clean close."""
     is_sealed: bool
     trusted_end: int
-    """All records below this offset were on the disk: a crash does not explain that they are damaged."""
+    """The offset below which all records were on the disk, so that a crash does not explain damage."""
 
 
 class SegmentVerification:
-    """`findings` reads the files; afterwards the attributes say what was seen."""
+    """The verification of one segment. Iterating over `findings` reads the files; afterwards the attributes tell the
+    result."""
 
     def __init__(self, files: Files, log_path: str, claim: Claim, on_bytes: Callable[[int], None]) -> None:
         self.is_damaged = False
         self.end = claim.base
-        """Exclusive. After damage, as far as it is known."""
+        """The offset after the last record; after damage, as far as it is known."""
         self.epoch: int = NO_EPOCH
         self._files = files
         self._path = log_path
@@ -96,14 +101,17 @@ class SegmentVerification:
                 yield Finding(
                     self._path,
                     batch.position,
-                    f"offset {batch.header.base_offset} follows {self._summary.end - 1}: those between are missing,"
-                    " which is right if they were compacted",
+                    f"offset {batch.header.base_offset} follows {self._summary.end - 1}: the offsets between are"
+                    " missing, which is normal after compaction",
                     is_damage=False,
                 )
             elif batch.header.leader_epoch < self._summary.epoch and batch.position >= self._covered_bytes:
                 sentence = f"leader epoch {batch.header.leader_epoch} follows {self._summary.epoch}"
                 yield Finding(
-                    self._path, batch.position, f"{sentence}, as after a recovery that a crash stopped", is_damage=False
+                    self._path,
+                    batch.position,
+                    f"{sentence}, as after a recovery that a crash interrupted",
+                    is_damage=False,
                 )
             self._add(batch, index)
             if self._summary.size == self._covered_bytes:
@@ -116,7 +124,7 @@ class SegmentVerification:
         if torn is not None:
             yield torn
         if not self._was_compared and not self.is_damaged:
-            yield self._damage(self._covered_bytes, "no batch ends where one did when the manifest was written")
+            yield self._damage(self._covered_bytes, "no batch ends where one ended when the manifest was written")
         self.end = self._summary.end
         self.epoch = self._summary.epoch
         if facts is not None and (self.is_damaged or claim.is_sealed):
@@ -124,10 +132,10 @@ class SegmentVerification:
         yield from index.findings(log_is_sound=not self.is_damaged and torn is None)
 
     def _states_index(self, size: int) -> bool:
-        """Whether the manifest speaks of the index that should be there now."""
+        """Returns whether the manifest describes the current index files."""
         if self._path.endswith(CLEANED_SUFFIX):
             return False
-        # An index that grew after the log was closed may have been built again meanwhile, and differently.
+        # An index that grew after the log was closed may have been rebuilt differently.
         return self._claim.is_sealed or size == self._covered_bytes
 
     def _refuses(self, batch: ScannedBatch) -> str | None:
@@ -146,7 +154,8 @@ class SegmentVerification:
         return self._summary.refuses(header)
 
     def _place(self, batch: ScannedBatch, reason: str) -> tuple[int, str]:
-        """Which of two batches is wrong when the second seems to come before the first: perhaps the first leaps."""
+        """Decides which of two batches is wrong if their offsets are out of order: the first may have a corrupt
+        offset."""
         before = self._batch_after_gap
         if before is not None and batch.checksum_matches and batch.header.base_offset < self._summary.end:
             self._batch_after_gap = None
@@ -163,7 +172,7 @@ class SegmentVerification:
         summary.add(batch.start, header)
 
     def _compare(self) -> Iterator[Finding]:
-        """With what the manifest states. What was found already needs no second finding."""
+        """Compares the segment with the manifest. Does nothing if something was found before."""
         self._was_compared = True
         facts, summary = self._claim.facts, self._summary
         if facts is None or self.is_damaged:
@@ -187,11 +196,11 @@ class SegmentVerification:
 
 
 def _torn(byte_count: int, reason: str) -> str:
-    return f"the last {byte_count} bytes will be cut when the log is opened, as after a crash: {reason}"
+    return f"the last {byte_count} bytes will be truncated when the log is opened, as after a crash: {reason}"
 
 
 class _IndexVerification:
-    """Goes along both index files while the log is read."""
+    """Reads both index files in parallel with the log."""
 
     def __init__(self, files: Files, directory: str, base: int, facts: SegmentFacts | None) -> None:
         self._base = base
@@ -224,7 +233,8 @@ class _IndexVerification:
                 yield from self._of_stated(file, facts.index_entries, checksum, log_is_sound=log_is_sound)
 
     def _of_stated(self, file: "_EntryFile", count: int, checksum: int, *, log_is_sound: bool) -> Iterator[Finding]:
-        """Indexes are not synced: a crash may leave another size, but not other bytes in the same."""
+        """Verifies an index that the manifest describes. A crash may leave an unsynced index with another size, but
+        not with other bytes."""
         size = count * ENTRY_BYTES
         wrong = file.wrong if log_is_sound else None
         if file.failure is not None:
@@ -236,17 +246,17 @@ class _IndexVerification:
             sentence = f"entry {wrong} does not agree with the log; {_REBUILT}"
             yield Finding(file.path, wrong * ENTRY_BYTES, sentence, is_damage=True)
         elif file.checksum != checksum:
-            yield Finding(file.path, None, f"does not hold what was written; {_REBUILT}", is_damage=True)
+            yield Finding(file.path, None, f"is damaged; {_REBUILT}", is_damage=True)
 
     def _of_unstated(self, file: "_EntryFile", *, log_is_sound: bool) -> Iterator[Finding]:
-        """Nobody will believe such an index at the next opening."""
+        """Verifies an index that the manifest does not describe. The next opening will rebuild it anyway."""
         if log_is_sound and file.wrong is not None:
             sentence = f"entry {file.wrong} does not agree with the log; {_REBUILT}"
             yield Finding(file.path, file.wrong * ENTRY_BYTES, sentence, is_damage=False)
 
 
 class _EntryFile:
-    """The entries of one index file, one after the other."""
+    """Reads the entries of one index file one by one."""
 
     def __init__(self, files: Files, path: str, typecode: str) -> None:
         self.path = path
@@ -255,7 +265,7 @@ class _EntryFile:
         self.size = 0
         self.checksum = 0
         self.wrong: int | None = None
-        """The first entry that does not agree with the log."""
+        """The number of the first entry that does not agree with the log."""
         self.number = -1
         self.entry: int | None = None
         self._typecode = typecode
@@ -275,7 +285,7 @@ class _EntryFile:
         self.number += 1
 
     def finish(self) -> None:
-        """Reads the rest, for the checksum."""
+        """Reads the remaining entries, for the checksum."""
         for _ in self._entries:
             pass
 

@@ -1,4 +1,4 @@
-"""Finds what there is to check below a directory, and checks what lies beside the replicas."""
+"""Finds the replicas and data directories below a directory, and verifies the checkpoints beside the replicas."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,11 +28,12 @@ from tailrace.storage.directory.store_incarnation import read_store
 from .segment_verification import Finding
 
 _REPLICA_DEPTH_MAX = 5
-"""From the parent of a data directory: that, `topics`, a name, an id, a partition."""
+"""The depth of a replica below the parent of a data directory: the data directory, `topics`, a name, an id, a
+partition."""
 
 
 def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX) -> Iterator[str]:
-    """Every replica's directory, or shelf's, from this one on downwards; without those that are being removed."""
+    """Yields the directories of all replicas and shelves from this one downwards, except those being removed."""
     names = _names(files, directory)
     if any(name == MANIFEST or parse_file_name(name) is not None for name in names):
         yield directory
@@ -45,7 +46,7 @@ def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX
 
 
 def data_directories_below(files: Files, directory: str, depth: int = 1) -> Iterator[str]:
-    """This one, or those right below it."""
+    """Yields this directory if it is a data directory, otherwise those directly below it."""
     own = (topics_directory(directory), high_watermarks_path(directory), clean_shutdown_path(directory))
     if any(files.exists(path) for path in own):
         yield directory
@@ -62,16 +63,17 @@ def _names(files: Files, directory: str) -> list[str]:
 
 
 def log_bytes(files: Files, replica: str) -> int:
-    """How much there is to read."""
+    """Returns the size of all `.log` files of a replica."""
     count = 0
     for name in files.list(replica):
         if name.endswith(Kind.LOG):
-            with suppress(FileNotFoundError):  # a broker may be removing it
+            with suppress(FileNotFoundError):  # a broker may be removing it right now
                 count += files.size(f"{replica}/{name}")
     return count
 
 
 def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
+    """Verifies the checkpoints of a data directory and yields what it finds."""
     path = high_watermarks_path(data_directory)
     if files.exists(path) and decode_high_watermarks(files.read(path)) is None:
         yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
@@ -80,7 +82,7 @@ def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
         yield from _verify_promises(path, files.read(path))
     path = store_path(data_directory)
     if files.exists(path) and read_store(files, data_directory) is None:
-        yield Finding(path, None, "does not hold what was written; all replicas here will be in doubt", is_damage=True)
+        yield Finding(path, None, "is damaged; all replicas of this store will be in doubt", is_damage=True)
     path = clean_shutdown_path(data_directory)
     if files.exists(path) and decode_clean_shutdown_mark(files.read(path)) is None:
         yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
@@ -91,9 +93,9 @@ def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
 
 def _verify_promises(path: str, data: bytes) -> Iterator[Finding]:
     if not data.startswith(PROMISES_MAGIC):
-        yield Finding(path, 0, "does not begin as what was written", is_damage=True)
+        yield Finding(path, 0, "does not begin as a file of promises", is_damage=True)
         return
     position = damaged_position(data)
     if position is not None:
-        sentence = "what is there is not whole, as after a crash; all replicas here will be in doubt"
+        sentence = "is incomplete, as after a crash; all replicas of this store will be in doubt"
         yield Finding(path, position, sentence, is_damage=False)

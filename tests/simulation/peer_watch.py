@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.storage.directory.layout import promises_path
-from tailrace.storage.directory.promises import Said, read_promises
+from tailrace.storage.directory.promises import PromiseKind, read_promises
 
 from .faulty_network import SimulatedConnection
 from .world import DATA_DIRECTORY, Machine
@@ -70,7 +70,7 @@ class PeerWatch:
             promised: dict[Key, int] = {}
             for _, said, (topic_id, partition), epoch in read_promises(content):
                 key = topic_id.bytes, partition
-                if said == Said.PROMISED:
+                if said == PromiseKind.PROMISED:
                     promised[key] = max(epoch, promised.get(key, -1))
             known = self._promises[host] = content, promised
         return known[1]

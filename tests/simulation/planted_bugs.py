@@ -35,7 +35,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfResponse
 from tailrace.storage.directory import promises
 from tailrace.storage.directory.layout import ShelfKey, store_path
-from tailrace.storage.directory.promises import Promises, Said
+from tailrace.storage.directory.promises import PromiseKind, Promises
 from tailrace.storage.log import log
 from tailrace.storage.log.log import Log
 from tailrace.storage.log.log_disk import LogDisk
@@ -160,7 +160,7 @@ def removes_a_segment_before_its_time(patch: pytest.MonkeyPatch) -> None:
 
 def answers_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
     async def promise(self: Promises, key: Any, epoch: Any, **_: Any) -> None:
-        self._file.append(promises._record(Said.PROMISED, key, epoch))
+        self._file.append(promises._record(PromiseKind.PROMISED, key, epoch))
         self._epochs[key] = epoch
 
     patch.setattr(Promises, "promise", promise)

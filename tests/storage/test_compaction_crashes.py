@@ -15,8 +15,8 @@ from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import bridge
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import Record, read_records
-from tailrace.storage.compaction.compaction import compacted_end
 from tailrace.storage.log.log import Log
+from tailrace.storage.manifest.compaction_history import compacted_up_to
 
 RETENTION_MS = 50
 
@@ -93,7 +93,7 @@ class Workload:
 
     async def recover(self, log: Log) -> None:
         """As the leader of the next epoch does, who knows what was compacted to be committed."""
-        await log.restamp(self.chance.randint(compacted_end(log.compactions), log.log_end), log.log_end, self.epoch)
+        await log.restamp(self.chance.randint(compacted_up_to(log.compactions), log.log_end), log.log_end, self.epoch)
         self.epoch_starts[self.epoch] = log.log_end
         made = bridge(log.log_end, self.epoch)
         log.append(made, read_header(made))

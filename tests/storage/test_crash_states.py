@@ -30,7 +30,7 @@ class Expectation(Struct):
     start_max: int = 0
     appended: dict[int, list[bytes]] = field(default_factory=dict)
     """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
-    cut_end: float = math.inf
+    truncate: float = math.inf
     """What lies from here on is about to be cut."""
     births: dict[int, int] = field(default_factory=dict)
     """The leader epoch of each batch as it was appended: that is what consumers go by."""
@@ -78,7 +78,7 @@ class Expectation(Struct):
 
     def check_epochs(self, log: Log) -> None:
         """No consumer is told that what it has read was cut, but for what is being cut."""
-        end = int(min(log.log_end, self.cut_end))
+        end = int(min(log.log_end, self.truncate))
         found = [header.base_offset for header, _ in log.headers(log.log_start, end)]
         for epoch in {self.births[base] for base in found}:
             later = (base for base in found if self.births[base] > epoch)
@@ -204,9 +204,9 @@ class Workload:
         self.ends = [end for end in self.ends if end <= offset]
         self.expected.synced_end = min(self.expected.synced_end, self.ends[-1] if self.ends else 0)
         self.expected.start_min = min(self.expected.start_min, offset)
-        self.expected.cut_end = offset
+        self.expected.truncate = offset
         await log.truncate(offset)
-        self.expected.cut_end = math.inf
+        self.expected.truncate = math.inf
         assert log.log_start <= log.log_end <= offset
         self.expected.start_min = self.expected.start_max = log.log_start
 

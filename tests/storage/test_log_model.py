@@ -250,12 +250,12 @@ class LogMachine(RuleBasedStateMachine):
         nothing_there = not self.files.list(DIRECTORY)
         self.log = self.open(clean=clean)
         assert self.log.recovery.was_clean == (clean or nothing_there)
-        assert self.log.recovery.cut_bytes == 0
+        assert self.log.recovery.truncated_bytes == 0
 
     @rule()
     def restart_after_kill(self) -> None:
         self.log = self.open(clean=False)
-        assert self.log.recovery.cut_bytes == 0
+        assert self.log.recovery.truncated_bytes == 0
 
     @precondition(lambda self: len(self.batches) > 3)
     @rule(data=st.data(), shorten=st.booleans())

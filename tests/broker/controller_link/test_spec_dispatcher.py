@@ -585,7 +585,7 @@ async def test_so_is_one_that_opened_and_could_not_be_looked_through(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as now:
-        now.setattr(ReplicaLog, "find_producers", lack_open_files)
+        now.setattr(ReplicaLog, "load_producers", lack_open_files)
         assert await spu.apply(_topic()) == []
     assert len(await spu.apply(_topic())) == 1
 
@@ -936,7 +936,7 @@ async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_nex
                 await replica.log.sync()
             return False
 
-        monkeypatch.setattr(ReplicaLog, "find_producers", find_none)
+        monkeypatch.setattr(ReplicaLog, "load_producers", find_none)
         monkeypatch.setattr(again, "mend", mend)
     again.files.syncs_fail = True
     assert await again.apply(topic) == []

@@ -16,7 +16,7 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.batches.control_batches import hole
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.storage.segments.segment_scrub import OpenBeginning
+from tailrace.storage.segments.segment_scrub import OpenSegmentPrefix
 
 pytestmark = pytest.mark.trio
 
@@ -53,7 +53,7 @@ def flip(file: object, position: int) -> None:
 
 async def lost_of(replica: Replica, *, offset: int = LOST, is_alone: bool = True) -> DamagedTail:
     segment = await replica.log.damaged_segment(0)
-    assert isinstance(segment, OpenBeginning)
+    assert isinstance(segment, OpenSegmentPrefix)
     return DamagedTail(segment, offset * BATCH_BYTES, offset, is_alone)
 
 

@@ -95,7 +95,7 @@ class Bench(Struct):
     scrubbing: Scrubbing
 
     def content(self) -> list[bytes]:
-        return [each.reader.log.get().read_at(0, 10_000) for each in self.replica.log.segments_at_rest()]
+        return [each.reader.log.get().read_at(0, 10_000) for each in self.replica.log.synced_segments()]
 
     @property
     def open_file(self) -> SimulatedFile:
@@ -111,7 +111,7 @@ class Bench(Struct):
             log.append(batch, header_of(batch))
 
     def flip(self, segment: int, position: int) -> None:
-        file = self.replica.log.segments_at_rest()[segment].reader.log.get()
+        file = self.replica.log.synced_segments()[segment].reader.log.get()
         (byte,) = file.read_at(position, 1)
         file.write_at(position, bytes([byte ^ 4]))
 
@@ -184,7 +184,7 @@ async def test_an_open_segment_is_mended_as_it_is_while_not_all_before_it_is_com
 
 async def test_times_that_are_noted_wrong_are_corrected(autojump_clock: object) -> None:
     bench = await _bench()
-    segment = bench.replica.log.segments_at_rest()[1]
+    segment = bench.replica.log.synced_segments()[1]
     segment.facts = replace(segment.facts, max_timestamp=5)
     with capture_logs() as logs:
         await bench.scrubbing.scrub_all()
@@ -240,7 +240,7 @@ async def test_an_open_segment_whose_file_cannot_be_opened_ends_no_pass(
     def fail(log: Log) -> None:
         raise OSError(number, "it cannot be opened")
 
-    monkeypatch.setattr(Log, "check_of_open", fail)
+    monkeypatch.setattr(Log, "check_open_segment", fail)
     await bench.scrubbing.scrub_all()
     assert (bench.replica.offline_reason is not None) == is_offline
 
@@ -328,7 +328,7 @@ async def test_a_log_that_is_closed_meanwhile_stays_closed(
     bench = await _bench(scrub_max_bytes_per_second="100")
     bench.flip(0, 3 * BATCH_BYTES + 15)
     log = bench.replica.log
-    segments = log.segments_at_rest()
+    segments = log.synced_segments()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bench.scrubbing.scrub_all)
         await trio.sleep(6.5)
@@ -434,7 +434,7 @@ async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
             bench.files.reads_fail = True
         else:
             bench.files.opens_left = 0
-            bench.replica.log.segments_at_rest()[1].reader.log.close()
+            bench.replica.log.synced_segments()[1].reader.log.close()
         return bytes(make_batch(BATCHES - 4, size=BATCH_BYTES, timestamp=1))
 
     bench.copies.looked_at = fail
@@ -465,7 +465,7 @@ async def test_an_end_is_cut_off_also_where_what_is_left_does_not_tell_of_its_pr
     assert await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
     assert log.log_end == BATCHES
     with pytest.raises(ProducersUnknownError):
-        log.find_producers()
+        log.load_producers()
 
 
 async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
@@ -477,7 +477,7 @@ async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
     async def fail(*_: object) -> bool:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the index cannot be built again")
 
-    monkeypatch.setattr(Log, "cut_damaged", fail)
+    monkeypatch.setattr(Log, "truncate_before_damage", fail)
     assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tailrace.cli.main import main
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
-from tailrace.storage.directory.checkpoints import SavedHighWatermark, leave_clean_shutdown_mark, save_high_watermarks
+from tailrace.storage.directory.checkpoints import SavedHighWatermark, save_high_watermarks, write_clean_shutdown_mark
 from tailrace.storage.directory.layout import replica_directory
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.segments.batch_scan import BatchScan
@@ -60,7 +60,7 @@ async def write_data(data: Path) -> None:
     await save_high_watermarks(
         files, str(data), dict.fromkeys([(TOPIC, 0), (TOPIC, 1)], SavedHighWatermark(12, Epoch(0)))
     )
-    await leave_clean_shutdown_mark(files, str(data), [(TOPIC, 0), (TOPIC, 1)])
+    await write_clean_shutdown_mark(files, str(data), [(TOPIC, 0), (TOPIC, 1)])
 
 
 def flip(path: Path, position: int) -> None:

@@ -8,12 +8,12 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.storage.directory.checkpoints import (
     SavedHighWatermark,
-    leave_clean_shutdown_mark,
     load_high_watermarks,
     load_removed_replicas,
     save_high_watermarks,
     save_removed_replicas,
     take_clean_shutdown_mark,
+    write_clean_shutdown_mark,
 )
 from tailrace.storage.directory.layout import clean_shutdown_path, high_watermarks_path, removed_replicas_path
 
@@ -37,7 +37,7 @@ async def test_the_clean_shutdown_mark_is_good_for_one_start(files: SimulatedFil
     await files.sync_directory("")
     assert await take_clean_shutdown_mark(files, "/data") is None
     for closed in ((), MARKS):
-        await leave_clean_shutdown_mark(files, "/data", closed)
+        await write_clean_shutdown_mark(files, "/data", closed)
         files = files.crash("synced")
         assert await take_clean_shutdown_mark(files, "/data") == set(closed)
         files = files.crash("synced")
@@ -45,7 +45,7 @@ async def test_the_clean_shutdown_mark_is_good_for_one_start(files: SimulatedFil
 
 
 async def test_a_damaged_clean_shutdown_mark_is_not_believed(files: SimulatedFiles) -> None:
-    await leave_clean_shutdown_mark(files, "/data", MARKS)
+    await write_clean_shutdown_mark(files, "/data", MARKS)
     file = files.open(clean_shutdown_path("/data"))
     file.write_at(7, bytes([file.read_at(7, 1)[0] ^ 4]))
     assert await take_clean_shutdown_mark(files, "/data") is None

@@ -27,12 +27,12 @@ class NotingFiles(SimulatedFiles):
 async def test_one_sync_is_enough_for_all_who_came_before_it() -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
-    first, second = syncs.draw(), syncs.draw()
+    first, second = syncs.next_number(), syncs.next_number()
     for number in (first, second, first):
         await syncs.sync("/data/topics", number)
     assert files.synced == ["/data/topics"]
     await syncs.sync("/data", second)
-    await syncs.sync("/data/topics", syncs.draw())
+    await syncs.sync("/data/topics", syncs.next_number())
     assert files.synced == ["/data/topics", "/data", "/data/topics"]
 
 
@@ -40,9 +40,9 @@ async def test_a_sync_that_has_begun_does_not_count_for_who_comes_later(nursery:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
     files.may_go_on = trio.Event()
-    nursery.start_soon(syncs.sync, "/data", syncs.draw())
+    nursery.start_soon(syncs.sync, "/data", syncs.next_number())
     await wait_all_tasks_blocked()
-    later = syncs.draw()
+    later = syncs.next_number()
     files.may_go_on.set()
     await wait_all_tasks_blocked()
     await syncs.sync("/data", later)
@@ -52,7 +52,7 @@ async def test_a_sync_that_has_begun_does_not_count_for_who_comes_later(nursery:
 async def test_a_sync_that_has_not_ended_or_has_failed_does_not_count(nursery: trio.Nursery) -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
-    number = syncs.draw()
+    number = syncs.next_number()
     files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
         await syncs.sync("/data", number)
@@ -67,7 +67,7 @@ async def test_a_sync_that_has_not_ended_or_has_failed_does_not_count(nursery: t
 async def test_it_remembers_so_many_and_syncs_what_it_forgot_again() -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
-    number = syncs.draw()
+    number = syncs.next_number()
     for directory in range(DIRECTORIES_MAX + 1):
         await syncs.sync(f"/data/{directory}", number)
     await syncs.sync("/data/0", number)

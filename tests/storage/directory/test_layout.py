@@ -61,8 +61,8 @@ def test_a_shelf_is_known_by_the_name_of_its_directory() -> None:
     key = ShelfKey(TOPIC_ID, 3, 700)
     directory = layout.shelf_directory("/data", key)
     assert directory == f"/data/shelves/{TOPIC_ID}-3-700"
-    assert layout.shelf_of(directory.rpartition("/")[2]) == key
+    assert layout.parse_shelf_name(directory.rpartition("/")[2]) == key
     assert layout.replica_of(directory) is None
     for other in ("", "x", str(TOPIC_ID), f"{TOPIC_ID}-3", f"{TOPIC_ID}-3-x", f"{TOPIC_ID}-3-7-1", f"{TOPIC_ID}+-3-7"):
-        assert layout.shelf_of(other) is None
-    assert layout.shelf_of("x" * 36 + "-3-7") is None
+        assert layout.parse_shelf_name(other) is None
+    assert layout.parse_shelf_name("x" * 36 + "-3-7") is None

@@ -381,7 +381,7 @@ async def test_a_file_that_is_damaged_at_its_start_is_not_taken_for_no_promise()
     disk = files()
     await Promises(disk, DATA).promise(A, Epoch(1))
     disk.open(f"{DATA}/promises").write_at(1, b"x")
-    with pytest.raises(OSError, match="something else than promises"):
+    with pytest.raises(OSError, match="is not a file of promises"):
         Promises(disk, DATA)
 
 

@@ -54,7 +54,7 @@ class Disk:
     async def _take_part(self, name: str, scope: trio.CancelScope) -> None:
         with scope:
             try:
-                await self.writes.take_part()
+                await self.writes.ensure_written()
                 self.outcomes[name] = self.began - bool(self.writing)
             except OSError as error:
                 self.outcomes[name] = error

@@ -207,7 +207,7 @@ def test_a_cut_index_is_one_that_never_was_longer(files: SimulatedFiles, written
             index.new.on_batch(2 * number, 10 * number, 3 * number)
             if len(index) == written:
                 index.write()
-        index.cut(10 * kept)
+        index.truncate(10 * kept)
         assert len(index) == kept - 1
         _check(index, kept)
         _fill(index, kept)
@@ -223,7 +223,7 @@ def test_an_index_that_cannot_be_cut_is_built_again(files: SimulatedFiles) -> No
     _fill(index)
     index.write()
     files.remove("/r/00000000000000000000.timeindex")
-    index.cut(500)
+    index.truncate(500)
     assert not index.ensure_sound(_rebuild)
     _check(index)
 

@@ -61,7 +61,7 @@ async def test_otherwise_the_open_segment_is_scanned_and_no_other(closed_cleanly
     assert not log.recovery.was_clean
     assert log.recovery.scanned_bytes == 500
     assert log.log_end == 25
-    assert log.recovery.cut_bytes == 0
+    assert log.recovery.truncated_bytes == 0
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
@@ -78,7 +78,7 @@ async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool)
     with pytest.raises(OSError, match="broken"):
         await log.sync()
     after = files.after_kill()
-    again = log_at(after, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    again = log_at(after, DIRECTORY, CONFIG, clean=False, rewrite_unsynced=True)
     assert again.log_end == 18
     await again.sync()
     await again.close()
@@ -95,7 +95,7 @@ async def test_stamps_that_a_failed_sync_may_have_lost_are_written_again() -> No
     with pytest.raises(OSError, match="broken"):
         await log.sync()
     after = files.after_kill()
-    again = log_at(after, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    again = log_at(after, DIRECTORY, CONFIG, clean=False, rewrite_unsynced=True)
     await again.sync()
     await again.close()
     await after.sync_directory("")
@@ -120,7 +120,7 @@ async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch:
         write_at(file, position, data)
 
     monkeypatch.setattr(SimulatedFile, "write_at", note)
-    log_at(files, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    log_at(files, DIRECTORY, CONFIG, clean=False, rewrite_unsynced=True)
     assert positions == [(200, 100)]
 
 
@@ -128,8 +128,8 @@ async def test_a_torn_tail_is_cut_and_reported() -> None:
     files = await _closed_log()
     files.open(_path(20)).append(make_batch(25)[:70])
     log = _open(files, clean=False)
-    assert (log.log_end, log.recovery.cut_bytes) == (25, 70)
-    assert "70 bytes cut at position 500" in log.recovery.events[0]
+    assert (log.log_end, log.recovery.truncated_bytes) == (25, 70)
+    assert "70 bytes truncated at position 500" in log.recovery.events[0]
     assert files.size(_path(20)) == 500
 
 
@@ -158,11 +158,11 @@ async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_
         content = files.read(f"{DIRECTORY}/manifest").replace(b'"start"', b'"stars"')
         files.open(f"{DIRECTORY}/manifest").write_at(0, content)
     names = files.list(DIRECTORY)
-    with pytest.raises(LogDamagedError, match="begins with offset 10, and no manifest that is whole says"):
+    with pytest.raises(LogDamagedError, match="begins with offset 10, and no intact manifest says"):
         _open(files)
     assert files.list(DIRECTORY) == names
     damage = [each.sentence for each in ReplicaVerification(files, DIRECTORY).findings() if each.is_damage]
-    assert "does not tell whether what was before offset 10 is deleted or lost" in damage
+    assert "does not say whether the records before offset 10 are deleted or lost" in damage
 
 
 @pytest.mark.parametrize("is_written_anew", [False, True])

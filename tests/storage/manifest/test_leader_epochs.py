@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.storage.manifest.leader_epochs import EpochMark, EpochStart, LeaderEpochs
+from tailrace.storage.manifest.leader_epochs import EpochEvidence, EpochStart, LeaderEpochs
 
 
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
@@ -44,12 +44,12 @@ def test_saying_it_twice_changes_nothing() -> None:
 
 def test_what_retention_leaves_of_an_epoch_begins_with_the_log() -> None:
     epochs = LeaderEpochs([EpochStart(0, 0), EpochStart(2, 10), EpochStart(5, 30)])
-    epochs.cut_start(15)
+    epochs.advance_start(15)
     assert list(epochs) == [(2, 15), (5, 30)]
-    epochs.cut_start(15)
-    epochs.cut_start(3)
+    epochs.advance_start(15)
+    epochs.advance_start(3)
     assert list(epochs) == [(2, 15), (5, 30)]
-    epochs.cut_start(50)
+    epochs.advance_start(50)
     assert list(epochs) == [(5, 50)]
 
 
@@ -70,25 +70,29 @@ def test_a_bridge_that_was_stamped_anew_keeps_its_epoch() -> None:
 
 
 def test_marks_tell_the_same_in_any_order() -> None:
-    marks = [
-        EpochMark(1, 0, is_bridge=False),
-        EpochMark(2, 40, is_bridge=False),
-        EpochMark(1, 45, is_bridge=False),
-        EpochMark(3, 46, is_bridge=False),
-        EpochMark(2, 50, is_bridge=True),
-        EpochMark(3, 51, is_bridge=True),
-        EpochMark(3, 52, is_bridge=False),
+    evidence = [
+        EpochEvidence(1, 0, is_bridge=False),
+        EpochEvidence(2, 40, is_bridge=False),
+        EpochEvidence(1, 45, is_bridge=False),
+        EpochEvidence(3, 46, is_bridge=False),
+        EpochEvidence(2, 50, is_bridge=True),
+        EpochEvidence(3, 51, is_bridge=True),
+        EpochEvidence(3, 52, is_bridge=False),
     ]
-    for order in permutations(marks):
-        assert list(LeaderEpochs.of_marks(order)) == [(1, 0), (2, 50), (3, 51)]
+    for order in permutations(evidence):
+        assert list(LeaderEpochs.from_evidence(order)) == [(1, 0), (2, 50), (3, 51)]
     # The beginning was removed, and the manifest says which epoch the first record has.
-    assert list(LeaderEpochs.of_marks(marks[1:])) == [(1, 45), (2, 50), (3, 51)]
+    assert list(LeaderEpochs.from_evidence(evidence[1:])) == [(1, 45), (2, 50), (3, 51)]
 
 
 def test_where_two_bridges_of_an_epoch_are_named_the_later_one_is_right() -> None:
     """What a segment said to have begun in it was perhaps stamped, and its bridge had not come yet."""
-    marks = [EpochMark(1, 0, is_bridge=False), EpochMark(2, 40, is_bridge=True), EpochMark(2, 50, is_bridge=True)]
-    assert list(LeaderEpochs.of_marks(marks)) == [(1, 0), (2, 50)]
+    evidence = [
+        EpochEvidence(1, 0, is_bridge=False),
+        EpochEvidence(2, 40, is_bridge=True),
+        EpochEvidence(2, 50, is_bridge=True),
+    ]
+    assert list(LeaderEpochs.from_evidence(evidence)) == [(1, 0), (2, 50)]
 
 
 def test_what_began_between_two_offsets() -> None:
@@ -107,6 +111,6 @@ def test_cutting_the_end_is_never_having_appended(steps: list[tuple[int, int]], 
         if offset < end:
             kept.begin(epoch, offset)
     before = list(epochs)
-    epochs.cut_end(end)
+    epochs.truncate(end)
     assert list(epochs) == [start for start in before if start.start < end]
     assert [start.epoch for start in epochs] == sorted({start.epoch for start in epochs})

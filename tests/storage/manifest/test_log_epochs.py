@@ -16,7 +16,7 @@ def _epochs(*starts: tuple[int, int], stamped_end: int = 0) -> LogEpochs:
 def _append(epochs: LogEpochs, offset: int, epoch: int) -> None:
     """As the log does."""
     if epoch != epochs.latest:
-        epochs.on_another(header_of(make_batch(offset, epoch=epoch)))
+        epochs.on_new_epoch(header_of(make_batch(offset, epoch=epoch)))
 
 
 def test_a_batch_of_another_epoch_begins_it() -> None:
@@ -56,7 +56,7 @@ def test_behind_what_was_stamped_and_in_later_epochs_batches_are_believed(offset
 
 def test_a_cut_takes_along_what_began_there() -> None:
     epochs = _epochs((1, 0), (4, 12), stamped_end=12)
-    epochs.cut_end(10)
+    epochs.truncate(10)
     assert (list(epochs.starts), epochs.latest, epochs.stamped_end) == ([(1, 0)], 1, 10)
     epochs.on_stamped(5, 4)
     assert epochs.stamped_end == 10
@@ -78,4 +78,4 @@ def test_a_cut_takes_along_what_began_there() -> None:
 def test_the_manifest_names_the_epochs_that_a_segment_alone_would_not_tell(
     facts: SegmentFacts, noted: tuple[EpochStart, ...] | None
 ) -> None:
-    assert _epochs((1, 0), (4, 12)).noted_in(facts).epoch_starts == noted
+    assert _epochs((1, 0), (4, 12)).with_epoch_starts(facts).epoch_starts == noted

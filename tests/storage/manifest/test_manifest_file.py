@@ -108,10 +108,10 @@ async def test_what_a_failed_sync_may_have_lost_can_be_written_again(files: Simu
     with pytest.raises(OSError, match="broken"):
         await file.append([manifest.start_line(7)]).sync()
     files.syncs_fail = False
-    for writes_again, start in ((False, 5), (True, 7)):
+    for rewrite_unsynced, start in ((False, 5), (True, 7)):
         after = files.after_kill()
         again = ManifestFile(after, "/r")
-        again.load(writes_again=writes_again)
+        again.load(rewrite_unsynced=rewrite_unsynced)
         again.sync_now()
         found = ManifestFile(after.crash("synced"), "/r").load()
         assert found is not None and found.log_start == start

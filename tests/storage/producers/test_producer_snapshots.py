@@ -308,10 +308,10 @@ async def test_a_log_opens_that_cannot_tell_of_them_and_knows_them_once_it_is_me
     log = _open(files)
     for _ in range(2):
         with pytest.raises(ProducersUnknownError) as raised:
-            log.find_producers()
+            log.load_producers()
         assert raised.value.offset == told_from
     file.write_at(position, bytes([right]))
-    log.find_producers()
+    log.load_producers()
     assert _last_sequences(log) == {7: 4, 8: 19}
 
 

@@ -8,8 +8,8 @@ from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.storage.producers.producer_state import (
     BATCHES_KEPT,
+    INHERITED_PRODUCERS_MAX,
     NO_SEQUENCE,
-    TOLD_MAX,
     ProducerStates,
     sequences_between,
 )
@@ -48,7 +48,7 @@ def test_a_repeated_batch_is_the_one_that_was_appended() -> None:
 
 def test_what_is_cut_may_be_sent_again() -> None:
     states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
-    assert states.cut(115)
+    assert states.truncate(115)
     found = states.check(header(14))
     assert found is not None
     assert found.base_offset == 114
@@ -67,25 +67,27 @@ def test_what_was_appended_before_an_offset_can_be_told_to_a_log_that_begins_the
 
 
 def test_of_many_producers_those_who_appended_last_are_told() -> None:
-    headers = [header(0, producer=each, offset=each) for each in range(TOLD_MAX + 5)]
-    assert [each for each, _ in appended(*headers).before(TOLD_MAX + 3)] == list(range(5, TOLD_MAX + 3))
+    headers = [header(0, producer=each, offset=each) for each in range(INHERITED_PRODUCERS_MAX + 5)]
+    assert [each for each, _ in appended(*headers).before(INHERITED_PRODUCERS_MAX + 3)] == list(
+        range(5, INHERITED_PRODUCERS_MAX + 3)
+    )
 
 
 def test_only_those_who_appended_there_are_looked_at() -> None:
     states = appended(header(0, producer=1, offset=0), header(0, producer=2, offset=1), header(1, producer=1, offset=2))
-    assert states.cut(2)
+    assert states.truncate(2)
     assert [(each, len(producer.batches)) for each, producer in states] == [(1, 1), (2, 1)]
-    assert states.cut(1)
+    assert states.truncate(1)
     assert [each for each, _ in states] == [1]
-    assert states.cut(0)
+    assert states.truncate(0)
     assert len(states) == 0
 
 
 @pytest.mark.parametrize("batches", [[header(7, offset=5)], [header(0, offset=5, epoch=2)]])
 def test_of_a_producer_who_was_there_before_the_log_has_to_tell(batches: list[BatchHeader]) -> None:
     states = appended(*batches)
-    assert states.cut(6)
-    assert not states.cut(5)
+    assert states.truncate(6)
+    assert not states.truncate(5)
 
 
 def test_a_batch_with_the_same_start_and_another_end_is_no_repetition() -> None:

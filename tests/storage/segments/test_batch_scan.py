@@ -111,4 +111,4 @@ def test_a_file_that_becomes_shorter_ends_the_scan(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(batch_scan, "PIECE_BYTES", 61)
     scan = BatchScan(BadDisk(WHOLE[:300]), len(WHOLE))
     assert [batch.position for batch in scan] == STARTS[:1]
-    assert scan.failure == "the file cannot be read: it has become shorter meanwhile"
+    assert scan.failure == "the file cannot be read: it was truncated during the scan"

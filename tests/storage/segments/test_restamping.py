@@ -19,7 +19,7 @@ from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.restamping import restamp
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
-from tailrace.storage.segments.segment_recovery import RecoveryReport, recover
+from tailrace.storage.segments.segment_recovery import RecoveryReport, recover_segment
 
 pytestmark = pytest.mark.trio
 
@@ -76,12 +76,12 @@ async def test_the_segments_checksum_follows(files: SimulatedFiles) -> None:
     for base, end, epoch in ((60, 80, 2), (50, 110, 300), (108, 110, 70_000), (70, 72, 5), (50, 110, 1)):
         await segment.restamp(base, end, epoch)
         file = files.open(PATH)
-        scanned = recover(file, file.size(), 50, trusted_end=0, interval_bytes=200).summary
+        scanned = recover_segment(file, file.size(), 50, trusted_end=0, interval_bytes=200).summary
         assert (segment.summary.checksum, segment.summary.epoch) == (scanned.checksum, scanned.epoch)
     sealed = segment.seal(0)
     await sealed.restamp(100, 110, 9)
     file = files.open(PATH)
-    scanned = recover(file, file.size(), 50, trusted_end=0, interval_bytes=200).summary
+    scanned = recover_segment(file, file.size(), 50, trusted_end=0, interval_bytes=200).summary
     assert (sealed.facts.checksum, sealed.facts.epoch) == (scanned.checksum, 9)
 
 
@@ -100,7 +100,7 @@ async def test_who_goes_on_where_it_ended_reads_nothing_of_what_is_behind(
     monkeypatch.setattr(restamping, "walk", counting)
     for end in range(60, 131, 10):
         await segment.restamp(end - 10, end, 200 + end)
-        scanned = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
+        scanned = recover_segment(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
         assert (segment.summary.checksum, segment.summary.epoch) == (scanned.checksum, scanned.epoch)
     assert len(walked) == 40 + 6 * 6 + 5
     assert _epochs(files) == [200 + end for end in range(60, 131, 10) for _ in range(5)]
@@ -121,7 +121,7 @@ async def test_the_checksum_follows_wherever_one_goes_on(files: SimulatedFiles, 
             await segment.restamp(base, end, chance.choice((1, 2, 300)))
             base = end
             summary = segment.summary if isinstance(segment, OpenSegment) else segment.facts
-            scanned = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
+            scanned = recover_segment(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
             assert (summary.checksum, summary.epoch) == (scanned.checksum, scanned.epoch)
 
 
@@ -187,7 +187,7 @@ async def test_others_go_on_while_much_is_stamped(files: SimulatedFiles, monkeyp
         await segment.restamp(50, 70, 7)
         nursery.cancel_scope.cancel()
     assert any(0 < epochs.count(7) < 10 for epochs in turns)
-    recovered = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200)
+    recovered = recover_segment(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200)
     assert recovered.summary.checksum == segment.summary.checksum
 
 
@@ -210,7 +210,7 @@ async def test_a_bit_that_had_flipped_makes_no_difference_to_what_is_noted(
             await segment.restamp(base, end, 7)
         if file.read_at(at, 1)[0] == whole[at] ^ wrong:
             file.write_at(at, whole[at : at + 1])
-        mended = recover(file, segment.size, 50, trusted_end=0, interval_bytes=200).summary
+        mended = recover_segment(file, segment.size, 50, trusted_end=0, interval_bytes=200).summary
         summary = segment.summary if isinstance(segment, OpenSegment) else segment.facts
         assert (summary.checksum, summary.epoch) == (mended.checksum, mended.epoch)
         segment.close()

@@ -57,4 +57,4 @@ def test_a_torn_batch_is_cut_off_unless_it_was_on_the_disk() -> None:
         replica.maker().recovered_segment(0, file.size(), trusted_end=4)
     again, recovered = replica.maker().recovered_segment(0, file.size(), trusted_end=3)
     assert (again.end, again.size, file.size()) == (3, 3 * BATCH_BYTES, 3 * BATCH_BYTES)
-    assert recovered.cut_reason is not None
+    assert recovered.truncation_reason is not None

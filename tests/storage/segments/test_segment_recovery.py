@@ -10,7 +10,7 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.batches.control_batches import bridge, hole
 from tailrace.protocol.batches.record_batch import crc_of, stamp
 from tailrace.runtime.files import UnreadableError
-from tailrace.storage.segments.segment_recovery import RecoveredSegment, recover
+from tailrace.storage.segments.segment_recovery import RecoveredSegment, recover_segment
 
 BATCHES = [make_batch(10, 2, size=100, timestamp=5), make_batch(12, 1, size=200, timestamp=9), make_batch(13, size=150)]
 WHOLE = b"".join(BATCHES)
@@ -19,32 +19,32 @@ WHOLE = b"".join(BATCHES)
 def _recover(content: bytes, trusted_end: int = 0) -> RecoveredSegment:
     file = SimulatedFiles().open("/a", create=True)
     file.append(content)
-    return recover(file, len(content), 10, trusted_end=trusted_end, interval_bytes=100)
+    return recover_segment(file, len(content), 10, trusted_end=trusted_end, interval_bytes=100)
 
 
 def test_all_of_a_whole_segment_survives() -> None:
     found = _recover(WHOLE)
-    assert found.cut_reason is None
+    assert found.truncation_reason is None
     assert (found.summary.size, found.summary.end, found.summary.max_timestamp) == (450, 14, 9)
     assert list(found.entries.times) == [5, 9]
 
 
 def test_an_empty_segment_is_whole() -> None:
     found = _recover(b"")
-    assert (found.summary.size, found.summary.end, found.cut_reason) == (0, 10, None)
+    assert (found.summary.size, found.summary.end, found.truncation_reason) == (0, 10, None)
 
 
 @pytest.mark.parametrize("bad_position", [110, 250, 440])
 def test_nothing_is_cut_off_where_the_disk_does_not_give_what_is_there(bad_position: int) -> None:
     disk = BadDisk(WHOLE, bad_position=bad_position)
     with pytest.raises(UnreadableError):
-        recover(disk, len(WHOLE), 10, trusted_end=0, interval_bytes=100)
+        recover_segment(disk, len(WHOLE), 10, trusted_end=0, interval_bytes=100)
 
 
 def test_of_what_was_on_the_disk_once_only_headers_are_needed() -> None:
     disk = BadDisk(WHOLE, bad_position=250)
-    found = recover(disk, len(WHOLE), 10, trusted_end=13, interval_bytes=100)
-    assert (found.summary.size, found.cut_reason) == (450, None)
+    found = recover_segment(disk, len(WHOLE), 10, trusted_end=13, interval_bytes=100)
+    assert (found.summary.size, found.truncation_reason) == (450, None)
 
 
 def test_it_is_cut_at_the_last_whole_batch_wherever_the_write_was_torn() -> None:
@@ -62,7 +62,7 @@ def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
             continue
         found = _recover(damaged)
         assert (found.summary.size, found.summary.end) == (100, 12)
-        assert found.cut_reason is not None
+        assert found.truncation_reason is not None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
 )
 def test_what_was_there_as_a_whole_and_is_not_what_it_was_is_none_that_was_torn(content: bytes, is_torn: bool) -> None:
     found = _recover(content)
-    assert found.cut_reason is not None
+    assert found.truncation_reason is not None
     assert found.is_torn == is_torn
 
 
@@ -107,12 +107,12 @@ def test_an_offset_that_jumps_ahead_is_what_is_wrong_not_the_next_one_that_would
     stamp(damaged, 100, offset, 0)
     found = _recover(damaged)
     assert (found.summary.size, found.summary.end) == (100, 12)
-    assert "comes after" in (found.cut_reason or "")
+    assert "comes after" in (found.truncation_reason or "")
 
 
 def test_gaps_that_compaction_left_are_kept() -> None:
     after_a_gap = make_batch(20, size=100)
-    assert _recover(WHOLE + after_a_gap + make_batch(30)).cut_reason is None
+    assert _recover(WHOLE + after_a_gap + make_batch(30)).truncation_reason is None
     assert _recover(WHOLE + after_a_gap + make_batch(13)).summary.end == 21
     assert _recover(WHOLE + after_a_gap + make_batch(14)).summary.end == 14
 
@@ -124,18 +124,18 @@ def test_pages_that_never_reached_the_disk_are_no_batches(filler: int) -> None:
 
 
 def test_offsets_that_go_back_are_cut_off_and_other_epochs_are_not() -> None:
-    assert "comes after" in (_recover(WHOLE + make_batch(11)).cut_reason or "")
-    assert _recover(WHOLE + make_batch(20)).cut_reason is None
+    assert "comes after" in (_recover(WHOLE + make_batch(11)).truncation_reason or "")
+    assert _recover(WHOLE + make_batch(20)).truncation_reason is None
     stamped = _recover(WHOLE + make_batch(14, epoch=3) + make_batch(15, epoch=3) + make_batch(16, epoch=1))
-    assert (stamped.cut_reason, stamped.summary.epoch) == (None, 1)
-    assert stamped.marks == [(0, 10, False), (3, 14, False), (1, 16, False)]
+    assert (stamped.truncation_reason, stamped.summary.epoch) == (None, 1)
+    assert stamped.epoch_evidence == [(0, 10, False), (3, 14, False), (1, 16, False)]
 
 
 def test_a_bridge_is_seen_with_the_epoch_of_who_wrote_it() -> None:
     later = bridge(14, 2)
     stamp(later, 0, 14, 5)
     found = _recover(WHOLE + later)
-    assert found.marks == [(0, 10, False), (5, 14, False), (2, 14, True)]
+    assert found.epoch_evidence == [(0, 10, False), (5, 14, False), (2, 14, True)]
     assert found.ends_with_bridge
     assert not _recover(WHOLE + later + make_batch(15)).ends_with_bridge
     assert not _recover(WHOLE + later[:-1]).ends_with_bridge
@@ -145,7 +145,7 @@ def test_a_bridge_is_seen_with_the_epoch_of_who_wrote_it() -> None:
 def test_a_batch_before_offset_0_is_none() -> None:
     batch = bytearray(make_batch(0))
     pack_into(">q", batch, 0, -5)
-    assert "impossible" in (_recover(batch).cut_reason or "")
+    assert "impossible" in (_recover(batch).truncation_reason or "")
     batch = bytearray(make_batch(10))
     pack_into(">i", batch, 23, -1)
     pack_into(">I", batch, 17, crc_of(batch, 0, len(batch)))
@@ -155,7 +155,7 @@ def test_a_batch_before_offset_0_is_none() -> None:
 def test_below_the_trusted_end_checksums_are_not_computed() -> None:
     damaged = bytearray(WHOLE)
     damaged[150] ^= 1
-    assert _recover(damaged, trusted_end=13).cut_reason is None
+    assert _recover(damaged, trusted_end=13).truncation_reason is None
     assert _recover(damaged, trusted_end=12).summary.size == 100
 
 

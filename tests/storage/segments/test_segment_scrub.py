@@ -16,7 +16,7 @@ from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.segments import segment_scrub
 from tailrace.storage.segments.sealed_segment import SealedSegment
-from tailrace.storage.segments.segment_scrub import DamagedBatch, OpenBeginning, SegmentScrub
+from tailrace.storage.segments.segment_scrub import DamagedBatch, OpenSegmentPrefix, SegmentScrub
 from tailrace.storage.verification.replica_verification import ReplicaVerification
 
 pytestmark = pytest.mark.trio
@@ -50,7 +50,7 @@ async def log(files: SimulatedFiles) -> Log:
 
 
 def segment_of(log: Log) -> SealedSegment:
-    (segment,) = log.segments_at_rest()
+    (segment,) = log.synced_segments()
     return segment
 
 
@@ -81,14 +81,14 @@ def scrub_to_end(running: SegmentScrub, copies: dict[int, bytearray] | None) -> 
         if damaged is not None:
             found.append(damaged)
             copy = (copies or {}).get(damaged.offset)
-            if copy is None or not running.mend(damaged, copy):
-                running.pass_over(damaged)
+            if copy is None or not running.repair(damaged, copy):
+                running.skip(damaged)
     return running, found
 
 
 async def test_a_sound_segment_is_proven(log: Log) -> None:
     whole, found = scrub(log)
-    assert (whole.is_proven, found, whole.mended, whole.is_over) == (True, [], {}, False)
+    assert (whole.is_proven, found, whole.repairs, whole.is_outdated) == (True, [], {}, False)
     assert whole.position == segment_of(log).size == COUNT * SIZE
 
 
@@ -111,14 +111,14 @@ async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
         flip(log, position, chance.randrange(8))
         alone, _ = scrub(log)
         assert not alone.is_proven, position
-        mending, found = scrub(log, COPIES)
-        if mending.is_proven:
+        scrubbing, found = scrub(log, COPIES)
+        if scrubbing.is_proven:
             assert [damaged.position for damaged in found] == [position // SIZE * SIZE]
         else:
-            mending, found = scrub(log, headers_of=mending)
+            scrubbing, found = scrub(log, headers_of=scrubbing)
             assert found == []
-        assert list(mending.mended) == [position // SIZE * SIZE]
-        assert await log.mend(mending)
+        assert list(scrubbing.repairs) == [position // SIZE * SIZE]
+        assert await log.repair(scrubbing)
         assert content(log) == sound
 
 
@@ -127,14 +127,14 @@ async def test_what_came_back_and_could_not_be_synced_for_want_of_room_may_be_lo
     log: Log, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     flip(log, 70)
-    mending, _ = scrub(log, COPIES)
+    scrubbing, _ = scrub(log, COPIES)
 
     async def fail(_: SimulatedFile) -> None:
         raise OSError(number, "it fails")
 
     monkeypatch.setattr(SimulatedFile, "sync", fail)
     with pytest.raises(OSError, match="it fails"):
-        await log.mend(mending)
+        await log.repair(scrubbing)
     assert log.may_have_lost
 
 
@@ -155,10 +155,10 @@ async def test_any_bit_comes_back_also_where_epochs_meet(joined: Log) -> None:
     for position in (start + place for start in range(0, COUNT * SIZE, SIZE) for place in range(61)):
         for bit in (0, position % 8):
             flip(joined, position, bit)
-            mending, _ = scrub(joined, JOINED)
-            if not mending.is_proven:
-                mending, _ = scrub(joined, JOINED, headers_of=mending)
-            assert await joined.mend(mending)
+            scrubbing, _ = scrub(joined, JOINED)
+            if not scrubbing.is_proven:
+                scrubbing, _ = scrub(joined, JOINED, headers_of=scrubbing)
+            assert await joined.repair(scrubbing)
             assert content(joined) == sound
 
 
@@ -167,7 +167,7 @@ async def test_batches_of_several_epochs_that_cannot_be_read_come_back(joined: L
     segment_of(joined).reader.log.get().write_at(2 * SIZE, bytes(5 * SIZE))
     helped, found = scrub(joined, JOINED)
     assert len(found) == 5
-    assert await joined.mend(helped)
+    assert await joined.repair(helped)
     assert content(joined) == sound
 
 
@@ -175,11 +175,11 @@ async def test_an_offset_and_a_batch_may_be_damaged_at_once(log: Log) -> None:
     sound = content(log)
     flip(log, 2 * SIZE + 6)
     flip(log, 5 * SIZE + 70)
-    mending, _ = scrub(log, COPIES)
-    assert not mending.is_proven
-    mending, _ = scrub(log, COPIES, headers_of=mending)
-    assert sorted(mending.mended) == [2 * SIZE, 5 * SIZE]
-    assert await log.mend(mending)
+    scrubbing, _ = scrub(log, COPIES)
+    assert not scrubbing.is_proven
+    scrubbing, _ = scrub(log, COPIES, headers_of=scrubbing)
+    assert sorted(scrubbing.repairs) == [2 * SIZE, 5 * SIZE]
+    assert await log.repair(scrubbing)
     assert content(log) == sound
 
 
@@ -189,7 +189,7 @@ async def test_bytes_that_the_disk_does_not_give_come_back(log: Log) -> None:
     helped, found = scrub(log, COPIES)
     assert [damaged.position for damaged in found] == [3 * SIZE, 4 * SIZE]
     assert [damaged.header for damaged in found] == [None, None]
-    assert await log.mend(helped)
+    assert await log.repair(helped)
     assert content(log) == sound
 
 
@@ -199,7 +199,7 @@ async def test_a_copy_that_was_stamped_later_gives_the_same_bytes(log: Log) -> N
         stamp(copy, 0, offset, 9)
     flip(log, 3 * SIZE + 70)
     helped, _ = scrub(log, copies)
-    assert await log.mend(helped)
+    assert await log.repair(helped)
     assert content(log) == sound
 
 
@@ -227,9 +227,9 @@ async def test_what_is_not_on_the_disk_yet_does_not_lie_still(log: Log) -> None:
     for _ in range(COUNT):
         batch = make_batch(log.log_end, size=SIZE, epoch=3)
         log.append(batch, header_of(batch))
-    assert [segment.base for segment in log.segments_at_rest()] == [0]
+    assert [segment.base for segment in log.synced_segments()] == [0]
     await log.sync()
-    assert len(log.segments_at_rest()) == 2
+    assert len(log.synced_segments()) == 2
 
 
 async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
@@ -237,13 +237,13 @@ async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
     helped, _ = scrub(log, COPIES)
     before = content(log)
     await log.restamp(0, 5, 4)
-    assert helped.is_over
-    assert not await log.mend(helped)
+    assert helped.is_outdated
+    assert not await log.repair(helped)
     await log.sync()
     assert content(log)[16:] == before[16:]
     gone = SegmentScrub(segment_of(log))
     await log.truncate_fully(0)
-    assert gone.is_over
+    assert gone.is_outdated
 
 
 async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: SimulatedFiles) -> None:
@@ -251,7 +251,7 @@ async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: S
     helped, _ = scrub(log, COPIES)
     files.syncs_fail = True
     with pytest.raises(OSError, match="the simulated disk is broken"):
-        await log.mend(helped)
+        await log.repair(helped)
     files.syncs_fail = False
     with pytest.raises(OSError, match="could not be written again"):
         await log.sync()
@@ -275,7 +275,7 @@ async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
     for batch in COPIES.values():
         log.append(batch, header_of(batch))
     await log.sync()
-    segment = log.segments_at_rest()[3]
+    segment = log.synced_segments()[3]
     file = segment.reader.log.get()
     file.write_at(70, bytes([file.read_at(70, 1)[0] ^ 1]))
     assert await log.damaged_segment(0) is segment
@@ -291,7 +291,7 @@ async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(log: Lo
     (byte,) = file.read_at(70, 1)
     file.write_at(70, bytes([byte ^ 1]))
     damaged = await log.damaged_segment(0)
-    assert damaged is log.segments_at_rest()[1]
+    assert damaged is log.synced_segments()[1]
     assert damaged.facts.checksum == last.checksum
 
 
@@ -305,12 +305,12 @@ async def growing(files: SimulatedFiles) -> Log:
     return log
 
 
-async def beginning_of(log: Log) -> OpenBeginning:
-    check = log.check_of_open()
+async def prefix_of(log: Log) -> OpenSegmentPrefix:
+    check = log.check_open_segment()
     assert check is not None
     assert not check.step()
     damaged = await log.damaged_open_segment(check)
-    assert isinstance(damaged, OpenBeginning)
+    assert isinstance(damaged, OpenSegmentPrefix)
     return damaged
 
 
@@ -325,16 +325,16 @@ async def test_one_that_may_not_be_sealed_is_mended_while_it_grows(
     position = 3 * SIZE + within
     sound = file.read_at(0, COUNT * SIZE)
     file.write_at(position, bytes([sound[position] ^ 1]))
-    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(growing)), COPIES)
-    if not mending.is_proven:
-        mending = mending.with_other_headers()[0]
-        scrub_to_end(mending, COPIES)
+    scrubbing, _ = scrub_to_end(SegmentScrub(await prefix_of(growing)), COPIES)
+    if not scrubbing.is_proven:
+        scrubbing = scrubbing.with_other_headers()[0]
+        scrub_to_end(scrubbing, COPIES)
     batch = make_batch(growing.log_end, size=SIZE, epoch=3)
     growing.append(batch, header_of(batch))
-    assert await growing.mend(mending)
+    assert await growing.repair(scrubbing)
     assert file.read_at(0, 10_000) == sound + batch
     assert heard == [growing.log_end], "who remembers what was read of it is to read again"
-    check = growing.check_of_open()
+    check = growing.check_open_segment()
     assert check is not None
     assert check.step()
 
@@ -342,12 +342,12 @@ async def test_one_that_may_not_be_sealed_is_mended_while_it_grows(
 async def test_one_that_may_not_be_sealed_is_let_be_when_it_changes(growing: Log, files: SimulatedFiles) -> None:
     file = open_file(growing, files)
     file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
-    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(growing)), COPIES)
+    scrubbing, _ = scrub_to_end(SegmentScrub(await prefix_of(growing)), COPIES)
     await growing.restamp(40, 50, 4)
-    assert mending.is_proven
-    assert mending.is_over
-    assert not await growing.mend(mending)
-    cut = await beginning_of(growing)
+    assert scrubbing.is_proven
+    assert scrubbing.is_outdated
+    assert not await growing.repair(scrubbing)
+    cut = await prefix_of(growing)
     await growing.truncate(45)
     assert cut.is_closed
 
@@ -370,9 +370,9 @@ def damage_found(files: SimulatedFiles) -> list[str]:
 async def test_a_time_that_has_flipped_is_noted_no_more_once_it_is_mended(log: Log, files: SimulatedFiles) -> None:
     facts = segment_of(log).facts
     reopened = await reopened_with_a_time_that_has_flipped(log, files)
-    mending, _ = scrub(reopened, COPIES)
-    assert mending.has_other_times
-    assert await reopened.mend(mending)
+    scrubbing, _ = scrub(reopened, COPIES)
+    assert scrubbing.has_other_times
+    assert await reopened.repair(scrubbing)
     assert damage_found(files) == []
     await reopened.close()
     again = log_at(files, DIRECTORY, log.config, clean=True)
@@ -387,17 +387,17 @@ async def test_a_time_is_corrected_that_was_not_when_the_batch_was_mended(log: L
     reopened = await reopened_with_a_time_that_has_flipped(log, files)
     flip(reopened, 3 * SIZE + 42, bit=5)
     whole, found = scrub(reopened)
-    assert (found, whole.mended, whole.is_proven, whole.has_other_times) == ([], {}, True, True)
-    assert await reopened.mend(whole)
+    assert (found, whole.repairs, whole.is_proven, whole.has_other_times) == ([], {}, True, True)
+    assert await reopened.repair(whole)
     assert segment_of(reopened).facts.max_timestamp == 0
     assert damage_found(files) == []
 
 
 async def test_a_manifest_without_room_is_corrected_the_next_time(log: Log, files: SimulatedFiles) -> None:
     reopened = await reopened_with_a_time_that_has_flipped(log, files)
-    mending, _ = scrub(reopened, COPIES)
+    scrubbing, _ = scrub(reopened, COPIES)
     files.room_bytes = 0
-    assert await reopened.mend(mending)
+    assert await reopened.repair(scrubbing)
     files.room_bytes = None
     assert segment_of(reopened).facts.max_timestamp == 0
     assert segment_of(reopened).max_timestamp(0, 45) == 0, "as the index says"
@@ -405,7 +405,7 @@ async def test_a_manifest_without_room_is_corrected_the_next_time(log: Log, file
     again = log_at(files, DIRECTORY, log.config, clean=True)
     whole, _ = scrub(again)
     assert whole.has_other_times
-    assert await again.mend(whole)
+    assert await again.repair(whole)
     assert damage_found(files) == []
 
 
@@ -417,10 +417,10 @@ async def test_times_of_an_open_segment_are_corrected_with_those_that_came_meanw
     again = log_at(files, DIRECTORY, log.config, clean=False)
     again.may_roll = lambda base: False
     assert again.segments()[-1].max_timestamp == 256, "as the header says"
-    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(again)), {50: make_batch(50, epoch=3)})
+    scrubbing, _ = scrub_to_end(SegmentScrub(await prefix_of(again)), {50: make_batch(50, epoch=3)})
     batch = make_batch(again.log_end, size=SIZE, epoch=3, timestamp=7)
     again.append(batch, header_of(batch))
-    assert await again.mend(mending)
+    assert await again.repair(scrubbing)
     assert again.segments()[-1].max_timestamp == 7
     await again.close()
     assert damage_found(files) == []
@@ -431,13 +431,13 @@ async def test_a_damaged_end_can_be_cut_off(growing: Log, files: SimulatedFiles)
     file = open_file(growing, files)
     sound = file.read_at(0, 3 * SIZE)
     file.write_at(3 * SIZE + 8, bytes(30))
-    scrubbed, found = scrub_to_end(SegmentScrub(await beginning_of(growing)), None)
+    scrubbed, found = scrub_to_end(SegmentScrub(await prefix_of(growing)), None)
     assert scrubbed.sound_end == (3 * SIZE, 15)
     assert len(found) == 1
-    assert await growing.cut_damaged(scrubbed.segment, *scrubbed.sound_end)
+    assert await growing.truncate_before_damage(scrubbed.segment, *scrubbed.sound_end)
     assert growing.log_end == 15
     assert file.read_at(0, 10_000) == sound
-    check = growing.check_of_open()
+    check = growing.check_open_segment()
     assert check is not None
     assert check.step()
     batch = make_batch(15, 5, size=SIZE, epoch=4)
@@ -452,11 +452,11 @@ async def test_a_whole_segment_can_be_cut_off_and_those_behind_it(files: Simulat
     for batch in COPIES.values():
         log.append(batch, header_of(batch))
     await log.sync()
-    segment = log.segments_at_rest()[2]
+    segment = log.synced_segments()[2]
     segment.reader.log.get().write_at(0, bytes(SIZE))
     damaged = await log.damaged_segment(0)
     assert damaged is segment
-    assert await log.cut_damaged(segment, 0, 20)
+    assert await log.truncate_before_damage(segment, 0, 20)
     assert (log.log_end, [each.base for each in log.segments()]) == (20, [0, 10, 20])
     await log.close()
     assert damage_found(files) == []
@@ -474,14 +474,14 @@ async def test_nothing_is_cut_off_where_the_rest_does_not_show_what_it_is(
     for place in (at, 3 * SIZE + 70):
         file.write_at(place, bytes([file.read_at(place, 1)[0] ^ 1]))
     before = file.read_at(0, 10_000)
-    assert not await growing.cut_damaged(await beginning_of(growing), position, offset)
+    assert not await growing.truncate_before_damage(await prefix_of(growing), position, offset)
     assert (growing.log_end, file.read_at(0, 10_000)) == (50, before)
 
 
 async def test_nothing_is_cut_off_that_has_changed_meanwhile(growing: Log, files: SimulatedFiles) -> None:
     file = open_file(growing, files)
     file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
-    damaged = await beginning_of(growing)
+    damaged = await prefix_of(growing)
     await growing.restamp(40, 50, 4)
-    assert not await growing.cut_damaged(damaged, 3 * SIZE, 15)
+    assert not await growing.truncate_before_damage(damaged, 3 * SIZE, 15)
     assert growing.log_end == 50

@@ -17,8 +17,8 @@ from tailrace.storage.log_config import LogConfig
 from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
-from tailrace.storage.segments.segment_recovery import RecoveryReport, recover
-from tailrace.storage.segments.segment_truncation import checksum_before, prepare_cut
+from tailrace.storage.segments.segment_recovery import RecoveryReport, recover_segment
+from tailrace.storage.segments.segment_truncation import checksum_before, prepare_truncation
 
 PATH = "/r/00000000000000000050.log"
 CONFIG = LogConfig(index_interval_bytes=200)
@@ -62,9 +62,9 @@ def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
     positions = [position for position, _ in iterate(files.read(PATH))]
     for size in positions[1:6] + positions[6::7] + positions[-2:]:
         files, segment = _make(120, how, first_time)
-        left = prepare_cut(segment, size).carry_out()
+        left = prepare_truncation(segment, size).apply()
         assert files.size(PATH) == size
-        scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
+        scanned = recover_segment(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
         assert [getattr(left.summary, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
         facts = left.facts(0)
         assert facts.index_entries == len(scanned.entries)
@@ -85,10 +85,10 @@ def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, pl
     size = files.size(PATH)
     files.open(PATH).write_at(positions[place], offset.to_bytes(8))
     if (place, offset) == (69, 0):
-        assert prepare_cut(segment, positions[70]).beginning.end < segment.end, "as if compaction had left a gap"
+        assert prepare_truncation(segment, positions[70]).beginning.end < segment.end, "as if compaction had left a gap"
     else:
         with pytest.raises(KafkaError, match="out of order"):
-            prepare_cut(segment, positions[70])
+            prepare_truncation(segment, positions[70])
     assert files.size(PATH) == size
 
 
@@ -108,14 +108,14 @@ def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | 
 @pytest.mark.parametrize("how", ["open", "sealed"])
 def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: int, at: int, number: int) -> None:
     files, segment = _plain_segment(how, 20)
-    scanned = recover(files.open(PATH), 100 * kept, 50, trusted_end=0, interval_bytes=200)
+    scanned = recover_segment(files.open(PATH), 100 * kept, 50, trusted_end=0, interval_bytes=200)
     for bit in (0, 3, 7):
         (byte,) = files.read(PATH)[100 * number + at : 100 * number + at + 1]
         files.open(PATH).write_at(100 * number + at, bytes([byte ^ 1 << bit]))
-        left = prepare_cut(segment, 100 * kept).beginning
+        left = prepare_truncation(segment, 100 * kept).beginning
         assert [getattr(left, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
         files.open(PATH).write_at(100 * number + at, bytes([byte]))
-    assert prepare_cut(segment, 100 * kept).carry_out().summary.checksum == scanned.summary.checksum
+    assert prepare_truncation(segment, 100 * kept).apply().summary.checksum == scanned.summary.checksum
 
 
 @pytest.mark.parametrize("at", [7, 15, 16, 20], ids=lambda at: f"byte {at}")
@@ -124,10 +124,10 @@ async def test_nor_does_it_where_recovery_has_stamped_some(stamped: tuple[int, i
     """As far as another log has the same, mostly; there it is cut then."""
     files, segment = _plain_segment("open", 20)
     await segment.restamp(*stamped, 9)
-    scanned = recover(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
+    scanned = recover_segment(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
     (byte,) = files.read(PATH)[1200 + at : 1200 + at + 1]
     files.open(PATH).write_at(1200 + at, bytes([byte ^ 4]))
-    left = prepare_cut(segment, 700).beginning
+    left = prepare_truncation(segment, 700).beginning
     assert [getattr(left, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
 
 
@@ -135,12 +135,12 @@ async def test_nor_does_it_where_recovery_has_stamped_some(stamped: tuple[int, i
 def test_what_has_flipped_in_what_is_left_is_not_taken_for_what_was_written(at: int) -> None:
     """Both have."""
     files, segment = _plain_segment("open", 20)
-    scanned = recover(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
+    scanned = recover_segment(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
     for position in (1215, 300 + at):
         (byte,) = files.read(PATH)[position : position + 1]
         files.open(PATH).write_at(position, bytes([byte ^ 1]))
-    left = prepare_cut(segment, 700).beginning
-    found = recover(files.open(PATH), 700, 50, trusted_end=1000, interval_bytes=200)
+    left = prepare_truncation(segment, 700).beginning
+    found = recover_segment(files.open(PATH), 700, 50, trusted_end=1000, interval_bytes=200)
     assert left.checksum not in (scanned.summary.checksum, found.summary.checksum), "it is told of"
 
 
@@ -150,18 +150,18 @@ def test_what_is_left_and_cannot_show_what_it_is_is_not_cut_off_from_what_tells_
     files.open(PATH).write_at(100 * 7 + at, b"\xff")
     files.open(PATH).write_at(70, b"\xff")
     with pytest.raises(KafkaError):
-        prepare_cut(segment, 700)
+        prepare_truncation(segment, 700)
 
 
 def test_it_goes_on_as_an_open_segment() -> None:
     for how in ("open", "written", "sealed"):
         files, segment = _make(120, how, 0)
         size = [position for position, _ in iterate(files.read(PATH))][70]
-        left = prepare_cut(segment, size).carry_out()
+        left = prepare_truncation(segment, size).apply()
         for number in range(60):
             batch = make_batch(left.end, size=80, timestamp=number, epoch=8)
             left.append(batch, (header_of(batch),))
-        scanned = recover(files.open(PATH), left.size, 50, trusted_end=0, interval_bytes=200)
+        scanned = recover_segment(files.open(PATH), left.size, 50, trusted_end=0, interval_bytes=200)
         facts = left.facts(0)
         assert (facts.checksum, facts.end) == (scanned.summary.checksum, scanned.summary.end)
         assert facts.index_checksum == crc32c.crc32c(scanned.entries.offsets.tobytes())
@@ -186,7 +186,7 @@ def test_little_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         return read_at(file, position, count)
 
     monkeypatch.setattr(SimulatedFile, "read_at", counting)
-    assert prepare_cut(segment, 1000 * 2990).carry_out().end == 50 + 2990
+    assert prepare_truncation(segment, 1000 * 2990).apply().end == 50 + 2990
     assert sum(counts) < 50_000
 
 
@@ -196,7 +196,7 @@ def test_an_index_that_is_damaged_is_built_again_before_it_is_cut() -> None:
     files.open("/r/00000000000000000050.index").write_at(5, os.urandom(8))
     sealed = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).sealed_segment(facts, is_synced=True)
     size = [position for position, _ in iterate(files.read(PATH))][70]
-    left = prepare_cut(sealed, size).carry_out()
-    scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
+    left = prepare_truncation(sealed, size).apply()
+    scanned = recover_segment(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
     assert files.read("/r/00000000000000000050.index") == scanned.entries.offsets.tobytes()
     assert left.summary.checksum == scanned.summary.checksum

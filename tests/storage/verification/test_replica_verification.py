@@ -14,7 +14,7 @@ from simulation.files import Keep, SimulatedFiles
 from tailrace.protocol.batches.control_batches import bridge
 from tailrace.protocol.batches.record_batch import HEADER_SIZE, read_header, stamp_crc
 from tailrace.protocol.batches.records import Record, build_batch
-from tailrace.storage.directory.checkpoints import leave_clean_shutdown_mark
+from tailrace.storage.directory.checkpoints import write_clean_shutdown_mark
 from tailrace.storage.directory.layout import replica_directory
 from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
@@ -179,7 +179,7 @@ async def test_a_killed_broker_leaves_notes_at_most(*, is_synced: bool) -> None:
     content(files, last_log(files))[-10:] = b""
     (torn,) = verify(files)
     assert not torn.is_damage
-    assert "will be cut" in torn.sentence
+    assert "will be truncated" in torn.sentence
 
 
 async def test_what_was_flushed_is_no_torn_tail() -> None:
@@ -273,7 +273,7 @@ async def test_a_manifest_of_another_version(monkeypatch: pytest.MonkeyPatch) ->
         files = await closed_log()
     (first, *_) = damage(files)
     assert first.path == f"{REPLICA}/manifest"
-    assert first.sentence == "its format version is 2, and only 1 is known here"
+    assert first.sentence == "its format version is 2, and this Tailrace knows only 1"
 
 
 async def test_a_log_without_its_manifest() -> None:
@@ -281,9 +281,9 @@ async def test_a_log_without_its_manifest() -> None:
     files.remove(f"{REPLICA}/manifest")
     assert damage(files) == []
     assert [finding.path for finding in verify(files)] == [f"{REPLICA}/manifest"]
-    await leave_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 1)])
+    await write_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 1)])
     assert damage(files) == [], "it was never opened: its partition had moved away"
-    await leave_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 0)])
+    await write_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 0)])
     assert [finding.path for finding in damage(files)] == [f"{REPLICA}/manifest"]
 
 
@@ -293,8 +293,8 @@ async def test_a_missing_index_will_be_built_again() -> None:
     content(files, f"{0:020}.timeindex")[-8:] = b""
     missing, short = verify(files)
     assert (missing.is_damage, short.is_damage) == (False, False)
-    assert missing.sentence == "is missing, as after a crash; it will be built again from the log"
-    assert short.sentence == "has 16 bytes instead of 24, as after a crash; it will be built again from the log"
+    assert missing.sentence == "is missing, as after a crash; it will be rebuilt from the log"
+    assert short.sentence == "has 16 bytes instead of 24, as after a crash; it will be rebuilt from the log"
 
 
 async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> None:

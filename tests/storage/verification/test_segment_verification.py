@@ -127,7 +127,7 @@ def test_what_was_closed_is_compared_where_it_ended_then() -> None:
     _, found = _verified(segment, replace(closed, checksum=closed.checksum ^ 1))
     assert [finding.is_damage for finding in found] == [True]
     _, found = _verified(segment, replace(closed, size=closed.size + 1))
-    assert found == [_damage(LOG, 201, "no batch ends where one did when the manifest was written")]
+    assert found == [_damage(LOG, 201, "no batch ends where one ended when the manifest was written")]
 
 
 # what it does not cover
@@ -148,7 +148,7 @@ def test_what_follows_a_wrong_checksum_is_believed_only_if_it_was_on_the_disk() 
     segment.log[199] ^= 1
     reason = "the checksum of the batch at offset 11 does not match"
     verification, found = _verified(segment, None)
-    cut = _note(LOG, 100, f"the last 300 bytes will be cut when the log is opened, as after a crash: {reason}")
+    cut = _note(LOG, 100, f"the last 300 bytes will be truncated when the log is opened, as after a crash: {reason}")
     assert (found, verification.end) == ([cut], 11)
     verification, found = _verified(segment, None, trusted_end=12)
     assert (found, verification.end) == ([_damage(LOG, 100, reason)], 14)
@@ -157,7 +157,7 @@ def test_what_follows_a_wrong_checksum_is_believed_only_if_it_was_on_the_disk() 
 def test_missing_offsets_are_a_note_because_compaction_removes_some() -> None:
     segment = Segment(BATCHES[0], BATCHES[3])
     facts = segment.facts()
-    gap = _note(LOG, 100, "offset 13 follows 10: those between are missing, which is right if they were compacted")
+    gap = _note(LOG, 100, "offset 13 follows 10: the offsets between are missing, which is normal after compaction")
     assert _verified(segment, None)[1] == [gap]
     assert _verified(segment, facts, is_sealed=True)[1] == []
 
@@ -195,7 +195,7 @@ def test_an_index_that_nobody_vouches_for_is_a_note_at_its_first_wrong_entry() -
     facts = segment.facts()
     index = segment.files.open(INDEX).node.content
     index[8] ^= 1
-    sentence = "entry 1 does not agree with the log; it will be built again from the log"
+    sentence = "entry 1 does not agree with the log; it will be rebuilt from the log"
     assert _verified(segment, None)[1] == [_note(INDEX, 8, sentence)]
     assert _verified(segment, facts, is_sealed=True)[1] == [_damage(INDEX, 8, sentence)]
 

@@ -9,9 +9,9 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.directory.checkpoints import (
-    leave_clean_shutdown_mark,
     save_high_watermarks,
     save_removed_replicas,
+    write_clean_shutdown_mark,
 )
 from tailrace.storage.directory.layout import Kind, ShelfKey, file_name, replica_directory, shelf_directory
 from tailrace.storage.directory.promises import Promises
@@ -125,7 +125,7 @@ async def test_checkpoints_may_be_missing_but_not_different() -> None:
     files.make_directories("/data")
     assert list(verify_checkpoints(files, "/data")) == []
     await save_high_watermarks(files, "/data", {})
-    await leave_clean_shutdown_mark(files, "/data", [])
+    await write_clean_shutdown_mark(files, "/data", [])
     await save_removed_replicas(files, "/data", [])
     assert list(verify_checkpoints(files, "/data")) == []
     for name in ("high-watermarks", "clean-shutdown", "removed-replicas"):
