@@ -1,4 +1,4 @@
-"""Brokers that fixtures start: of the kind that the command line names, for many tests or for one."""
+"""Starts brokers for fixtures: Tailrace or Apache Kafka, for one test or for many."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from peer.apache_kafka_cluster import ApacheKafkaCluster
 from spu_cluster import SeparateCluster
 
 
-def tests_the_original(request: pytest.FixtureRequest) -> bool:
+def tests_apache_kafka(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--broker") == "apache-kafka")
 
 
@@ -21,7 +21,10 @@ def tests_the_original(request: pytest.FixtureRequest) -> bool:
 def shared_broker(
     request: pytest.FixtureRequest, factory: pytest.TempPathFactory, settings: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """The address of one that is stopped cleanly in the end, or of the one that the command line names."""
+    """Yields the address of a broker for many tests.
+
+    It is the broker that `--bootstrap` names, or a new one that must stop cleanly at the end.
+    """
     if given := request.config.getoption("--bootstrap"):
         yield given
         return
@@ -35,8 +38,8 @@ def shared_broker(
 def private_broker(
     request: pytest.FixtureRequest, directory: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
-    """One that its test may stop, kill and start again."""
-    kind = ApacheKafka if tests_the_original(request) else Tailrace
+    """Yields a broker that belongs to one test, which may stop, kill and restart it."""
+    kind = ApacheKafka if tests_apache_kafka(request) else Tailrace
     broker: Broker = kind(directory, settings=settings)
     try:
         broker.start()
@@ -49,10 +52,13 @@ def private_broker(
 def shared_nodes(
     request: pytest.FixtureRequest, factory: pytest.TempPathFactory, ours: Mapping[str, Any] | None = None, **both: Any
 ) -> Iterator[NodeCluster]:
-    """Three, which all run in the end; `both` is said to clusters of either kind, `ours` to Tailrace's alone."""
+    """Yields a running cluster of three nodes, all of which must still run at the end.
+
+    `both` are arguments for either kind of cluster, and `ours` are arguments for Tailrace's only.
+    """
     directory = factory.mktemp("nodes")
     nodes: NodeCluster
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         nodes = ApacheKafkaCluster(directory, **both)
     else:
         nodes = SeparateCluster(directory, **(ours or {}), **both)

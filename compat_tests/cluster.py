@@ -1,7 +1,8 @@
-"""Brokers as processes that a test may stop, kill and start again.
+"""Runs a broker as a process that a test can stop, kill and restart.
 
 The tests are a black box: they start `tailrace up` as a user does, learn its address from the ready line, and import
-nothing of ours. `peer.apache_kafka.ApacheKafka` has the same shape, so every test can also run against the original.
+nothing from Tailrace. `peer.apache_kafka.ApacheKafka` has the same interface, so that every test can also run against
+Apache Kafka.
 """
 
 import os
@@ -18,11 +19,11 @@ READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 READY_LINE = re.compile(r"^ready bootstrap=(\S+) in (\d+) ms$", re.MULTILINE)
 FREE_PORTS = ("--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0", "--private", "127.0.0.1:0")
-"""Tests run side by side."""
+"""Options that let the system choose free ports, so that tests can run side by side."""
 
 
 class Broker(Protocol):
-    """One broker process with a data directory of its own. After its first start it keeps its address."""
+    """A broker process with its own data directory. It keeps its address after the first start."""
 
     bootstrap: str
     data: Path
@@ -32,13 +33,13 @@ class Broker(Protocol):
     def start(self) -> None: ...
     def stop(self) -> int: ...
     def kill(self) -> None: ...
-    def start_a_second_one(self) -> tuple[int, str]: ...
+    def start_second_process(self) -> tuple[int, str]: ...
 
 
 class Server:
-    """A command that says on standard output when it serves, and goes on until it is stopped.
+    """A command that prints a ready line when it serves, and runs until it is stopped.
 
-    Its output goes to files, so that one that talks a lot never waits for a reader.
+    Its output goes to files, so that a command that prints a lot never waits for a reader.
     """
 
     def __init__(self, directory: Path, name: str, ready_line: re.Pattern[str]) -> None:
@@ -60,7 +61,7 @@ class Server:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has said so since it was launched."""
+        """Whether the command has printed its ready line since it was launched."""
         return self._output.exists() and self._ready_line.search(self._output.read_text()) is not None
 
     def launch(self, command: list[str]) -> None:
@@ -72,10 +73,10 @@ class Server:
         deadline = time.monotonic() + READY_SECONDS_MAX
         while (ready := self._ready_line.search(self._output.read_text())) is None:
             if self._process.poll() is not None:
-                raise AssertionError(f"{self._name} ended with {self._process.returncode}:\n{self.last_words()}")
+                raise AssertionError(f"{self._name} ended with {self._process.returncode}:\n{self.last_output()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise AssertionError(f"{self._name} was not ready in {READY_SECONDS_MAX} s:\n{self.last_words()}")
+                raise AssertionError(f"{self._name} was not ready in {READY_SECONDS_MAX} s:\n{self.last_output()}")
             time.sleep(0.002)
         return ready
 
@@ -84,7 +85,7 @@ class Server:
         return self.wait_until_ready()
 
     def stop(self) -> int:
-        """Asks it to shut down cleanly; its exit status."""
+        """Asks the command to shut down cleanly, and returns its exit status."""
         return end(self._process, signal.SIGTERM)
 
     def kill(self) -> None:
@@ -94,20 +95,20 @@ class Server:
         os.kill(self.pid, which)
 
     def wait(self) -> int:
-        """Until it ends; its exit status."""
+        """Waits until the command ends, and returns its exit status."""
         assert self._process is not None, f"{self._name} has not been started"
         return self._process.wait(STOP_SECONDS_MAX)
 
     def errors(self) -> str:
-        """All that it has said on standard error, over all of its starts."""
+        """Returns everything that the command has written to standard error, over all of its starts."""
         return self._errors.read_text() if self._errors.exists() else ""
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         return "\n".join((self._output.read_text() + self.errors()).splitlines()[-40:])
 
 
 class Tailrace:
-    """`tailrace up`, with one SPU. `settings` are Kafka's, for brokers."""
+    """`tailrace up` with one SPU; `settings` are Kafka's broker configs."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.bootstrap = "127.0.0.1:0"
@@ -127,28 +128,28 @@ class Tailrace:
         self.bootstrap = self._server.start(self.command())[1]
 
     def stop(self) -> int:
-        """Asks the broker to shut down cleanly; its exit status."""
+        """Asks the broker to shut down cleanly, and returns its exit status."""
         return self._server.stop()
 
     def kill(self) -> None:
         self._server.kill()
 
-    def start_a_second_one(self) -> tuple[int, str]:
-        """Tries to start another process on the same data; its exit status and all it says."""
+    def start_second_process(self) -> tuple[int, str]:
+        """Tries to start another process on the same data, and returns its exit status and output."""
         second = Tailrace(self.data.parent)
         return run_to_end(second.command())
 
-    def last_words(self) -> str:
-        return self._server.last_words()
+    def last_output(self) -> str:
+        return self._server.last_output()
 
 
 def tailrace(*words: str) -> list[str]:
-    """The command line of our command with these words."""
+    """Returns the command line of `tailrace` with these arguments."""
     return [str(Path(sys.executable).with_name("tailrace")), *words]
 
 
 def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:
-    """Signals the process unless it has ended already, and waits for its end; its exit status."""
+    """Signals the process unless it has ended already, waits for its end, and returns its exit status."""
     if process is None:
         return 0
     if process.poll() is None:
@@ -161,15 +162,15 @@ def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:
         raise AssertionError(f"the broker did not end in {STOP_SECONDS_MAX} s after {how.name}") from None
 
 
-def printed(*words: str, said: bytes = b"") -> str:
-    """What our command prints for programs, when it is told this on standard input; it must not fail."""
+def tailrace_output(*words: str, standard_input: bytes = b"") -> str:
+    """Runs `tailrace` with `standard_input`, and returns its JSON output; the command must succeed."""
     command = tailrace(*words, "--output", "json")
-    done = subprocess.run(command, input=said, capture_output=True, timeout=READY_SECONDS_MAX)
+    done = subprocess.run(command, input=standard_input, capture_output=True, timeout=READY_SECONDS_MAX)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
 def run_to_end(command: list[str]) -> tuple[int, str]:
-    """Exit status and output of a command that is expected to end by itself."""
+    """Runs a command that ends by itself, and returns its exit status and output."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS_MAX)
     return done.returncode, done.stdout + done.stderr

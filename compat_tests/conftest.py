@@ -1,7 +1,8 @@
-"""What every client's tests stand on: a broker's address, fresh topics, and a broker of one's own to abuse.
+"""Fixtures for all compatibility tests: a broker's address, new topics, and a broker for one test alone.
 
-By default the broker is Tailrace, one process per test worker. `--bootstrap HOST:PORT` (or TAILRACE_TEST_BOOTSTRAP)
-names one that already runs; `--broker apache-kafka` runs the same tests against the original, which proves the tests.
+By default the broker is Tailrace, with one process per test worker. `--bootstrap HOST:PORT` (or
+TAILRACE_TEST_BOOTSTRAP) names a broker that already runs. `--broker apache-kafka` runs the same tests against Apache
+Kafka, which proves that the tests expect the right thing.
 """
 
 import os
@@ -14,8 +15,8 @@ from brokers import private_broker, shared_broker
 from cluster import Broker
 from topics import CreateTopic, topic_creator
 
-# The clients warn of themselves (deprecations, sockets left to the collector), and that is no failure of a broker:
-# here for the conftest files that import them, in pytest_configure for the tests.
+# The clients cause warnings in their own code (deprecations, sockets left to the garbage collector), which say nothing
+# about the broker. This line covers the conftest files that import the clients, and pytest_configure covers the tests.
 warnings.simplefilter("ignore")
 
 
@@ -31,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--broker",
         choices=("tailrace", "apache-kafka"),
         default="tailrace",
-        help="which broker to start where a test needs one of its own, or none is named",
+        help="which broker to start if a test needs its own, or if --bootstrap is not given",
     )
 
 
@@ -41,25 +42,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the broker that the tests of this worker share."""
+    """Yields the address of the broker that the tests of this worker share."""
     with shared_broker(request, tmp_path_factory) as address:
         yield address
 
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker of the test's own, which it may stop, kill and start again."""
+    """Yields a broker that only this test uses, and that it may stop, kill and restart."""
     with private_broker(request, tmp_path) as private:
         yield private
 
 
 @pytest.fixture
 def create_topic(request: pytest.FixtureRequest, bootstrap: str) -> CreateTopic:
-    """`create_topic(partitions=3, cleanup_policy="compact")` makes a fresh topic and returns its name."""
+    """Returns a function that makes a new topic, as in `create_topic(partitions=3, cleanup_policy="compact")`."""
     return topic_creator(bootstrap, request.node.name)
 
 
 @pytest.fixture
 def topic(create_topic: CreateTopic) -> str:
-    """A fresh topic of one partition."""
+    """Returns the name of a new topic with one partition."""
     return create_topic()

@@ -1,7 +1,8 @@
-"""A real etcd for tests: Debian's, on free loopback ports and a directory of its own.
+"""Runs a real etcd for tests, on free loopback ports and in its own directory.
 
-`etcd` on the path is used, or the one that TAILRACE_ETCD names. Where there is none, `python -m etcd_server` unpacks
-Debian's package `etcd-server` into the user's cache folder: that takes apt, but neither root nor a running service.
+The tests use the command that TAILRACE_ETCD names, or `etcd` on the path. If there is neither, `python -m etcd_server`
+unpacks Debian's package `etcd-server` into the user's cache directory. That needs apt, but neither root nor a running
+service.
 """
 
 import fcntl
@@ -25,24 +26,27 @@ STARTS_MAX = 5
 
 
 class EtcdMissingError(Exception):
-    """No etcd here; says what to install."""
+    """There is no etcd on this machine; the message says what to install."""
 
 
 def etcd() -> str:
-    """The command that runs etcd."""
+    """Returns the command that runs etcd."""
     if given := os.environ.get("TAILRACE_ETCD"):
         return given
     found = shutil.which("etcd") or (str(_unpacked()) if _unpacked().exists() else None)
     if found is None:
         raise EtcdMissingError(
-            f"there is no etcd: run `make test`, which fetches it, or install Debian's {PACKAGE} "
+            f"there is no etcd on this machine: run `make test`, which fetches it, or install Debian's {PACKAGE} "
             f"(apt-get install {PACKAGE}), or name the command in TAILRACE_ETCD"
         )
     return found
 
 
 def install() -> str:
-    """As `etcd`, after fetching it if need be; safe to call from many processes at once."""
+    """Returns the command that runs etcd, which this call installs first if it is missing.
+
+    Many processes may call it at the same time.
+    """
     try:
         return etcd()
     except EtcdMissingError as missing:
@@ -55,11 +59,11 @@ def install() -> str:
 
 
 class Etcd:
-    """One etcd process. After its first start it keeps its address; its data outlives the process."""
+    """One etcd process. It keeps its address after the first start, and its data outlives the process."""
 
     def __init__(self, directory: Path) -> None:
         self.endpoint = ""
-        """HOST:PORT, once it has been started."""
+        """The HOST:PORT of etcd, or an empty string before the first start."""
         self._data = directory / "etcd"
         self._log = directory / "etcd.log"
         self._ports: tuple[int, int] | None = None
@@ -67,11 +71,12 @@ class Etcd:
 
     @property
     def url(self) -> str:
-        """As `--store` takes it."""
+        """The value for `--store`."""
         return f"etcd://{self.endpoint}"
 
     def start(self) -> None:
-        """Returns once it serves. A port that somebody else took in the meantime costs another try."""
+        """Starts etcd and returns once it serves. If another process takes the port in the meantime, it tries other
+        ports."""
         for _ in range(STARTS_MAX):
             ports = self._ports or (free_port(), free_port())
             if self._start(*ports):
@@ -80,7 +85,7 @@ class Etcd:
                 return
             if self._ports is None:
                 shutil.rmtree(self._data, ignore_errors=True)
-        raise AssertionError(f"etcd did not start in {STARTS_MAX} attempts:\n{self.last_words()}")
+        raise AssertionError(f"etcd did not start in {STARTS_MAX} attempts:\n{self.last_output()}")
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
@@ -89,16 +94,16 @@ class Etcd:
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """It stays connected, and answers nobody."""
+        """Stops the process with SIGSTOP: it keeps its connections, but responds to nobody."""
         assert self._process is not None, "etcd has not been started"
         self._process.send_signal(signal.SIGSTOP)
-        os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped
+        os.waitpid(self._process.pid, os.WUNTRACED)  # wait until it has stopped
 
     def thaw(self) -> None:
         assert self._process is not None, "etcd has not been started"
         self._process.send_signal(signal.SIGCONT)
 
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         return "\n".join(self._log.read_text().splitlines()[-20:]) if self._log.exists() else ""
 
     def _end(self, how: signal.Signals) -> None:
@@ -157,7 +162,7 @@ def _unpacked() -> Path:
 
 
 def _fetch(missing: EtcdMissingError) -> None:
-    """All or nothing: the package's files get their place once all are there."""
+    """Downloads and unpacks the package. Its files appear in the cache only when all of them are there."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise missing
     with tempfile.TemporaryDirectory(dir=_cache()) as scratch:

@@ -1,13 +1,17 @@
-"""Ports for servers that are told theirs before they start."""
+"""Chooses free ports for servers that need to know theirs before they start."""
 
 import random
 import socket
 
 FIRST, LAST = 10_000, 32_000
-"""Below those that systems give to outgoing connections, of which one might have it by the time that it is wanted."""
+"""The range of ports to choose from.
+
+It lies below the range from which systems choose ports of outgoing connections, so that none of those takes a chosen
+port before the server listens on it.
+"""
 TRIES = 100
 _given: set[int] = set()
-"""Whoever was given one may not listen there yet."""
+"""The ports that were returned already, because their servers may not listen yet."""
 
 
 def free_port() -> int:
@@ -18,7 +22,7 @@ def free_port() -> int:
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError:
-            continue  # somebody has it
+            continue  # another process listens on it
         _given.add(port)
         return port
     raise AssertionError(f"no port is free from {FIRST} to {LAST}")

@@ -1,4 +1,4 @@
-"""Processes that are stopped for a while, as on a busy machine: they hear nothing and say nothing."""
+"""Freezes processes for a while, as a busy machine does: they neither receive nor send anything."""
 
 import os
 import signal

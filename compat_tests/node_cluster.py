@@ -1,6 +1,6 @@
-"""Three nodes that hold copies of the same partitions: ours or the original, which prove the same tests.
+"""The interface of a cluster of three nodes, which Tailrace and Apache Kafka both implement.
 
-A node that is killed or stopped stays away until it is started again.
+A node that is killed or stopped stays offline until it is started again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,17 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from msgspec import Struct
-from topics import every_partition_answers
+from topics import every_leader_responds
 from waiting import wait_until
 
 PATIENCE_SECONDS = 60
-"""Apache Kafka needs ten to miss a broker that was killed."""
+"""How long to wait for a change; Apache Kafka needs ten seconds to notice that a broker was killed."""
 CHANGE_SECONDS = {"operation_timeout": 20, "request_timeout": 30}
 ROWS_AT_ONCE = 100
-"""Of a topic with thousands: brokers that are short of time take longer for all of them than a request may last."""
+"""How many partitions one request creates.
+
+If thousands were created at once, slow brokers would need more time than a request may take.
+"""
 
 
 class NodeCluster(Protocol):
@@ -34,43 +37,47 @@ class NodeCluster(Protocol):
     def kill_node(self, node: int) -> None: ...
     def stop_node(self, node: int) -> int: ...
     def start_node(self, node: int) -> None:
-        """Returns when clients can work with it."""
+        """Starts the node, and returns when clients can work with it."""
 
     def kill_controller(self) -> None: ...
     def start_controller(self) -> None: ...
     def replica_directory(self, node: int, topic: str, partition: int) -> Path:
-        """Where the node keeps its copy."""
+        """Returns the directory in which the node keeps its replica."""
 
 
 class PartitionState(Struct, frozen=True):
-    """As clients are told."""
+    """The state of a partition as clients see it."""
 
     leader: int
-    """-1 for none."""
+    """The leader's node id, or -1 if there is no leader."""
     in_sync: frozenset[int]
 
 
 class Watcher:
-    """Asks a cluster how it is, and makes topics."""
+    """Observes a cluster as its clients do, and creates and deletes topics."""
 
     def __init__(self, bootstrap: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._patience_seconds = patience_seconds
         settings = {"bootstrap.servers": bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
-        # Whoever is frozen is asked in vain: another one is to be asked soon. But a change is asked for once.
+        # A frozen broker does not respond, so that a query must soon be sent to another broker. A change, however, must
+        # be requested only once, so that it gets a longer timeout.
         self._admin = AdminClient(settings | {"socket.timeout.ms": 2000})
         self._changing = AdminClient(settings | {"socket.timeout.ms": 20_000})
 
     def create_topic(
         self, topic: str, partitions: int = 1, copies: int = 3, configs: Mapping[str, Any] | None = None
     ) -> None:
-        """Returns when all copies are in sync."""
+        """Creates a topic, and returns when all copies are in sync."""
         self._create(NewTopic(topic, partitions, copies, config=_settings(configs)))
         self.wait_until_all_lead(topic, partitions, copies)
 
     def create_topic_of_rows(
         self, topic: str, rows: Sequence[Sequence[int]], configs: Mapping[str, Any] | None = None
     ) -> None:
-        """Each row has the replicas of one partition, the leader first. Returns when all copies are in sync."""
+        """Creates a topic with this replica assignment, and returns when all copies are in sync.
+
+        Each row lists the replicas of one partition, with the leader first.
+        """
         first, *others = [
             [list(row) for row in rows[start : start + ROWS_AT_ONCE]] for start in range(0, len(rows), ROWS_AT_ONCE)
         ]
@@ -90,7 +97,7 @@ class Watcher:
         self._changing.delete_topics([topic], **CHANGE_SECONDS)[topic].result(30)
 
     def states(self, topic: str) -> Mapping[int, PartitionState]:
-        """Empty while nobody answers."""
+        """Returns the state of each partition, or nothing while no broker responds."""
         try:
             told = self._admin.list_topics(topic, timeout=5).topics[topic]
         except KafkaException:
@@ -98,23 +105,23 @@ class Watcher:
         return {each.id: PartitionState(each.leader, frozenset(each.isrs)) for each in told.partitions.values()}
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Waits until there is one."""
+        """Waits until the partition has a leader, and returns it."""
         return self.leader_other_than(-1, topic, partition)
 
     def leader_other_than(self, node: int, topic: str, partition: int = 0) -> int:
         found = -1
 
-        def is_there() -> bool:
+        def has_leader() -> bool:
             nonlocal found
             state = self.states(topic).get(partition)
             found = -1 if state is None else state.leader
             return found not in (-1, node)
 
-        wait_until(is_there, self._patience_seconds, f"a leader of {topic}/{partition} that is not {node}")
+        wait_until(has_leader, self._patience_seconds, f"a leader of {topic}/{partition} that is not {node}")
         return found
 
     def wait_until_in_sync(self, topic: str, partition: int = 0, copies: int = 3) -> None:
-        """Until exactly so many copies are."""
+        """Waits until exactly `copies` copies of the partition are in sync."""
 
         def are_in_sync() -> bool:
             state = self.states(topic).get(partition)
@@ -123,13 +130,13 @@ class Watcher:
         wait_until(are_in_sync, self._patience_seconds, f"{copies} copies of {topic}/{partition} are in sync")
 
     def wait_until_all_lead(self, topic: str, partitions: int, copies: int) -> None:
-        """And all copies are in sync."""
+        """Waits until all copies of all partitions are in sync, and every leader accepts requests."""
         self.wait_until_all_in_sync(topic, partitions, copies)
-        lead = partial(every_partition_answers, self._admin, topic, partitions)
+        lead = partial(every_leader_responds, self._admin, topic, partitions)
         wait_until(lead, self._patience_seconds, "leaders lead")
 
     def wait_until_all_in_sync(self, topic: str, partitions: int, copies: int = 3) -> None:
-        """Until exactly so many copies of each partition are."""
+        """Waits until exactly `copies` copies of each partition are in sync."""
 
         def are_in_sync() -> bool:
             states = self.states(topic).values()

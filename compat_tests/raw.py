@@ -1,7 +1,7 @@
-"""A Kafka connection with nothing in between: bytes out, bytes in, so that a test can say what no client would.
+"""A Kafka connection that sends and receives bytes, so that a test can send what no client would.
 
-Only what the tests need is encoded here, by hand and in the oldest versions that brokers still answer, so that these
-tests share no codec with the broker under test.
+The helpers encode only what the tests need, by hand and in the oldest versions that brokers still support. The tests
+thus share no codec with the broker under test.
 """
 
 import socket
@@ -30,7 +30,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def request(key: int, version: int, body: bytes = b"", *, correlation: int = 1, client: str | None = "raw") -> bytes:
-    """A framed request with header version 1."""
+    """Returns a framed request with header version 1."""
     return frame(struct.pack(">hhi", key, version, correlation) + string(client) + body)
 
 
@@ -60,7 +60,7 @@ class Connection:
         return b"".join(parts)
 
     def receive(self) -> tuple[int, bytes]:
-        """The next response with header version 0: its correlation id and its body."""
+        """Returns correlation id and body of the next response, which has header version 0."""
         (size,) = struct.unpack(">i", self.receive_exactly(4))
         response = self.receive_exactly(size)
         (correlation,) = struct.unpack_from(">i", response)
@@ -71,7 +71,8 @@ class Connection:
         return self.receive()[1]
 
     def is_closed_by_broker(self) -> bool:
-        """Waits for the broker to hang up (true) or to say something (false); an error when it does neither in time."""
+        """Whether the broker closes the connection (true) or sends something (false); raises an error if it does
+        neither in time."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -86,19 +87,19 @@ def connect(bootstrap: str, *, receive_buffer: int | None = None) -> Iterator[Co
 
 
 def metadata_request(*topics: str) -> bytes:
-    """A Metadata v1 body; the answer names the brokers before the controller and the topics."""
+    """Returns a Metadata v1 body; in the response, the brokers precede the controller and the topics."""
     return struct.pack(">i", len(topics)) + b"".join(map(string, topics))
 
 
 def produce_body(topic: str, partition: int, records: bytes, *, acks: int = -1, timeout_ms: int = 10_000) -> bytes:
-    """A Produce v3 body with one partition."""
+    """Returns a Produce v3 body with one partition."""
     topics = struct.pack(">i", 1) + string(topic)
     partitions = struct.pack(">iii", 1, partition, len(records)) + records
     return string(None) + struct.pack(">hi", acks, timeout_ms) + topics + partitions
 
 
 def produce_result(body: bytes) -> tuple[int, int]:
-    """Error code and base offset of a Produce v3 answer about one partition."""
+    """Returns error code and base offset of a Produce v3 response about one partition."""
     (name_size,) = struct.unpack_from(">h", body, 4)
     error, offset = struct.unpack_from(">hq", body, 4 + 2 + name_size + 4 + 4)
     return error, offset
@@ -107,13 +108,13 @@ def produce_result(body: bytes) -> tuple[int, int]:
 def fetch_body(
     topic: str, partition: int, offset: int, *, wait_ms: int = 0, bytes_min: int = 1, bytes_max: int
 ) -> bytes:
-    """A Fetch v4 body with one partition."""
+    """Returns a Fetch v4 body with one partition."""
     head = struct.pack(">iiiib", -1, wait_ms, bytes_min, bytes_max, 0)
     return head + struct.pack(">i", 1) + string(topic) + struct.pack(">iiqi", 1, partition, offset, bytes_max)
 
 
 def fetch_result(body: bytes) -> tuple[int, int, bytes]:
-    """Error code, high watermark and records of a Fetch v4 answer about one partition."""
+    """Returns error code, high watermark and records of a Fetch v4 response about one partition."""
     position = 4 + 4
     (name_size,) = struct.unpack_from(">h", body, position)
     position += 2 + name_size + 4
@@ -123,8 +124,8 @@ def fetch_result(body: bytes) -> tuple[int, int, bytes]:
     return error, high_watermark, body[position + 4 : position + 4 + max(size, 0)]
 
 
-def answers(bootstrap: str) -> bool:
-    """Whether the broker lists itself and a controller, which is when clients can work with it."""
+def is_serving(bootstrap: str) -> bool:
+    """Whether the broker lists itself and a controller; from then on clients can work with it."""
     try:
         with connect(bootstrap) as connection:
             body = connection.call(METADATA, 1, metadata_request())

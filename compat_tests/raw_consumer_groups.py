@@ -1,4 +1,4 @@
-"""Members of KIP-848 groups at the level of requests, encoded by hand like `raw_groups`."""
+"""Members of KIP-848 groups, as requests that are encoded by hand (see `raw_groups`)."""
 
 import time
 from collections.abc import Callable
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 from raw import Connection
-from raw_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, NONE, Answer, Body
+from raw_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, NONE, Body, ResponseReader
 
 INVALID_REQUEST, UNSUPPORTED_VERSION = 42, 35
 FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR, STALE_MEMBER_EPOCH = 110, 111, 112, 113
 INVALID_REGULAR_EXPRESSION = 128
-LEAVES, LEAVES_FOR_NOW = -1, -2
+LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 SECONDS_MAX = 20
 Partition = tuple[bytes, int]
-"""Topic id and number."""
+"""The id of a topic and the number of a partition."""
 
 
-class Beaten(NamedTuple):
-    """What came of a heartbeat."""
+class HeartbeatResponse(NamedTuple):
+    """The response to a heartbeat."""
 
     error: int
     message: str | None
@@ -29,7 +29,7 @@ class Beaten(NamedTuple):
 
 
 class ConsumerMember(Struct):
-    """What a client of the new protocol knows. It gives up at once what it is told to."""
+    """The state of a client that uses the new protocol. It releases partitions as soon as it is told to."""
 
     connection: Connection
     group: str
@@ -43,23 +43,23 @@ class ConsumerMember(Struct):
     epoch: int = 0
     owned: frozenset[Partition] = field(default_factory=frozenset)
 
-    def join(self, version: int = 1) -> Beaten:
+    def join(self, version: int = 1) -> HeartbeatResponse:
         self.epoch, self.owned = 0, frozenset()
-        return self.beat(version, says_everything=True)
+        return self.heartbeat(version, full=True)
 
-    def beat(self, version: int = 1, *, says_everything: bool = False) -> Beaten:
-        """Says what it has, and does what it is told."""
+    def heartbeat(self, version: int = 1, *, full: bool = False) -> HeartbeatResponse:
+        """Sends a heartbeat with the member's state, and adopts the response."""
         fields = {"rebalance_ms": self.rebalance_ms, "topics": self.topics, "pattern": self.pattern}
-        beaten = self.ask(version, owned=self.owned, assignor=self.assignor, **(fields if says_everything else {}))
-        assert beaten.error == NONE, beaten
-        self.epoch, self.member_id = beaten.epoch, beaten.member_id or ""
-        if beaten.assignment is not None:
-            self.owned = beaten.assignment
-        return beaten
+        response = self.ask(version, owned=self.owned, assignor=self.assignor, **(fields if full else {}))
+        assert response.error == NONE, response
+        self.epoch, self.member_id = response.epoch, response.member_id or ""
+        if response.assignment is not None:
+            self.owned = response.assignment
+        return response
 
-    def leave(self, epoch: int = LEAVES) -> None:
-        beaten = self.ask(epoch=epoch)
-        assert (beaten.error, beaten.member_id, beaten.epoch) == (NONE, self.member_id, epoch)
+    def leave(self, epoch: int = LEAVE_EPOCH) -> None:
+        response = self.ask(epoch=epoch)
+        assert (response.error, response.member_id, response.epoch) == (NONE, self.member_id, epoch)
         self.owned = frozenset()
 
     def ask(
@@ -76,8 +76,8 @@ class ConsumerMember(Struct):
         pattern: str | None = None,
         assignor: str | None = None,
         owned: frozenset[Partition] | None = None,
-    ) -> Beaten:
-        """A heartbeat that says this, and nothing that comes of it."""
+    ) -> HeartbeatResponse:
+        """Sends a heartbeat with these fields, and returns the response without adopting it."""
         body = Body(CONSUMER_GROUP_HEARTBEAT, version)
         body.text(self.group if group is None else group)
         body.text(self.member_id if member_id is None else member_id)
@@ -96,9 +96,9 @@ class ConsumerMember(Struct):
         for topic_id, numbers in by_topic.items():
             body.numbers("16B", *topic_id).count(len(numbers)).numbers(f"{len(numbers)}i", *numbers).end()
         self.connection.send(body.end().framed(self.client))
-        answer = Answer(CONSUMER_GROUP_HEARTBEAT, version, self.connection.receive()[1])
+        answer = ResponseReader(CONSUMER_GROUP_HEARTBEAT, version, self.connection.receive()[1])
         answer.number("i")
-        beaten = Beaten(
+        response = HeartbeatResponse(
             answer.number("h"),
             answer.text(),
             answer.text(),
@@ -108,10 +108,10 @@ class ConsumerMember(Struct):
         )
         answer.end()
         assert answer.is_read()
-        return beaten
+        return response
 
-    def ask_to_join(self, version: int = 1, **said: object) -> Beaten:
-        """As `join` does, but for what is said otherwise."""
+    def ask_to_join(self, version: int = 1, **said: object) -> HeartbeatResponse:
+        """Asks to join as `join` does, except for the given fields, and does not adopt the response."""
         fields = {
             "epoch": 0,
             "rebalance_ms": self.rebalance_ms,
@@ -121,21 +121,21 @@ class ConsumerMember(Struct):
         }
         return self.ask(version, **(fields | said))  # type: ignore[arg-type] # a test knows what it says
 
-    def beat_until(self, is_there: Callable[[], object], *others: "ConsumerMember") -> None:
-        """All of them, as often as it takes: a broker may take a second before it assigns again."""
+    def heartbeat_until(self, condition: Callable[[], object], *others: "ConsumerMember") -> None:
+        """Sends heartbeats of all members until the condition holds, because a broker may assign only once a second."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             for each in (self, *others):
-                each.beat()
-            if is_there():
+                each.heartbeat()
+            if condition():
                 return
-            assert time.monotonic() < deadline, "the group does not come to rest"
+            assert time.monotonic() < deadline, "the group did not reach the expected state in time"
             time.sleep(0.1)
 
     def describe(self, version: int = 1, *, group: str | None = None, operations: bool = False) -> "Described":
         body = Body(CONSUMER_GROUP_DESCRIBE, version).count(1).text(group or self.group)
         self.connection.send(body.numbers("?", operations).end().framed(self.client))
-        answer = Answer(CONSUMER_GROUP_DESCRIBE, version, self.connection.receive()[1])
+        answer = ResponseReader(CONSUMER_GROUP_DESCRIBE, version, self.connection.receive()[1])
         answer.number("i")
         assert answer.count() == 1
         error, message, name, state = answer.number("h"), answer.text(), answer.text(), answer.text()
@@ -163,7 +163,7 @@ class DescribedMember(NamedTuple):
     pattern: str | None
     assignment: frozenset[Partition] | None
     target: frozenset[Partition] | None
-    speaks_new_protocol: bool | None
+    uses_new_protocol: bool | None
 
 
 class Described(NamedTuple):
@@ -178,8 +178,8 @@ class Described(NamedTuple):
     operations: int
 
 
-def _assignment(answer: Answer) -> frozenset[Partition] | None:
-    """It may be missing as a whole."""
+def _assignment(answer: ResponseReader) -> frozenset[Partition] | None:
+    """Reads an assignment, or returns None if the response has none."""
     if answer.number("b") < 0:
         return None
     partitions = _partitions(answer, named=False)
@@ -187,7 +187,7 @@ def _assignment(answer: Answer) -> frozenset[Partition] | None:
     return partitions
 
 
-def _partitions(answer: Answer, *, named: bool) -> frozenset[Partition]:
+def _partitions(answer: ResponseReader, *, named: bool) -> frozenset[Partition]:
     partitions = set()
     for _ in range(answer.count()):
         topic_id = bytes(answer.number("B") for _ in range(16))
@@ -198,7 +198,7 @@ def _partitions(answer: Answer, *, named: bool) -> frozenset[Partition]:
     return frozenset(partitions)
 
 
-def _described_member(answer: Answer) -> DescribedMember:
+def _described_member(answer: ResponseReader) -> DescribedMember:
     member_id, instance, rack = answer.text(), answer.text(), answer.text()
     epoch, client_id, host = answer.number("i"), answer.text(), answer.text()
     topics, pattern = [answer.text() for _ in range(answer.count())], answer.text()
@@ -206,8 +206,6 @@ def _described_member(answer: Answer) -> DescribedMember:
     for _ in range(2):
         both.append(_partitions(answer, named=True))
         answer.end()
-    speaks_new_protocol = answer.number("b") == 1 if answer.version >= 1 else None
+    uses_new_protocol = answer.number("b") == 1 if answer.version >= 1 else None
     answer.end()
-    return DescribedMember(
-        member_id, instance, rack, epoch, client_id, host, topics, pattern, *both, speaks_new_protocol
-    )
+    return DescribedMember(member_id, instance, rack, epoch, client_id, host, topics, pattern, *both, uses_new_protocol)

@@ -1,7 +1,6 @@
-"""Members of a classic group at the level of requests: each has a connection of its own, because answers may take long.
+"""Members of classic groups, as requests that are encoded by hand in every version.
 
-Encoded by hand like `raw`, in every version that a test asks for. Answers come back as they are on the wire; a field
-that the version does not have is None.
+Each member has its own connection, because a response may take long. A field that the version does not have is None.
 """
 
 import select
@@ -46,7 +45,7 @@ INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS = 26, 27
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 68, 69, 79, 81, 82
 NOT_YET = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 QUIET_SECONDS = 0.4
-"""For which a broker that is expected not to answer is listened to."""
+"""How long a test listens to a broker that is expected not to respond."""
 COORDINATOR_SECONDS_MAX = 30
 REBALANCE_SECONDS_MAX = 30
 
@@ -92,7 +91,7 @@ class Body:
         return self
 
     def end(self) -> "Body":
-        """Of the request, and of each structure in it."""
+        """Ends a structure, or the whole request, with its tagged fields."""
         if self.flexible:
             self._parts.append(b"\x00")
         return self
@@ -102,7 +101,7 @@ class Body:
         return frame(header + (b"\x00" if self.flexible else b"") + b"".join(self._parts))
 
 
-class Answer:
+class ResponseReader:
     """Reads the fields of a response."""
 
     def __init__(self, api_key: int, version: int, body: bytes) -> None:
@@ -130,7 +129,7 @@ class Answer:
 
     def end(self) -> None:
         if self.flexible:
-            assert self._unsigned() == 0, "no tagged fields are known here"
+            assert self._unsigned() == 0, "the test does not expect tagged fields"
 
     def is_read(self) -> bool:
         return self._position == len(self._body)
@@ -154,7 +153,10 @@ class Answer:
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer brings for a protocol. Apache Kafka never answers a consumer's join that brings anything else."""
+    """Returns a consumer's metadata for a protocol.
+
+    Apache Kafka never responds to a consumer's JoinGroup with any other metadata.
+    """
     texts = b"".join(string(topic) for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + texts + struct.pack(">i", -1)
 
@@ -211,7 +213,7 @@ class Described(NamedTuple):
 
 
 class Member(Struct):
-    """What a client of a group knows, and the connection that it asks by."""
+    """The state of a group's client, and the connection that it uses."""
 
     connection: Connection
     group: str
@@ -224,7 +226,7 @@ class Member(Struct):
     member_id: str = ""
     generation: int = -1
     asked: list[tuple[int, int]] = field(default_factory=list)
-    """API key and version of the requests whose answers have not been read."""
+    """API key and version of the requests whose responses have not been read."""
 
     # joining
 
@@ -243,7 +245,7 @@ class Member(Struct):
         self._send(body.end())
 
     def joined(self) -> Joined:
-        """The answer, from which it learns its id and generation."""
+        """Reads the response to JoinGroup, and adopts the member id and the generation."""
         answer = self._receive(JOIN_GROUP)
         version = answer.version
         if version >= 2:
@@ -267,7 +269,10 @@ class Member(Struct):
         return Joined(error, generation, protocol_type, protocol, leader, skip_assignment, member_id, members)
 
     def join(self, version: int = 9, reason: str | None = None) -> Joined:
-        """Comes back with the id that it is given; for members that are answered without others doing anything."""
+        """Joins, with a second request if the first one only returned a member id.
+
+        It is for members that get a response without any action of other members.
+        """
         self.ask_to_join(version, reason)
         joined = self.joined()
         if joined.error == MEMBER_ID_REQUIRED:
@@ -275,8 +280,8 @@ class Member(Struct):
             joined = self.joined()
         return joined
 
-    def get_id(self, version: int = 9) -> None:
-        """Now the next request to join is one of a member that is known."""
+    def obtain_member_id(self, version: int = 9) -> None:
+        """Obtains a member id, so that the next JoinGroup comes from a known member."""
         self.ask_to_join(version)
         assert self.joined().error == MEMBER_ID_REQUIRED
 
@@ -311,7 +316,7 @@ class Member(Struct):
         self.ask_to_sync(assignments, version, **names)
         return self.synced()
 
-    # being there, committing, leaving
+    # # heartbeats, commits, leaving
 
     def heartbeat(self, version: int = 4, generation: int | None = None) -> int:
         body = Body(HEARTBEAT, version).text(self.group)
@@ -325,7 +330,7 @@ class Member(Struct):
         return int(answer.number("h"))
 
     def commit(self, topic: str, offset: int, version: int = 8, generation: int | None = None) -> int:
-        """The error of the one partition."""
+        """Commits one offset, and returns the error of its partition."""
         body = Body(OFFSET_COMMIT, version).text(self.group)
         body.numbers("i", self.generation if generation is None else generation).text(self.member_id)
         if version >= 7:
@@ -340,14 +345,14 @@ class Member(Struct):
         return int(answer.number("h"))
 
     def leave(self, version: int = 5, reason: str | None = None) -> int:
-        """Its own error."""
+        """Leaves the group, and returns the error of this member."""
         error, members = self.leave_with([(self.member_id, self.instance)], version, reason)
         return members[0][2] if version >= 3 and members else error
 
     def leave_with(
         self, members: list[tuple[str, str | None]], version: int = 5, reason: str | None = None
     ) -> tuple[int, list[tuple[str, str | None, int]]]:
-        """The error of the request, and each member with its own."""
+        """Removes the members; returns the error of the request, and the error of each member."""
         body = Body(LEAVE_GROUP, version).text(self.group)
         if version >= 3:
             body.count(len(members))
@@ -370,7 +375,7 @@ class Member(Struct):
                 answer.end()
         return error, left
 
-    # looking
+    # # administration
 
     def describe(self, version: int = 6, *, group: str | None = None, operations: bool = False) -> Described:
         body = Body(DESCRIBE_GROUPS, version).count(1).text(group or self.group)
@@ -397,7 +402,7 @@ class Member(Struct):
         return Described(error, message, name, state, protocol_type, protocol, members, allowed)
 
     def delete(self, group: str | None = None) -> int:
-        """Deletes the group, whoever is in it: its error."""
+        """Deletes the group, even if it has members, and returns its error."""
         self._send(Body(DELETE_GROUPS, 1).count(1).text(group or self.group))
         answer = self._receive(DELETE_GROUPS)
         answer.number("i")
@@ -405,21 +410,21 @@ class Member(Struct):
         return int(answer.number("h"))
 
     def is_waiting(self, seconds: float = QUIET_SECONDS) -> bool:
-        """Whether the broker stays silent for so long."""
+        """Whether the broker sends nothing for this long."""
         return not select.select([self.connection.socket], [], [], seconds)[0]
 
     def _send(self, body: Body) -> None:
         self.asked.append((body.api_key, body.version))
         self.connection.send(body.framed(self.client))
 
-    def _receive(self, api_key: int) -> Answer:
+    def _receive(self, api_key: int) -> ResponseReader:
         asked, version = self.asked.pop(0)
-        assert asked == api_key, "answers are read in the order of requests"
-        return Answer(api_key, version, self.connection.receive()[1])
+        assert asked == api_key, "responses are read in the order of requests"
+        return ResponseReader(api_key, version, self.connection.receive()[1])
 
 
 def await_coordinator(bootstrap: str, group: str) -> None:
-    """The first group of a new broker makes it create its internal topic."""
+    """Waits until a broker coordinates the group: for its first group, a new broker creates the internal topic."""
     deadline = time.monotonic() + COORDINATOR_SECONDS_MAX
     with connect(bootstrap) as connection:
         probe = Member(connection, group, member_id="nobody")
@@ -432,7 +437,7 @@ def await_coordinator(bootstrap: str, group: str) -> None:
 
 
 def await_rebalance(*members: Member) -> None:
-    """Until each of them is told that the group rebalances."""
+    """Sends heartbeats until every member has been told that the group rebalances."""
     deadline = time.monotonic() + REBALANCE_SECONDS_MAX
     for each in members:
         while (error := each.heartbeat()) != REBALANCE_IN_PROGRESS:

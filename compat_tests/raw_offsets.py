@@ -1,17 +1,17 @@
-"""Requests about offsets of groups, encoded by hand like `raw_groups`, in every version that a test asks for."""
+"""Requests about groups' offsets, encoded by hand in every version (see `raw_groups`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from raw import Connection
-from raw_groups import METADATA, OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, Answer, Body
+from raw_groups import METADATA, OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, Body, ResponseReader
 
 ILLEGAL_GENERATION, OFFSET_METADATA_TOO_LARGE, GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_ID = 22, 12, 86, 100
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NO_OFFSET = -1
 Topic = str | UUID
-"""By name, or by id where the version knows ids alone."""
+"""The name of a topic, or its id for versions that use only ids."""
 
 
 class Committed(NamedTuple):
@@ -41,7 +41,7 @@ def commit(
     instance: str | None = None,
     retention_ms: int = -1,
 ) -> dict[tuple[Topic, int], int]:
-    """The error of each partition."""
+    """Commits the offsets, and returns the error of each partition."""
     body = Body(OFFSET_COMMIT, version).text(group).numbers("i", generation).text(member_id)
     if version >= 7:
         body.text(instance)
@@ -81,7 +81,7 @@ class FetchedGroup(NamedTuple):
 
 
 def fetch(connection: Connection, version: int, group: str, places: Places | None) -> FetchedGroup:
-    """Of one group, in any version; all there is without places."""
+    """Fetches the committed offsets of one group, in any version; without `places`, all of them."""
     if version >= 8:
         return fetch_groups(connection, version, [(group, places)])[group]
     body = Body(OFFSET_FETCH, version).text(group)
@@ -125,7 +125,7 @@ def fetch_groups(
 
 
 def delete(connection: Connection, group: str, places: Places) -> tuple[int, dict[tuple[Topic, int], int]]:
-    """The error of the request, and of each partition."""
+    """Deletes committed offsets; returns the error of the request, and the error of each partition."""
     body = Body(OFFSET_DELETE, 0).text(group).count(len(places))
     for topic, partitions in places:
         _name(body, topic)
@@ -154,12 +154,12 @@ def id_of(connection: Connection, topic: str) -> UUID:
     return UUID(bytes=answer.number("16s"))
 
 
-def _ask(connection: Connection, body: Body) -> Answer:
+def _ask(connection: Connection, body: Body) -> ResponseReader:
     connection.send(body.framed("raw-committer"))
-    return Answer(body.api_key, body.version, connection.receive()[1])
+    return ResponseReader(body.api_key, body.version, connection.receive()[1])
 
 
-def _finish(answer: Answer) -> None:
+def _finish(answer: ResponseReader) -> None:
     answer.end()
     assert answer.is_read()
 
@@ -171,7 +171,7 @@ def _name(body: Body, topic: Topic) -> None:
         body.text(topic)
 
 
-def _named(answer: Answer, by_id: bool) -> Topic:
+def _named(answer: ResponseReader, by_id: bool) -> Topic:
     return UUID(bytes=answer.number("16s")) if by_id else answer.text() or ""
 
 
@@ -185,7 +185,7 @@ def _places(body: Body, places: Places | None) -> None:
         body.count(len(partitions)).numbers(f"{len(partitions)}i", *partitions).end()
 
 
-def _fetched(answer: Answer, version: int) -> dict[tuple[Topic, int], Fetched]:
+def _fetched(answer: ResponseReader, version: int) -> dict[tuple[Topic, int], Fetched]:
     fetched: dict[tuple[Topic, int], Fetched] = {}
     for _ in range(answer.count()):
         topic = _named(answer, version >= 10)

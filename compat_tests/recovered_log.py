@@ -1,6 +1,6 @@
-"""Makes a log as recovery leaves it behind: with offsets that nobody has, and a bridge where a new leader began.
+"""Writes a log as recovery leaves it: with a hole of offsets without records, and a bridge to a new epoch.
 
-It is written by hand, as `docs/formats.md` describes it, while no broker runs.
+The log is written by hand while no broker runs, as `docs/formats.md` describes it.
 """
 
 import struct
@@ -19,7 +19,7 @@ END = 29
 
 
 def make_recovered(broker: Broker, topic: str) -> None:
-    """Five records, a hole, three records, and a bridge at the end of the log of the topic's only partition."""
+    """Writes five records, a hole, three records and a bridge to the log of the topic's only partition."""
     produce(Producer({"bootstrap.servers": broker.bootstrap}), topic, BEFORE, partition=0)
     broker.stop()
     (log,) = broker.data.glob(f"**/topics/{topic}/*/0/*.log")

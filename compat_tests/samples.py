@@ -1,4 +1,4 @@
-"""The records that every client sends and must get back unchanged."""
+"""The records that every client sends and must read back unchanged."""
 
 from msgspec import Struct, field
 
@@ -13,7 +13,7 @@ class Sample(Struct, frozen=True):
     timestamp_ms: int = START_MS
 
 
-# A little less than a mebibyte: the limit of max.message.bytes counts the batch's and the record's own bytes as well.
+# It is smaller than a mebibyte, because max.message.bytes also counts the overhead of the batch and of the record.
 NEARLY_ONE_MEBIBYTE = bytes(range(256)) * 4090
 
 SAMPLES = [

@@ -1,6 +1,6 @@
-"""Clusters of several SPUs, in the two ways that a person has: separate processes, and `tailrace up --spus N`.
+"""Starts clusters of several SPUs, as separate processes or with `tailrace up --spus N`.
 
-Both are driven from outside alone: ready lines, the command line, and the Kafka protocol.
+The tests use them only from outside: through ready lines, the command line, and the Kafka protocol.
 """
 
 import json
@@ -24,8 +24,10 @@ SC_READY = re.compile(r"^ready sc public=(\S+) private=(\S+) in \d+ ms$", re.MUL
 SPU_READY = re.compile(r"^ready spu=\d+ bootstrap=(\S+) in \d+ ms$", re.MULTILINE)
 ANY_PORT = "127.0.0.1:0"
 PATIENCE = ("--set=broker.session.timeout.ms=10000",)
-"""Of an SC: an SPU that a busy machine halts for a while keeps its lease, and nobody is elected whom a test does not
-expect. One that is killed is missed at once all the same."""
+"""Options of an SC for a busy machine: an SPU that is halted for a while keeps its lease.
+
+Without them, an election that the test does not expect could happen. The SC still notices at once if an SPU is killed.
+"""
 
 
 class SpuCluster(Protocol):
@@ -42,16 +44,16 @@ class SpuCluster(Protocol):
     def kill(self) -> None: ...
     def spu_pid(self, spu: int) -> int: ...
     def kill_spu(self, spu: int) -> None:
-        """With -9; it comes back by itself, or is started again."""
+        """Kills the SPU with SIGKILL, and returns when it has been started again."""
 
 
 def cli(sc: str, *words: str) -> tuple[int, str]:
-    """Exit status, and all that the command says."""
+    """Runs a command on the SC, and returns its exit status and output."""
     return run_to_end(tailrace(*words, "--sc", sc))
 
 
 def objects(sc: str, kind: str, *words: str) -> list[dict[str, Any]]:
-    """What `tailrace KIND list` shows."""
+    """Returns what `tailrace KIND list` prints."""
     command = tailrace(kind, "list", *words, "--sc", sc, "--output", "json")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -60,7 +62,7 @@ def objects(sc: str, kind: str, *words: str) -> list[dict[str, Any]]:
 
 
 def resolutions(sc: str) -> dict[int, str]:
-    """Of each SPU that the SC knows."""
+    """Returns the resolution of each SPU that the SC knows."""
     return {each["spec"]["spuId"]: each["status"]["resolution"] for each in objects(sc, "spu")}
 
 
@@ -74,11 +76,11 @@ def wait_until_online(sc: str, spus: Iterable[int], seconds: float = 30) -> None
 
 
 class SeparateCluster:
-    """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
+    """One SC and some SPUs, each in its own directory. They keep their addresses after the first start.
 
-    With `has_links`, SPUs reach each other and the SC through a proxy that a test can tell to lose what they say; with
-    `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers; `sc_options` are the SC's own.
-    With `has_metrics` SPUs tell them.
+    With `has_links`, SPUs reach each other and the SC through a proxy that a test can tell to drop data. With
+    `has_racks`, each SPU is in its own rack. With `has_metrics`, SPUs serve metrics. `settings` are Kafka's broker
+    configs, and `sc_options` are options of the SC.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class SeparateCluster:
         return "off" if self._metrics is None else self._metrics.setdefault(spu, f"127.0.0.1:{free_port()}")
 
     def metric(self, spu: int, name: str) -> float:
-        """A counter of that SPU, of which there is one series."""
+        """Returns the value of a counter of that SPU that has a single series."""
         with urlopen(f"http://{self._metrics_address(spu)}/metrics", timeout=20) as answer:
             found = re.search(rf"^{name}_total (\S+)$", answer.read().decode(), re.MULTILINE)
         assert found is not None, name
@@ -181,7 +183,7 @@ class SeparateCluster:
         return self._spus[spu].errors()
 
     def kill_spu(self, spu: int) -> None:
-        """And starts it again."""
+        """Kills the SPU, and starts it again."""
         self._spus[spu].kill()
         self.start_spu(spu)
 
@@ -195,7 +197,7 @@ class SeparateCluster:
         if self.links:
             self.links.close()
 
-    # as a NodeCluster
+    # # the interface NodeCluster
 
     def node_pid(self, node: int) -> int:
         return self.spu_pid(node)
@@ -223,7 +225,7 @@ class SeparateCluster:
         return found
 
     def log_bytes(self, node: int, topic: str, partition: int) -> int:
-        """What the segments of a replica take, whose SPU may be deleting some of them."""
+        """Returns the size of a replica's segments, even while its SPU deletes some of them."""
         size = 0
         for segment in self.replica_directory(node, topic, partition).glob("*.log"):
             with suppress(FileNotFoundError):
@@ -232,7 +234,7 @@ class SeparateCluster:
 
 
 class ManagedCluster:
-    """`tailrace up --spus N`."""
+    """An SC and SPUs that `tailrace up --spus N` starts."""
 
     def __init__(self, directory: Path, spus: int = 3, options: Sequence[str] = ()) -> None:
         self.sc = f"127.0.0.1:{free_port()}"
@@ -255,7 +257,7 @@ class ManagedCluster:
         self._bootstrap = self.up.start(self.command())[1]
 
     def spu_pids(self) -> dict[int, int]:
-        """Of the SPUs that are children, by their ids."""
+        """Returns the pids of the SPUs that are child processes, by SPU id."""
         pids = {}
         for child in psutil.Process(self.up.pid).children():
             try:
@@ -277,7 +279,7 @@ class ManagedCluster:
 
     def stop(self) -> None:
         status = self.up.stop()
-        assert status == 0, f"it ended with status {status}"
+        assert status == 0, f"`tailrace up` ended with status {status}"
 
     def kill(self) -> None:
         self.up.kill()

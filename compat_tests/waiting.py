@@ -1,11 +1,11 @@
-"""Waiting for a condition with a deadline: no test sleeps and hopes."""
+"""Waits for a condition with a deadline, so that no test sleeps and hopes."""
 
 import time
 from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10, what: str = "") -> None:
-    """Asks again and again until the condition holds; an AssertionError once the time is over."""
+    """Checks the condition until it holds, and raises AssertionError after the deadline."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

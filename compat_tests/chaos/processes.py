@@ -156,7 +156,7 @@ class HarmedCluster:
             return
         server = self._servers[fault.target]
         if not server.is_running:
-            self.complaints.append(f"{fault.target} ended by itself before {fault}:\n{server.last_words()}")
+            self.complaints.append(f"{fault.target} ended by itself before {fault}:\n{server.last_output()}")
         elif fault.harm is Harm.KILL:
             server.kill()
         else:
@@ -190,14 +190,14 @@ class HarmedCluster:
         server = self._servers[name]
         # One that has not come far enough to handle signals dies of them.
         if status != 0 and (server.is_ready or status != -signal.SIGTERM):
-            self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_words()}")
+            self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_output()}")
 
     # what is left
 
     def wait_until_well(self) -> None:
         """All run, and all SPUs are online."""
         for name, server in self._servers.items():
-            assert server.is_running, f"{name} ended by itself:\n{server.last_words()}"
+            assert server.is_running, f"{name} ended by itself:\n{server.last_output()}"
         wait_until(lambda: any(self._servers[name].is_ready for name in self.scs), 30, "an SC leads")
         wait_until(lambda: cli(self.sc, "spu", "list")[0] == 0, 30, "the SC answers")
         for name in self._clients:

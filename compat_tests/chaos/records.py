@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from clients.kafka_python import ask_no_unknown_broker
+from clients.kafka_python import tolerate_unknown_brokers
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
@@ -159,7 +159,7 @@ class RunningConsumer:
             reconnect_backoff_max_ms=200,
             metadata_max_age_ms=1000,
         )
-        ask_no_unknown_broker(self._consumer)
+        tolerate_unknown_brokers(self._consumer)
         self._consumer.assign([PythonTopicPartition(topic, number) for number in range(partitions)])
         self._stopping = threading.Event()
         self.seen: dict[Place, Log] = {(topic, number): [] for number in range(partitions)}

@@ -1,4 +1,4 @@
-"""Record batches for the raw tests, built with kafka-python's encoder and then, where a test wants it, spoilt."""
+"""Builds record batches for raw requests with kafka-python's encoder, and corrupts them where a test needs it."""
 
 import struct
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ AFTER_CRC = 21
 def build_batch(
     values: Iterable[bytes], *, producer: tuple[int, int, int] = (-1, -1, -1), timestamp_ms: int = 1_700_000_000_000
 ) -> bytes:
-    """One batch of magic 2; `producer` is its id, epoch and base sequence."""
+    """Builds one batch of magic 2; `producer` is its producer id, epoch and base sequence."""
     producer_id, epoch, sequence = producer
     builder = DefaultRecordBatchBuilder(
         magic=2,
@@ -30,12 +30,12 @@ def build_batch(
 
 
 def with_right_crc(batch: bytes) -> bytes:
-    """The batch with its checksum made right again, so that a test spoils one thing and not two."""
+    """Returns the batch with a correct checksum, so that a corrupted field is the only error in it."""
     return batch[:CRC_POSITION] + struct.pack(">I", crc32c(batch[AFTER_CRC:])) + batch[AFTER_CRC:]
 
 
 def patched(batch: bytes, position: int, layout: str, value: int) -> bytes:
-    """The batch with one field overwritten and its checksum made right."""
+    """Returns the batch with one field overwritten and the checksum corrected."""
     spoilt = bytearray(batch)
     struct.pack_into(layout, spoilt, position, value)
     return with_right_crc(bytes(spoilt))

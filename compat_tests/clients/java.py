@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run by class from the jars: there are no shell scripts on Maven."""
+"""Runs Kafka's own command-line tools by class from the jars, because Maven has no shell scripts."""
 
 import subprocess
 import threading
@@ -31,11 +31,11 @@ CLASSES = {
 
 
 class ToolFailed(Exception):
-    """The tool ended with an error; its whole output is the message."""
+    """A tool that ended with an error; the message is its whole output."""
 
 
 def run_tool(name: str, *arguments: str, standard_input: str = "", jvm: tuple[str, ...] = SHORT_LIVED) -> str:
-    """Runs a tool to its end; its standard output."""
+    """Runs a tool until it ends, and returns its standard output."""
     command = [java(), *jvm, logging_option(), "-cp", class_path(), CLASSES[name], *arguments]
     done = subprocess.run(command, input=standard_input, capture_output=True, text=True, timeout=SECONDS_MAX)
     if done.returncode != 0:
@@ -44,12 +44,12 @@ def run_tool(name: str, *arguments: str, standard_input: str = "", jvm: tuple[st
 
 
 class JavaConsumer:
-    """The console consumer as a member of a group, for as long as the `with` lasts."""
+    """A console consumer that is a member of a group for the duration of the `with` block."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, properties: Mapping[str, str] | None = None) -> None:
         given = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": "300"} | dict(properties or {})
         if given.get("group.protocol") == "consumer":
-            del given["heartbeat.interval.ms"]  # which is the broker's there
+            del given["heartbeat.interval.ms"]  # the broker sets it for the new protocol
         words = [word for name, value in given.items() for word in ("--command-property", f"{name}={value}")]
         command = [
             *(java(), *SHORT_LIVED, logging_option(), "-cp", class_path(), CLASSES["console-consumer"]),

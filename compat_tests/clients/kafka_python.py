@@ -1,4 +1,4 @@
-"""Polls a consumer until enough has come, or one whose brokers come and go."""
+"""Reads records with kafka-python, also while brokers stop and start."""
 
 import time
 from typing import Any
@@ -8,7 +8,7 @@ from kafka.errors import UnknownBrokerIdError
 
 
 def read(consumer: KafkaConsumer, count: int, seconds: float = 20) -> list[Any]:
-    """The next `count` records or more, in the order in which they came."""
+    """Returns the next `count` records or more, in the order in which they arrived."""
     records: list[Any] = []
     deadline = time.monotonic() + seconds
     while len(records) < count:
@@ -18,17 +18,20 @@ def read(consumer: KafkaConsumer, count: int, seconds: float = 20) -> list[Any]:
     return records
 
 
-def ask_no_unknown_broker(consumer: KafkaConsumer) -> None:
-    """When kafka-python looks for a leader that has just gone from its metadata, `poll` loses what it had taken for its
-    caller by then, and never again asks that broker for records."""
+def tolerate_unknown_brokers(consumer: KafkaConsumer) -> None:
+    """Works around a bug of kafka-python that loses records when a leader disappears.
+
+    If `poll` looks for a leader that has just gone from its metadata, it drops the records that it had already taken
+    for its caller, and never again fetches from that broker.
+    """
     fetcher = consumer._fetcher
     send_fetches = fetcher.send_fetches
 
-    def send_to_those_it_knows() -> list[Any]:
+    def send_to_known_brokers() -> list[Any]:
         try:
             return list(send_fetches())
         except UnknownBrokerIdError as error:
             fetcher._nodes_with_pending_fetch_requests.difference_update(error.args)
             return []
 
-    fetcher.send_fetches = send_to_those_it_knows
+    fetcher.send_fetches = send_to_known_brokers

@@ -1,4 +1,4 @@
-"""Producing and polling with librdkafka until what was asked for is done."""
+"""Produces and reads with librdkafka until the requested number of records is done."""
 
 import time
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Message, Producer
 
 
 def produce(producer: Producer, topic: str, values: Iterable[bytes], **more: Any) -> list[Message]:
-    """Sends the values and waits for all; what was delivered, in the order of delivery."""
+    """Sends the values, waits for all deliveries, and returns the delivered messages in order of delivery."""
     delivered: list[Message] = []
 
     def on_delivery(error: Any, message: Message) -> None:
@@ -30,7 +30,7 @@ def produce(producer: Producer, topic: str, values: Iterable[bytes], **more: Any
 
 
 def read(consumer: Consumer, count: int, seconds: float = 20) -> list[Message]:
-    """The next `count` records."""
+    """Returns the next `count` records."""
     messages: list[Message] = []
     deadline = time.monotonic() + seconds
     while len(messages) < count:

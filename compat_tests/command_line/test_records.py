@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from cluster import printed, run_to_end, tailrace
+from cluster import run_to_end, tailrace, tailrace_output
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
@@ -16,14 +16,16 @@ KEYS = [b"key-%d" % number for number in range(30)]
 @pytest.fixture
 def produce(bootstrap):
     """`produce(b"lines", topic, …)`: what it says for programs."""
-    return lambda text, *words: json.loads(printed("produce", *words, "--bootstrap", bootstrap, said=text))
+    return lambda text, *words: json.loads(
+        tailrace_output("produce", *words, "--bootstrap", bootstrap, standard_input=text)
+    )
 
 
 @pytest.fixture
 def consume(bootstrap):
     """The records that it prints for programs."""
     return lambda *words: [
-        json.loads(line) for line in printed("consume", *words, "--bootstrap", bootstrap).splitlines()
+        json.loads(line) for line in tailrace_output("consume", *words, "--bootstrap", bootstrap).splitlines()
     ]
 
 

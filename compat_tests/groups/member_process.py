@@ -54,7 +54,7 @@ class Orders:
 
 class KafkaPython:
     def __init__(self, role: dict[str, Any]) -> None:
-        from clients.kafka_python import ask_no_unknown_broker
+        from clients.kafka_python import tolerate_unknown_brokers
         from kafka import ConsumerRebalanceListener, KafkaConsumer
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -93,7 +93,7 @@ class KafkaPython:
             auto_commit_interval_ms=role["auto_commit_ms"],
             reconnect_backoff_max_ms=500,
         )
-        ask_no_unknown_broker(self._consumer)
+        tolerate_unknown_brokers(self._consumer)
         self._consumer.subscribe(role["topics"], role["pattern"], Listener())
 
     def poll(self) -> list[Record]:

@@ -5,8 +5,8 @@ import signal
 import subprocess
 
 import pytest
-from brokers import tests_the_original
-from cluster import printed, run_to_end, tailrace
+from brokers import tests_apache_kafka
+from cluster import run_to_end, tailrace, tailrace_output
 from waiting import wait_until
 
 from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
@@ -34,12 +34,12 @@ def run(bootstrap):
 @pytest.fixture
 def shown(bootstrap):
     """What it prints for programs."""
-    return lambda *words: json.loads(printed("group", *words, "--bootstrap", bootstrap))
+    return lambda *words: json.loads(tailrace_output("group", *words, "--bootstrap", bootstrap))
 
 
 @pytest.fixture
 def ours(request):
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         pytest.skip("only SPUs explain groups")
 
 

@@ -2,7 +2,7 @@ import pytest
 from clients.kafka_python import read
 from kafka.errors import MessageSizeTooLargeError
 from samples import COMPRESSIONS, SAMPLES
-from topics import create_anew
+from topics import recreate_topic
 
 
 def send_samples(producer, topic):
@@ -55,7 +55,7 @@ def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, m
     producer = make_producer(enable_idempotence=True)
     for value in (b"1", b"2"):
         producer.send(topic, value, partition=0).get(timeout=30)
-    create_anew(bootstrap, topic)
+    recreate_topic(bootstrap, topic)
     for value in (b"3", b"4"):
         producer.send(topic, value, partition=0).get(timeout=30)
     assert [record.value for record in read(make_consumer(topic), 2)] == [b"3", b"4"]

@@ -2,7 +2,7 @@ import pytest
 from clients.librdkafka import produce, read
 from confluent_kafka import KafkaError
 from samples import COMPRESSIONS, SAMPLES, START_MS
-from topics import create_anew
+from topics import recreate_topic
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -39,7 +39,7 @@ def test_a_record_per_request_with_five_in_flight_keeps_its_order(topic, make_pr
 def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, make_producer, make_consumer):
     producer = make_producer(enable_idempotence=True)
     produce(producer, topic, [b"1", b"2"], partition=0)
-    create_anew(bootstrap, topic)
+    recreate_topic(bootstrap, topic)
     produce(producer, topic, [b"3", b"4"], partition=0)
     assert [record.value() for record in read(make_consumer(topic), 2)] == [b"3", b"4"]
 

@@ -173,7 +173,7 @@ def read_ignoring_errors(consumer, count):
 
 def test_a_second_process_on_the_same_data_refuses_to_start_and_the_first_goes_on(broker, create):
     topic = create()
-    status, words = broker.start_a_second_one()
+    status, words = broker.start_second_process()
     assert status not in (0, None)
     assert str(broker.data) in words, words
     assert "Traceback" not in words

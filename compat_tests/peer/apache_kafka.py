@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cluster import end, run_to_end
 from free_ports import free_port
-from raw import answers
+from raw import is_serving
 
 from .jars import class_path, java
 
@@ -78,13 +78,13 @@ class ApacheKafka:
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not answers(self.bootstrap):
+        while not is_serving(self.bootstrap):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise AssertionError(f"Apache Kafka does not answer:\n{self._errors.read_text()[-4000:]}")
             time.sleep(0.01)
 
-    def start_a_second_one(self) -> tuple[int, str]:
+    def start_second_process(self) -> tuple[int, str]:
         """Tries to start another process on the same data; its exit status and all it says."""
         second = ApacheKafka(self._directory, SHORT_LIVED)
         second.write_settings("second.properties")

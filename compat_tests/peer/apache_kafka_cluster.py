@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster import end
 from free_ports import free_port
-from raw import answers
+from raw import is_serving
 
 from .apache_kafka import CLUSTER_ID, LONG_LIVED, SHORT_LIVED, logging_option
 from .jars import class_path, java
@@ -129,7 +129,7 @@ class ApacheKafkaCluster:
 
     def _wait_until_ready(self, broker: int) -> None:
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not answers(self._addresses[broker]):
+        while not is_serving(self._addresses[broker]):
             if self._processes[broker].poll() is not None or time.monotonic() > deadline:
                 errors = (self._directory_of(broker) / "errors").read_text()
                 raise AssertionError(f"Apache Kafka's broker {broker} does not answer:\n{errors[-4000:]}")

@@ -53,7 +53,7 @@ def together(*members: Member) -> list[Member]:
     assert first.join().error == NONE
     for other in others:
         if other.instance is None and not other.member_id:
-            other.get_id()
+            other.obtain_member_id()
     for other in others:
         other.ask_to_join()
     if others:
@@ -217,7 +217,7 @@ def test_the_protocol_that_most_like_best(member: NewMember) -> None:
     one, two, three = member(protocols=both), member(protocols=swapped), member(protocols=[("x", ORDERS), *swapped])
     one.join()
     for each in (two, three):
-        each.get_id()
+        each.obtain_member_id()
         each.ask_to_join()
     await_rebalance(one)
     one.ask_to_join()
@@ -230,7 +230,7 @@ def test_the_protocol_that_most_like_best(member: NewMember) -> None:
 def test_all_join_again_for_a_new_member(member: NewMember) -> None:
     (one,) = together(member())
     two = member()
-    two.get_id()
+    two.obtain_member_id()
     two.ask_to_join(reason="I am new")
     assert two.is_waiting()
     assert one.heartbeat() == REBALANCE_IN_PROGRESS
@@ -374,7 +374,7 @@ def test_several_leave_at_once(member: NewMember) -> None:
 def test_a_member_whose_join_waits_leaves_by_another_connection(member: NewMember) -> None:
     together(member())
     two, admin = member(), member()
-    two.get_id()
+    two.obtain_member_id()
     two.ask_to_join()
     assert two.is_waiting()
     admin.leave_with([(two.member_id, None)])
@@ -385,8 +385,8 @@ def test_a_member_whose_join_waits_leaves_by_another_connection(member: NewMembe
 def test_a_client_that_was_given_an_id_leaves_before_it_joined(member: NewMember) -> None:
     (one,) = together(member())
     two, three = member(), member()
-    two.get_id()
-    three.get_id()
+    two.obtain_member_id()
+    three.obtain_member_id()
     three.ask_to_join()
     await_rebalance(one)
     one.ask_to_join()
@@ -410,7 +410,7 @@ def test_who_is_silent_is_removed(member: NewMember) -> None:
 def test_who_does_not_join_again_in_time_is_removed(member: NewMember) -> None:
     one, two = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
     three = member(rebalance_ms=5_000)
-    three.get_id()
+    three.obtain_member_id()
     three.ask_to_join()
     await_rebalance(two)
     two.ask_to_join()
@@ -449,7 +449,7 @@ def test_a_leader_that_does_not_assign_in_time_is_removed(member: NewMember) -> 
 
 def test_an_id_that_is_not_used_expires(member: NewMember) -> None:
     one = member(session_ms=SESSION_MS_MIN)
-    one.get_id()
+    one.obtain_member_id()
     assert one.is_waiting(SESSION_MS_MIN / 1000 + 1)
     one.ask_to_join()
     assert one.joined().error == UNKNOWN_MEMBER_ID

@@ -13,9 +13,9 @@ from raw_consumer_groups import (
     FENCED_MEMBER_EPOCH,
     INVALID_REGULAR_EXPRESSION,
     INVALID_REQUEST,
-    LEAVES,
-    LEAVES_FOR_NOW,
+    LEAVE_EPOCH,
     STALE_MEMBER_EPOCH,
+    STATIC_LEAVE_EPOCH,
     UNRELEASED_INSTANCE_ID,
     UNSUPPORTED_ASSIGNOR,
     UNSUPPORTED_VERSION,
@@ -90,15 +90,15 @@ def test_the_first_member_has_everything_with_its_first_answer(member: NewMember
     assert joined[:4] == (NONE, None, "m", joined.epoch)
     assert 0 < joined.interval_ms <= HEARTBEAT_INTERVAL_MS, "a broker may want to hear of new members sooner"
     assert m.numbers == [0, 1, 2, 3, 4, 5]
-    again = m.beat(version)
+    again = m.heartbeat(version)
     assert again == (NONE, None, "m", joined.epoch, again.interval_ms, None)
-    assert m.beat(version, says_everything=True).assignment == m.owned, "who says everything is told everything"
+    assert m.heartbeat(version, full=True).assignment == m.owned, "who says everything is told everything"
 
 
 def test_clients_of_the_first_version_may_be_given_their_ids(member: NewMember) -> None:
     m = member("")
     assert m.join(version=0).member_id
-    assert m.beat(version=0).assignment is None
+    assert m.heartbeat(version=0).assignment is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_clients_of_the_first_version_may_be_given_their_ids(member: NewMember) 
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         ),
         ({"epoch": -3}, "MemberEpoch is invalid."),
-        ({"epoch": LEAVES_FOR_NOW}, "InstanceId can't be null."),
+        ({"epoch": STATIC_LEAVE_EPOCH}, "InstanceId can't be null."),
     ],
 )
 def test_what_makes_no_sense_is_said(member: NewMember, said: dict[str, Any], message: str) -> None:
@@ -138,7 +138,7 @@ def test_assignors_are_those_of_the_broker(member: NewMember) -> None:
 def test_a_group_that_nobody_made_is_not_there(member: NewMember) -> None:
     m = member("m")
     assert m.ask(epoch=5).error == GROUP_ID_NOT_FOUND
-    assert m.ask(epoch=LEAVES).error == GROUP_ID_NOT_FOUND
+    assert m.ask(epoch=LEAVE_EPOCH).error == GROUP_ID_NOT_FOUND
     described = m.describe()
     assert (described.error, described.group, described.members) == (GROUP_ID_NOT_FOUND, m.group, [])
 
@@ -149,7 +149,7 @@ def test_epochs_are_checked(member: NewMember) -> None:
     assert m.ask(epoch=m.epoch + 1).error == FENCED_MEMBER_EPOCH
     assert m.ask(epoch=m.epoch - 1).error == FENCED_MEMBER_EPOCH
     assert m.ask(member_id="stranger").error == UNKNOWN_MEMBER_ID
-    assert m.ask(member_id="stranger", epoch=LEAVES).error == UNKNOWN_MEMBER_ID
+    assert m.ask(member_id="stranger", epoch=LEAVE_EPOCH).error == UNKNOWN_MEMBER_ID
     before = m.epoch
     assert m.join().epoch == before, "who comes again with its id goes on"
     assert m.numbers == [0, 1, 2, 3, 4, 5]
@@ -166,22 +166,22 @@ def test_a_pattern_means_topics_by_their_whole_names(member: NewMember, create_t
     first = create_topic(partitions=2)
     m = member("m", topics=None, pattern=f"{first}.*")
     m.join()
-    m.beat_until(lambda: m.numbers == [0, 1])
+    m.heartbeat_until(lambda: m.numbers == [0, 1])
     (described,) = m.describe().members
     assert (described.topics, described.pattern) == ([], f"{first}.*")
     n = member("n", topics=None, pattern=first[:-1])
     n.join()
-    m.beat_until(lambda: shared(m, n), n)
+    m.heartbeat_until(lambda: shared(m, n), n)
     assert (m.numbers, n.numbers) == ([0, 1], [])
 
 
 @pytest.mark.parametrize("pattern", ["t(", "t(?=a)", r"(a)\1", "*"])
 def test_patterns_are_those_of_re2(member: NewMember, pattern: str) -> None:
     m = member("m")
-    beaten = m.ask_to_join(pattern=pattern)
-    assert beaten.error == INVALID_REGULAR_EXPRESSION
-    assert beaten.message is not None
-    assert beaten.message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
+    response = m.ask_to_join(pattern=pattern)
+    assert response.error == INVALID_REGULAR_EXPRESSION
+    assert response.message is not None
+    assert response.message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
 
 
 # several members
@@ -191,15 +191,15 @@ def test_a_member_gets_what_another_has_given_up(member: NewMember) -> None:
     m, n = member("m"), member("n")
     m.join()
     n.join()
-    n.beat_until(lambda: n.describe().state == "Reconciling")
+    n.heartbeat_until(lambda: n.describe().state == "Reconciling")
     assert not n.owned
     everything, kept = m.owned, m.ask().assignment
     assert kept is not None and len(kept) == 3
-    n.beat()
+    n.heartbeat()
     assert not n.owned, "m was told, and has not said that it did"
     m.owned = kept
-    assert m.beat().epoch == n.epoch
-    n.beat()
+    assert m.heartbeat().epoch == n.epoch
+    n.heartbeat()
     assert n.owned == everything - kept
     described = n.describe()
     assert (described.state, described.epoch, described.target_epoch) == ("Stable", n.epoch, n.epoch)
@@ -214,22 +214,22 @@ def test_an_answer_that_was_lost_is_given_again(member: NewMember) -> None:
     m, n = member("m"), member("n")
     m.join()
     n.join()
-    n.beat_until(lambda: n.describe().state == "Reconciling")
-    m.beat()
+    n.heartbeat_until(lambda: n.describe().state == "Reconciling")
+    m.heartbeat()
     before, everything = m.epoch, m.describe().members[0].assignment
     lost = m.ask(owned=m.owned)
     assert lost.epoch == before + 1
     assert m.ask(owned=everything).error == FENCED_MEMBER_EPOCH, "it has what it may not have"
-    assert m.beat(says_everything=True)[:4] == (NONE, None, "m", before + 1)
+    assert m.heartbeat(full=True)[:4] == (NONE, None, "m", before + 1)
 
 
 def test_what_a_member_leaves_goes_to_the_others(member: NewMember) -> None:
     m, n = member("m"), member("n")
     m.join()
     n.join()
-    m.beat_until(lambda: shared(m, n), n)
+    m.heartbeat_until(lambda: shared(m, n), n)
     m.leave()
-    n.beat_until(lambda: n.numbers == [0, 1, 2, 3, 4, 5])
+    n.heartbeat_until(lambda: n.numbers == [0, 1, 2, 3, 4, 5])
     n.leave()
     described = n.describe()
     assert (described.state, described.members) == ("Empty", [])
@@ -241,8 +241,8 @@ def test_other_topics_lead_to_another_assignment(member: NewMember, create_topic
     m.join()
     m.topics = (create_topic(partitions=2),)
     before, had = m.epoch, m.owned
-    m.beat(says_everything=True)
-    m.beat_until(lambda: m.epoch > before and m.numbers == [0, 1])
+    m.heartbeat(full=True)
+    m.heartbeat_until(lambda: m.epoch > before and m.numbers == [0, 1])
     assert m.owned.isdisjoint(had)
 
 
@@ -251,7 +251,7 @@ def test_the_assignor_is_the_one_that_most_members_wish(member: NewMember) -> No
     for each in members:
         each.join()
     assert members[0].describe().assignor == "range"
-    members[0].beat_until(lambda: shared(*members), *members[1:])
+    members[0].heartbeat_until(lambda: shared(*members), *members[1:])
     assert [each.numbers for each in members] == [[0, 1], [2, 3], [4, 5]]
 
 
@@ -263,7 +263,7 @@ def test_an_instance_is_one_member_at_a_time(member: NewMember) -> None:
     m.join()
     assert other.ask_to_join().error == UNRELEASED_INSTANCE_ID
     assert other.ask(epoch=m.epoch).error == FENCED_INSTANCE_ID
-    assert other.ask(epoch=LEAVES).error == FENCED_INSTANCE_ID
+    assert other.ask(epoch=LEAVE_EPOCH).error == FENCED_INSTANCE_ID
     assert m.ask(instance="else").error == UNKNOWN_MEMBER_ID
 
 
@@ -271,10 +271,10 @@ def test_an_instance_that_left_for_now_finds_what_it_had(member: NewMember) -> N
     m, n = member("m", instance="i"), member("n")
     m.join()
     n.join()
-    m.beat_until(lambda: shared(m, n), n)
+    m.heartbeat_until(lambda: shared(m, n), n)
     had, epoch = m.owned, m.epoch
-    m.leave(LEAVES_FOR_NOW)
-    assert [each.epoch for each in n.describe().members] == [LEAVES_FOR_NOW, epoch]
+    m.leave(STATIC_LEAVE_EPOCH)
+    assert [each.epoch for each in n.describe().members] == [STATIC_LEAVE_EPOCH, epoch]
     again = member("again", instance="i")
     assert again.join().epoch == epoch
     assert again.owned == had
@@ -305,7 +305,7 @@ def test_members_commit_with_their_epochs(member: NewMember, classic: NewClassic
     m, n = member("m"), member("n")
     m.join()
     n.join()
-    m.beat_until(lambda: shared(m, n), n)
+    m.heartbeat_until(lambda: shared(m, n), n)
     client = classic(member_id="m")
     has_first = m if 0 in m.numbers else n
     client.member_id = has_first.member_id
@@ -323,7 +323,7 @@ def test_a_member_commits_with_the_epoch_before_what_it_had_then(
     m, n = member("m"), member("n")
     before = m.join().epoch
     n.join()
-    m.beat_until(lambda: shared(m, n), n)
+    m.heartbeat_until(lambda: shared(m, n), n)
     keeps_first = 0 in m.numbers
     client = classic(member_id="m" if keeps_first else "n")
     assert client.commit(topic, 5, version=9, generation=before) == (NONE if keeps_first else STALE_MEMBER_EPOCH)
@@ -348,7 +348,7 @@ def settled(old: Member, *new: ConsumerMember) -> bytes:
             return False
         return new[0].describe().state == "Stable"
 
-    new[0].beat_until(go_on, *new[1:])
+    new[0].heartbeat_until(go_on, *new[1:])
     return assigned
 
 
@@ -362,14 +362,14 @@ def test_a_member_may_speak_the_classic_protocol(member: NewMember, classic: New
     assignment = settled(old, m)
     assert topic.encode() in assignment
     assert len(m.owned) == 3
-    types = {each.member_id: each.speaks_new_protocol for each in m.describe().members}
+    types = {each.member_id: each.uses_new_protocol for each in m.describe().members}
     assert types == {"m": True, old.member_id: False}
     assert old.heartbeat(generation=old.generation - 1) == ILLEGAL_GENERATION
     assert old.sync(protocol="sticky") == Synced(INCONSISTENT_GROUP_PROTOCOL, None, None, b"")
     assert old.commit(topic, 3) == NONE
     assert old.leave() == NONE
-    m.beat_until(lambda: len(m.owned) == 6)
-    m.beat_until(lambda: m.beat().interval_ms == HEARTBEAT_INTERVAL_MS)
+    m.heartbeat_until(lambda: len(m.owned) == 6)
+    m.heartbeat_until(lambda: m.heartbeat().interval_ms == HEARTBEAT_INTERVAL_MS)
 
 
 def test_what_speaks_another_protocol_is_refused(member: NewMember, classic: NewClassicMember) -> None:

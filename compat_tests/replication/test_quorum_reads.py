@@ -4,7 +4,7 @@ import json
 
 import pytest
 from clients.librdkafka import produce
-from cluster import printed, run_to_end, tailrace
+from cluster import run_to_end, tailrace, tailrace_output
 from confluent_kafka import Producer
 from freezing import frozen
 from node_cluster import Watcher
@@ -47,5 +47,5 @@ def test_all_that_was_acknowledged_is_read_without_a_leader(cluster):
 
 
 def _read(cluster, topic):
-    lines = printed("consume", topic, "--quorum", "--bootstrap", cluster.bootstrap).splitlines()
+    lines = tailrace_output("consume", topic, "--quorum", "--bootstrap", cluster.bootstrap).splitlines()
     return [json.loads(line)["value"].encode() for line in lines]

@@ -4,7 +4,7 @@ import struct
 import uuid
 
 import pytest
-from brokers import tests_the_original
+from brokers import tests_apache_kafka
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from waiting import wait_until
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def scrubbed(request, nodes):
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         pytest.skip("the original does not look")
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 2})
     for operation in (AlterConfigOpType.SET, AlterConfigOpType.DELETE):
@@ -75,7 +75,7 @@ def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
 @pytest.mark.parametrize("damage", ["a record", "an offset"])
 def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where, damage):
     """Long before anything is looked at by itself."""
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         pytest.skip("the original does not look")
     topic = f"lost-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
@@ -98,7 +98,7 @@ def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where
 
 def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, watcher):
     """It does not say any more how it goes on, behind what its SPU knows to be committed."""
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         pytest.skip("the original does not look")
     topic = f"unopened-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
@@ -120,7 +120,7 @@ def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, wa
 @pytest.mark.parametrize("damage", ["a record", "a length"])
 def test_what_recovery_has_to_cut_off_comes_back_from_those_who_have_it(request, nodes, watcher, damage):
     """The process was killed, and bits have flipped in what it had not noted to be on the disk."""
-    if tests_the_original(request):
+    if tests_apache_kafka(request):
         pytest.skip("the original does not look")
     topic = f"cut-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"lrs.max.lag.ms": 1000})
