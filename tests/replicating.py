@@ -107,16 +107,16 @@ class WireCopies:
         return self._wire.copy_limits
 
     async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
-        wire, store = self._wire, self._wire.stores.get(asked.holder)
+        wire, store = self._wire, self._wire.stores.get(asked.source)
         await trio.sleep(wire.portion_seconds)
         wire.portions_left -= 1
-        if store is None or wire.portions_left < 0 or not wire.reaches(self._spu, asked.holder):
+        if store is None or wire.portions_left < 0 or not wire.reaches(self._spu, asked.source):
             return CopyResponse(asked, failure="it is not there"), None
         end = store.replica.high_watermark
         found = store.log.read(asked.offset, asked.bytes_max, end, at_least_one=True)
         if found is None:
             return CopyResponse(asked, (), end), None
-        wire.handed_over.add(asked.holder)
+        wire.handed_over.add(asked.source)
         entries, received = peer_codec.read_batches(memoryview(found.read()), asked.epoch, asked.offset, None)
         return CopyResponse(asked, entries, end), received
 

@@ -366,7 +366,7 @@ class Cluster:
         store = self.stores[item.receiver]
         if store.is_up and store.process == item.process and isinstance(store.role, Follower):
             before = store.role.matched_end
-            store.role.on_copied(CopyResponse(copied.asked, failure="nothing was heard") if is_lost else copied)
+            store.role.on_copied(CopyResponse(copied.request, failure="nothing was heard") if is_lost else copied)
             self.copied += store.role.matched_end > before
             self.carry_out(store)
 
@@ -497,7 +497,7 @@ class Cluster:
         for receiver, message in ready.send:
             self.send(store, receiver, message)
         if ready.copy_request is not None:
-            self.network.append(Item(store.spu, store.process, ready.copy_request.holder, ready.copy_request))
+            self.network.append(Item(store.spu, store.process, ready.copy_request.source, ready.copy_request))
         if ready.propose is not None:
             self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
         if isinstance(role, Leader) and ready.fenced_by is None:

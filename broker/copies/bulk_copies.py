@@ -1,7 +1,7 @@
 """Portions of what is committed, from followers that have it, for one that lacks a lot.
 
-They are asked as by any consumer, so their leader has no part in it. All replicas here take turns, so that a disk that
-was lost does not come back all at once: what waits takes no memory, and what is on its way has a bound.
+They are asked for as by any consumer, so their leader has no part in it. All replicas here take turns, so that a disk
+that was lost does not come back all at once: what waits takes no memory, and what is on its way has a bound.
 """
 
 from typing import Protocol
@@ -32,7 +32,7 @@ class BulkCopies(Protocol):
     def limits(self, replica: Replica) -> CopyLimits | None:
         """None: all that it lacks is its leader's to send."""
 
-    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion: ...
+    async def fetch(self, replica: Replica, request: CopyRequest) -> Portion: ...
 
 
 class NoCopies:
@@ -41,7 +41,7 @@ class NoCopies:
     def limits(self, replica: Replica) -> CopyLimits | None:
         return None
 
-    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
+    async def fetch(self, replica: Replica, request: CopyRequest) -> Portion:
         raise AssertionError("nothing is to be copied")
 
 
@@ -56,22 +56,22 @@ class FetchedPortions:
         of two that are compacted, the beginning of one and the end of the other may make one that never was."""
         return None if replica.spec.was_unclean or replica.settings.log.compacts else LIMITS
 
-    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
+    async def fetch(self, replica: Replica, request: CopyRequest) -> Portion:
         async with self._turns:
             try:
-                return await self._fetch(replica, asked)
+                return await self._fetch(replica, request)
             except (OSError, RemoteProtocolError, KafkaError) as error:
-                return CopyResponse(asked, failure=str(error)), None
+                return CopyResponse(request, failure=str(error)), None
 
-    async def _fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
+    async def _fetch(self, replica: Replica, request: CopyRequest) -> Portion:
         found = await fetch_records(
-            self._spus, asked.holder, CLIENT_ID, replica.spec, asked.offset, asked.bytes_max, ANSWER_SECONDS_MAX
+            self._spus, request.source, CLIENT_ID, replica.spec, request.offset, request.bytes_max, ANSWER_SECONDS_MAX
         )
         if found.error_code:
-            return CopyResponse(asked, failure=f"it answers with error {found.error_code}"), None
+            return CopyResponse(request, failure=f"it answers with error {found.error_code}"), None
         records = records_of(found)
         if not records:
-            return CopyResponse(asked, (), found.high_watermark), None
-        entries, received = read_batches(memoryview(records), asked.epoch, asked.offset, None)
+            return CopyResponse(request, (), found.high_watermark), None
+        entries, received = read_batches(memoryview(records), request.epoch, request.offset, None)
         self._metrics.copied_bytes += len(received.data)
-        return CopyResponse(asked, entries, found.high_watermark), received
+        return CopyResponse(request, entries, found.high_watermark), received

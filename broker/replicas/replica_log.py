@@ -77,7 +77,7 @@ class ReplicaLog:
     def producers_before(self, offset: int) -> bytes:
         return self._log.producers.before(offset).snapshot()
 
-    def is_sound(self, entry: Entry) -> bool:
+    def has_valid_checksum(self, entry: Entry) -> bool:
         batch = b"".join(part.read() for part in self._log.read_batches(entry.base, entry.end))
         return len(batch) == entry.size and crc_of(batch, 0, entry.size) == entry.content
 
@@ -150,7 +150,7 @@ class ReplicaLog:
                 follows = self._log.log_end if self.is_end_sure else None
                 if len(some) > LOOKED_THROUGH_IN_A_TURN:
                     follows = entries.pop().base  # and not what is found where the one before it says that it ends
-                value = max(value, compacted_end(entries, start, follows, self.is_sound))
+                value = max(value, compacted_end(entries, start, follows, self.has_valid_checksum))
                 before = entries[-1:]
                 last = start = before[0].base
                 position = max(position + 1, before[0].end)

@@ -1,1 +1,1 @@
-"""Decisions of leaders and followers. Pure: no Trio, clock, disk or log; imports nothing else of the SPU."""
+"""The pure decisions of leaders and followers: no Trio, clock, disk or log; imports nothing else of the SPU."""

@@ -1,7 +1,7 @@
-"""What a leader's log says next, to a follower that has it up to some offset.
+"""Builds the Append messages that a leader sends to its followers.
 
-Followers that keep up are at the same place, so what the first one is told, the others are told too: the entries are
-looked up once.
+Followers that keep up are at the same offset, so the last message is kept: the entries are looked up once for all of
+them.
 """
 
 from tailrace.protocol.error_codes import KafkaError
@@ -14,6 +14,8 @@ from .messages import Append
 
 
 class AppendBuilder:
+    """Builds Append messages, and keeps the last one for the other followers."""
+
     __slots__ = ("_bytes_max", "_epoch", "_log", "_newest")
 
     def __init__(self, epoch: Epoch, log: EntryLog, bytes_max: int) -> None:
@@ -22,10 +24,11 @@ class AppendBuilder:
         self._bytes_max = bytes_max
         self._newest: Append | None = None
 
-    def next_from(
+    def append_from(
         self, base: int, log_end: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]
     ) -> Append:
-        """Of a log that ends there, as many entries as one message takes, and at least one, if there is any."""
+        """Builds an Append with as many entries from `base` on as fit into one message: at least one, if there is
+        one."""
         newest = self._newest
         if (
             newest is None
@@ -36,12 +39,13 @@ class AppendBuilder:
             or newest.live_replicas is not live_replicas
         ):
             log_start, stamped_end = self._log.log_start, self._log.stamped_end
-            entries = self._as_one_message_takes(base, log_end)
+            entries = self._entries_of_one_message(base, log_end)
             if entries and entries[-1].end < min(log_end, high_watermark.value):
-                # It is far behind, and may have the rest from elsewhere: stamped or not, epochs begin as they do here.
+                # The follower lags far behind and may copy the rest from another follower. Entries there may be stamped
+                # although they are not stamped here, so this message says where all committed epochs begin.
                 stamped_end = max(stamped_end, high_watermark.value)
             producers = b""
-            if base < log_start:  # that is deleted, and an entry may begin before the log does
+            if base < log_start:  # these entries are deleted; an entry may begin before the log start
                 base = min(entries[0].base, log_start) if entries else log_start
                 producers = self._log.producers_before(base)
             newest = self._newest = Append(
@@ -59,23 +63,26 @@ class AppendBuilder:
             )
         return newest
 
-    def forget(self) -> None:
-        """The log has changed elsewhere than at its end: what the last follower was told may not be there any more."""
+    def invalidate(self) -> None:
+        """Drops the last message, because the log has changed before its end."""
         self._newest = None
 
-    def nothing_from(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
-        """A sign of life."""
+    def sign_of_life(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
+        """Builds an Append without entries, which asks for a response and announces the high watermark."""
         log = self._log
         start, end, committed = log.log_start, log.log_end, high_watermark
         return Append(self._epoch, base, (), committed.value, end, start, live_replicas, 0, (), committed.epoch)
 
     def _epochs_from(self, base: int, stamped_end: int) -> tuple[EpochStart, ...]:
-        """To which the entries belong that recovery has stamped."""
+        """Returns the starts of the epochs from `base` up to `stamped_end`, where stamps do not show them."""
         return epochs_from([each for each in self._log.epochs if each.start < stamped_end], base)
 
-    def _as_one_message_takes(self, base: int, log_end: int) -> tuple[Entry, ...]:
-        """None is the last whose end the next one does not confirm: were its offset damaged, a follower that took it
-        would seem to have all up to there. A header that cannot be read confirms nothing."""
+    def _entries_of_one_message(self, base: int, log_end: int) -> tuple[Entry, ...]:
+        """Returns the entries of one message, without a last entry whose end the next entry does not confirm.
+
+        If the offset of that last entry were damaged, a follower that took it would seem to have everything up to
+        there. A header that cannot be read confirms nothing.
+        """
         entries: list[Entry] = []
         size = 0
         try:

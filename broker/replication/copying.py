@@ -1,12 +1,12 @@
-"""What a follower that lacks a lot copies from other followers: all but the rest of it, which its leader sends.
+"""Decides what a follower that lacks a lot copies from other followers instead of its leader.
 
-Two facts are enough. Below a store's own high watermark its log is the committed one, whoever leads; and so is the
-leader's, below the high watermark that it tells. So what another store hands over of both is what the leader would have
-sent. Nothing is promised for it, and nobody commits anything because of it.
+This is sound because of two facts. Below a store's own high watermark its log is the committed one, whoever leads.
+Below the high watermark that a leader announces, so is the leader's log. Whatever lies below both is what the leader
+would have sent. A copy makes no promise and commits nothing.
 
-Only batches that follow each other without a gap, and as they were produced, are taken: where compaction has been, two
-logs that both are right may make one that is not, for a tombstone may be gone from the one while the other still has
-what it deletes.
+Only batches that follow each other without a gap, and that were never compacted, are taken. In a compacted log, the
+beginning of one correct log and the end of another may make a wrong one: a tombstone may be gone from the first, while
+the second still has the record that the tombstone deletes.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,16 +20,19 @@ from .messages import Append
 
 
 class CopyLimits(Struct, frozen=True):
+    """Limits of copying from other followers."""
+
     lacking_bytes_min: int = 8 << 20
-    """Who lacks less, by what the first message shows of it, gets all of it from its leader: that has sent a part of
-    this already."""
+    """A follower that lacks fewer bytes, as estimated from the leader's first message, gets everything from its leader.
+    Part of it has been sent already."""
     portion_bytes_max: int = 1 << 20
+    """The size of one request."""
 
 
 class CopyRequest(Struct, frozen=True):
-    """That store, for what is committed there from the offset on."""
+    """A request to another follower for committed entries from `offset` on."""
 
-    holder: SpuId
+    source: SpuId
     epoch: Epoch
     offset: int
     bytes_max: int
@@ -37,85 +40,86 @@ class CopyRequest(Struct, frozen=True):
 
 
 class CopyResponse(Struct, frozen=True):
-    """What it has handed over."""
+    """The response to a CopyRequest."""
 
-    asked: CopyRequest
+    request: CopyRequest
     entries: tuple[Entry, ...] = ()
     high_watermark: int = 0
-    """There; what lies beyond is not to be copied."""
+    """The source's high watermark; entries beyond it are not copied."""
     failure: str | None = None
-    """Why nothing was, if it was not for want of anything."""
+    """The reason why the request failed; None if it succeeded, even without entries."""
 
 
 class CopyOutcome(Struct, frozen=True):
-    """A copy is over; the leader goes on."""
+    """The result of a copy that has ended. The leader sends the rest."""
 
     offset: int
     records: int
     size_bytes: int
-    holders: tuple[SpuId, ...]
-    """Who handed over any of it."""
+    sources: tuple[SpuId, ...]
+    """The followers from which entries were taken."""
     reason: str
 
 
 class Copying:
-    """One copy: whom to ask, for what, and when it is over."""
+    """One copy: decides which follower is asked for what, and when the copy ends."""
 
     __slots__ = (
-        "_asked",
         "_end",
-        "_holders",
         "_portion_bytes_max",
         "_records",
+        "_request",
         "_size_bytes",
-        "_sources",
-        "given_up",
-        "told",
+        "_untried_sources",
+        "_used_sources",
+        "exhausted",
+        "latest_append",
     )
 
-    def __init__(self, told: Append, end: int, holders: Sequence[SpuId], portion_bytes_max: int) -> None:
-        self.told = told
-        """What the leader said last of its log."""
+    def __init__(self, latest_append: Append, end: int, sources: Sequence[SpuId], portion_bytes_max: int) -> None:
+        self.latest_append = latest_append
+        """The leader's latest Append with the largest high watermark."""
         self._end = end
-        """Up to there the leader has said where epochs begin, whatever batches elsewhere are stamped with."""
-        self._holders = list(holders)
-        """Who is yet to be asked, the first one now."""
+        """The end up to which the leader has said where epochs begin. What the sources' batches are stamped with does
+        not matter before it."""
+        self._untried_sources = list(sources)
+        """The followers that can still be asked; requests go to the first one."""
         self._portion_bytes_max = portion_bytes_max
-        self._asked: CopyRequest | None = None
+        self._request: CopyRequest | None = None
         self._records = self._size_bytes = 0
-        self._sources: dict[SpuId, None] = {}
-        self.given_up: set[SpuId] = set()
-        """Who does not answer, or has nothing that goes on here."""
+        self._used_sources: dict[SpuId, None] = {}
+        self.exhausted: set[SpuId] = set()
+        """The followers that did not respond, or had nothing that continues this log."""
 
     @property
     def end(self) -> int:
-        return min(self._end, self.told.high_watermark)
+        return min(self._end, self.latest_append.high_watermark)
 
     def on_append(self, append: Append) -> None:
-        if append.high_watermark >= self.told.high_watermark:
-            self.told = append
+        if append.high_watermark >= self.latest_append.high_watermark:
+            self.latest_append = append
 
-    def next_question(self, matched_end: int) -> CopyRequest | None:
-        """None: it is over."""
-        if matched_end >= self.end or not self._holders:
+    def next_request(self, matched_end: int) -> CopyRequest | None:
+        """Returns the next request, or None if the copy has ended."""
+        if matched_end >= self.end or not self._untried_sources:
             return None
-        is_first = self._asked is None
-        self._asked = CopyRequest(
-            self._holders[0], self.told.epoch, matched_end, self._portion_bytes_max, is_first=is_first
+        is_first = self._request is None
+        self._request = CopyRequest(
+            self._untried_sources[0], self.latest_append.epoch, matched_end, self._portion_bytes_max, is_first=is_first
         )
-        return self._asked
+        return self._request
 
-    def is_asked(self, asked: CopyRequest) -> bool:
-        return asked == self._asked
+    def is_waiting_for(self, request: CopyRequest) -> bool:
+        return request == self._request
 
     def take(self, copied: CopyResponse, matched_end: int) -> tuple[Entry, ...]:
-        """What of it goes on behind the matched end. Who has nothing that does is not asked again."""
+        """Returns the entries that continue the log at the matched end. A source that has none is not asked again."""
         end = min(self.end, copied.high_watermark)
         taken: list[Entry] = []
         position = matched_end
         for entry in copied.entries:
             if entry.end <= position:
-                continue  # the leader had sent it meanwhile
+                continue  # the leader has sent it in the meantime
             if entry.base != position or entry.end > end or entry.kind is EntryKind.COMPACTED:
                 break
             taken.append(entry)
@@ -123,22 +127,25 @@ class Copying:
         if taken:
             self._records += position - matched_end
             self._size_bytes += sum(entry.size for entry in taken)
-            self._sources[copied.asked.holder] = None
-        elif copied.failure is not None or matched_end == copied.asked.offset:
-            holder = self._holders.pop(0)
-            if copied.failure is not None or holder not in self._sources:
-                self.given_up.add(holder)
+            self._used_sources[copied.request.source] = None
+        elif copied.failure is not None or matched_end == copied.request.offset:
+            source = self._untried_sources.pop(0)
+            if copied.failure is not None or source not in self._used_sources:
+                self.exhausted.add(source)
         return tuple(taken)
 
-    def over(self, matched_end: int, reason: str | None = None) -> CopyOutcome:
+    def outcome(self, matched_end: int, reason: str | None = None) -> CopyOutcome:
+        """Describes the copy that ends now."""
         if reason is None:
-            reason = "done" if matched_end >= self.end else "nobody else has more"
-        return CopyOutcome(matched_end, self._records, self._size_bytes, tuple(self._sources), reason)
+            reason = "done" if matched_end >= self.end else "no source has more"
+        return CopyOutcome(matched_end, self._records, self._size_bytes, tuple(self._used_sources), reason)
 
 
 def lacking_bytes(append: Append, matched_end: int) -> int:
-    """How much is committed behind the matched end of which the leader has said where epochs begin: by the size of the
-    entries that it has just sent."""
+    """Estimates how many committed bytes the follower lacks for which the leader has said where epochs begin.
+
+    The estimate uses the size of the entries that the leader has just sent.
+    """
     sent = end_of(append.entries, append.base) - append.base
     lacking = min(append.high_watermark, append.stamped_end) - matched_end
     if sent <= 0 or lacking <= 0:
@@ -146,8 +153,9 @@ def lacking_bytes(append: Append, matched_end: int) -> int:
     return lacking * sum(entry.size for entry in append.entries) // sent
 
 
-def rotated(holders: Collection[SpuId], turn: int) -> list[SpuId]:
-    """So that of many partitions not all ask the same one first."""
-    holders = sorted(holders)
-    turn = turn % len(holders) if holders else 0
-    return holders[turn:] + holders[:turn]
+def rotated(sources: Collection[SpuId], turn: int) -> list[SpuId]:
+    """Returns the sources in an order that depends on `turn`, so that partitions do not all ask the same source
+    first."""
+    sources = sorted(sources)
+    turn = turn % len(sources) if sources else 0
+    return sources[turn:] + sources[:turn]

@@ -1,10 +1,11 @@
-"""Whether what is damaged at the end of a log, for good, was never acknowledged, and never will be.
+"""Decides whether the damaged end of a log was never acknowledged, so that it may be truncated.
 
-So it is if no other store has it of those that might, and enough of them are not in doubt: such a store has given up
-nothing that it acknowledged, for it cuts on the word of a later leader alone, who has all of that. With W of N stores,
-no more than N-W lack what was acknowledged; with `live`, no live replica does. Who leads next is one of these stores,
-or asks one of them, and finds nothing there: so it can be cut off here, and takes nothing from what this store is
-counted on for. Until that is known of each of them, it may be the copy that counts.
+It was never acknowledged if no other store that could hold it does, and enough of these stores are not in doubt. A
+store that is not in doubt has lost nothing that it acknowledged: it truncates only when a later leader shows a
+difference, and this leader has everything that was acknowledged. With W of N stores, at most N-W lack what was
+acknowledged; with `live`, no live replica does. The next leader is one of these stores, or asks one of them, and finds
+nothing in that place. So this store may truncate, and still has everything that others count on it for. Until this is
+known of every such store, the local copy may be the one that counts.
 """
 
 from collections.abc import Mapping
@@ -17,25 +18,28 @@ from .quorum_read import Membership
 
 
 class TailReport(Struct, frozen=True):
-    """What another store says."""
+    """What another store says about the place of the damaged tail."""
 
     membership: Membership
     in_doubt: bool
+    """Whether the store may have lost something that it acknowledged."""
     may_hold_tail: bool
+    """Whether the store may hold what was in the place of the damaged tail."""
 
 
 def newest_membership(own: Membership, others: Mapping[SpuId, TailReport]) -> Membership:
-    return max((own, *(each.membership for each in others.values())), key=lambda each: each.age)
+    """Returns the newest membership that any of these stores knows."""
+    return max((own, *(each.membership for each in others.values())), key=lambda each: each.recency)
 
 
 def stores_that_may_hold(here: SpuId, membership: Membership) -> frozenset[SpuId]:
-    """Have what is acknowledged, of the others."""
+    """Returns the other stores that may hold whatever was acknowledged."""
     policy = membership.policy
     return (membership.replicas if policy.reads_others else membership.live_replicas) - {here}
 
 
 def may_truncate_tail(here: SpuId, own: Membership, others: Mapping[SpuId, TailReport]) -> bool:
-    """Whether nobody else has it, and so many have never had it that it cannot have been acknowledged."""
+    """Returns whether no other store holds the tail, and enough stores are sure never to have held it."""
     membership = newest_membership(own, others)
     asked = stores_that_may_hold(here, membership)
     answers = {spu: others.get(spu) for spu in asked}

@@ -1,10 +1,11 @@
-"""What a log consists of, as far as replication cares: batches with their epoch and the identity of their content.
+"""Entries: the batches of a log as replication sees them, with their epoch and the identity of their content.
 
-The identity covers neither offsets nor epoch, as a batch's own checksum does not. So the epoch of an entry can be
-stamped anew in place, and two stores can find out that they have the same without looking at the bytes.
+The identity covers neither offsets nor epoch, because a batch's own checksum does not. So the epoch of an entry can be
+stamped in place, and two stores can find out that they hold the same entry without comparing bytes.
 
-Entries follow each other without gaps, and each is as it was produced, until compaction takes records away. It does so
-below the high watermark only: so a gap, or an entry that has lost something, tells that all before was committed.
+Entries follow each other without gaps, and each holds what was produced, until compaction removes records. Compaction
+only happens below the high watermark. So a gap, or an entry that has lost records, shows that everything before it was
+committed.
 """
 
 from bisect import bisect_left
@@ -28,33 +29,42 @@ def _always(entry: "Entry") -> bool:
 
 
 class EntryKind(Enum):
+    """The kind of an entry."""
+
     EVENT = 0
+    """Records of producers."""
     HOLE = 1
-    """Offsets that no store holds; written by recovery."""
+    """Offsets for which no store has a record; only recovery writes it."""
     BRIDGE = 2
-    """Ends what was recovered; one offset."""
+    """The end of what was recovered; it covers one offset."""
     COMPACTED = 3
-    """Events of which some are gone: fewer records than offsets."""
+    """An event that has lost records to compaction: it has fewer records than offsets."""
 
 
 _COMPACTED = EntryKind.COMPACTED
-"""An enum is slow to look up, and this is asked of each entry."""
+"""A module constant, because looking up an enum member is slow and each entry is checked."""
 
 
-class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could refer to it
+class Entry(Struct, frozen=True, gc=False):  # an entry refers to nothing that could refer back to it
+    """One batch in a log, as replication sees it."""
+
     base: int
+    """The entry's first offset."""
     end: int
-    """Exclusive."""
+    """The offset after the entry's last offset."""
     epoch: Epoch
-    """Of the leader that replicated it last."""
+    """The epoch of the leader that replicated the entry last."""
     content: int = 0
-    """The batch's checksum; of a bridge the epoch that it names, of a hole 0."""
+    """The checksum of the batch; for a bridge the epoch that it names, for a hole 0."""
     kind: EntryKind = EntryKind.EVENT
     size: int = 1
-    """In bytes."""
+    """The size of the batch in bytes."""
 
     def is_same_as(self, other: "Entry") -> bool:
-        """It is the same for sure: of one content, or of one epoch, which has but one content at an offset."""
+        """Returns whether both are certainly the same entry.
+
+        They are if their content is equal, or if their epoch is: an epoch has only one content at an offset.
+        """
         if self.base != other.base or self.end != other.end:
             return False
         if self.epoch == other.epoch or self.kind is EntryKind.HOLE is other.kind:
@@ -62,7 +72,7 @@ class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could r
         return self.content == other.content and self.kind is other.kind
 
     def may_equal(self, other: "Entry") -> bool:
-        """Nobody can tell from the content, because one of them has lost some of it."""
+        """Returns whether compaction of one of the entries makes it impossible to tell if they were the same."""
         return (
             self.base == other.base
             and self.end == other.end
@@ -71,61 +81,67 @@ class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could r
         )
 
     def stamped(self, epoch: Epoch) -> "Entry":
+        """Returns the entry with this epoch."""
         return self if self.epoch == epoch else replace(self, epoch=epoch)
 
 
 class EntryLog(Protocol):
-    """A replica's own log, read only: what is to change in it is asked for with effects."""
+    """A replica's log for reading. Changes are requested as effects; see `ready`."""
 
     @property
     def log_start(self) -> int:
-        """Whatever is before it was committed, and has been deleted. A batch may begin before it and end after it."""
+        """The first offset of the log. Everything before it was committed and then deleted. A batch may begin before it
+        and end after it."""
         ...
 
     @property
-    def log_end(self) -> int: ...
+    def log_end(self) -> int:
+        """The offset after the last entry."""
 
     @property
     def epochs(self) -> Sequence[EpochStart]:
-        """In order. Entries that a recovery has stamped anew belong to the epochs in which they were produced."""
+        """The epochs of the log in order. Entries that recovery has stamped belong to the epochs in which they were
+        produced."""
         ...
 
     @property
     def stamped_end(self) -> int:
-        """Before it recovery has stamped entries: not they say where epochs begin, but `epochs`."""
+        """The end before which recovery has stamped entries, so that `epochs` and not the stamps say where epochs
+        begin."""
         ...
 
     @property
     def is_end_sure(self) -> bool:
-        """Not if nothing but the offset of the last entry says where it ends, and that lies behind a gap: no checksum
-        covers it."""
+        """Whether the end of the log can be trusted. It cannot if only the offset of the last entry shows it and this
+        entry follows a gap: no checksum covers the offset."""
         ...
 
     def entries(self, start: int, end: int) -> Iterator[Entry]:
-        """In order, those that reach beyond `start` and begin before `end`."""
+        """Iterates in order over the entries that reach beyond `start` and begin before `end`."""
         ...
 
     def producers_before(self, offset: int) -> bytes:
-        """Who had appended before it, and what: a log that begins there cannot tell."""
+        """Returns the state of all producers before this offset, for a log that is to begin there."""
         ...
 
-    def is_sound(self, entry: Entry) -> bool:
-        """Whether it has its checksum: a header alone may be damaged."""
+    def has_valid_checksum(self, entry: Entry) -> bool:
+        """Reads the entry and returns whether it matches its checksum. The header alone may be damaged."""
         ...
 
 
 def end_of(entries: Sequence[Entry], otherwise: int) -> int:
+    """Returns the end of the last entry, or `otherwise` if there are no entries."""
     return entries[-1].end if entries else otherwise
 
 
 def entry_at(entries: Sequence[Entry], base: int) -> Entry | None:
-    """Of entries in order the one that begins there."""
+    """Returns the entry that begins at `base`, from entries in order."""
     at = bisect_left(entries, base, key=_by_base)
     return entries[at] if at < len(entries) and entries[at].base == base else None
 
 
 def portions(entries: Sequence[Entry], bytes_max: int, count_max: int) -> Iterator[tuple[Entry, ...]]:
-    """As many entries in each as fit into it, and at least one."""
+    """Splits entries into portions that respect both limits; each has at least one entry."""
     first = size = 0
     for at, entry in enumerate(entries):
         size += entry.size
@@ -137,12 +153,16 @@ def portions(entries: Sequence[Entry], bytes_max: int, count_max: int) -> Iterat
 
 
 def compacted_end(
-    entries: Sequence[Entry], start: int, follows: int | None, is_sound: Callable[[Entry], bool] = _always
+    entries: Sequence[Entry],
+    start: int,
+    continues_at: int | None,
+    has_valid_checksum: Callable[[Entry], bool] = _always,
 ) -> int:
-    """Up to where compaction has been here for sure: where the last gap or compacted entry from `start` on ends.
+    """Returns the end up to which the log has certainly been compacted, or 0 if nothing shows that it has.
 
-    0 if there is none. A bit that has flipped looks like one as well, so each is believed only as far as its neighbours
-    and its checksum agree: `follows` is where the log goes on behind the last entry; None: nobody knows for sure.
+    This is the end of the last gap or of the last compacted entry from `start` on. A flipped bit can look like either,
+    so each sign is believed only as far as its neighbours and its checksum confirm it. `continues_at` is the offset at
+    which the log continues after the last entry; None if this is not known for sure.
     """
     if not _has_gap(entries, start):
         return 0
@@ -151,18 +171,20 @@ def compacted_end(
         position = start if before is None else before.end
         if entry.kind is not EntryKind.COMPACTED and entry.base <= position:
             continue
-        next_base = entries[at + 1].base if at + 1 < len(entries) else follows
+        next_base = entries[at + 1].base if at + 1 < len(entries) else continues_at
         if next_base is None or not position <= entry.base < entry.end <= next_base:
             continue
-        if entry.kind is EntryKind.COMPACTED and is_sound(entry):
+        if entry.kind is EntryKind.COMPACTED and has_valid_checksum(entry):
             return entry.end
-        if entry.base > position and (before is None or (_goes_on(entries, at - 1, start) and is_sound(before))):
+        if entry.base > position and (
+            before is None or (_follows_previous(entries, at - 1, start) and has_valid_checksum(before))
+        ):
             return entry.base
     return 0
 
 
 def _has_gap(entries: Sequence[Entry], start: int) -> bool:
-    """Whether anything looks as if compaction had been here: hardly ever, and this is asked of all that is appended."""
+    """Returns whether anything looks like compaction. It hardly ever does, and all appended entries are checked."""
     for entry in entries:
         if entry.base > start or entry.kind is _COMPACTED:
             return True
@@ -170,6 +192,6 @@ def _has_gap(entries: Sequence[Entry], start: int) -> bool:
     return False
 
 
-def _goes_on(entries: Sequence[Entry], at: int, start: int) -> bool:
-    """Whether the entry does not overlap the one before it; the first one reaches beyond `start`."""
+def _follows_previous(entries: Sequence[Entry], at: int, start: int) -> bool:
+    """Returns whether the entry does not overlap the one before it; the first entry must reach beyond `start`."""
     return entries[at].base >= entries[at - 1].end if at else entries[at].end > start

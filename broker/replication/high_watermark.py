@@ -1,7 +1,8 @@
-"""The high watermark of one replica: up to where all is committed. It never falls, but for an unclean election.
+"""The high watermark of one replica, with the epoch in which it was committed.
 
-With it goes an epoch: of the one in which that was committed, or of a later one if nobody knows. Whoever has anything
-that a leader of that epoch or a later one had, has the same before it.
+It falls only after an unclean election. Its epoch is the one in which everything below it was committed, or a later one
+if that is not known. A log that has any entry of a leader of this epoch or of a later one has the same entries as that
+leader before it.
 """
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
@@ -10,46 +11,51 @@ from .entries import EntryLog, compacted_end
 
 
 class HighWatermark:
-    """One for a replica's life in this process: leaders and followers come and go, and share it."""
+    """A replica's high watermark. One object lives as long as the replica, and its roles share it."""
 
     __slots__ = ("epoch", "value")
 
     def __init__(self, value: int, epoch: Epoch = NO_EPOCH) -> None:
         self.value = value
-        """Exclusive. Below it, this replica's log is the committed one."""
+        """The offset before which this replica's log is the committed one."""
         self.epoch = epoch
-        """All below was committed in this epoch or an earlier one."""
+        """An epoch such that everything below `value` was committed in it or earlier; NO_EPOCH if none is known."""
 
     def advance(self, end: int, epoch: Epoch) -> bool:
-        """Whether it rose."""
+        """Raises the high watermark to `end`; returns whether it rose."""
         if end <= self.value:
             return False
         self.value, self.epoch = end, epoch
         return True
 
     def fall_back(self, end: int) -> None:
-        """A leader that was elected uncleanly never had what was committed from here on."""
+        """Lowers the high watermark, because a leader that was elected uncleanly lacks what was committed from `end`
+        on."""
         self.value = min(self.value, end)
 
 
 def epoch_at_start(high_watermark: int, checkpoint: int, epoch: Epoch) -> Epoch:
-    """The one that was written down with the checkpoint; NO_EPOCH if the log tells of more, but not since when."""
+    """Returns the epoch that was saved with the checkpoint; NO_EPOCH if the log shows a larger high watermark than
+    that."""
     return epoch if high_watermark <= checkpoint else NO_EPOCH
 
 
 def high_watermark_at_start(log: EntryLog, checkpoint: int) -> int:
-    """What a store knows of it when it opens a log: the one it wrote down last, or more, if the log itself tells more.
+    """Returns the high watermark that a store knows when it opens a log.
 
-    Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap.
+    It is the checkpointed one, or a larger one that the log itself proves: only committed entries are ever deleted or
+    compacted, so everything before the log start or before a gap was committed.
     """
     value = checkpointed_high_watermark(log, checkpoint)
-    follows = log.log_end if log.is_end_sure else None
-    return max(value, compacted_end(list(log.entries(value, log.log_end)), value, follows, log.is_sound))
+    continues_at = log.log_end if log.is_end_sure else None
+    return max(value, compacted_end(list(log.entries(value, log.log_end)), value, continues_at, log.has_valid_checksum))
 
 
 def checkpointed_high_watermark(log: EntryLog, checkpoint: int) -> int:
-    """Without a look at all that is in the log behind it. It is the end of an entry in any case: a log may start in the
-    midst of one."""
+    """Returns the high watermark without reading the whole log: the checkpoint, within the bounds of the log.
+
+    The result is the end of an entry, because a log may start in the middle of one.
+    """
     value = min(max(checkpoint, log.log_start), log.log_end)
     if value > log.log_start:
         return value

@@ -1,10 +1,10 @@
-"""A leader replica, for one epoch: seals its copy set, recovers what the last leader left, replicates, commits.
+"""A leader replica in one epoch: seals its copy set, recovers, replicates and commits.
 
-Whatever it acknowledges, any later leader finds: on every live replica, or on enough stores that whoever seals meets
-one. It never cuts its log once it serves, so that its epoch and an offset name one content for ever.
+Whatever it acknowledges is found by each later leader: on every live replica, or on so many stores that each sealing
+includes one. While it serves it never truncates its log, so its epoch and an offset name one content for ever.
 
-A follower that has everything, and knows that it is committed, is left in peace: thousands of partitions at rest cost
-nothing. Whether it is still there is the connection's business.
+A follower that has everything, and knows that it is committed, gets no messages: thousands of idle partitions cost
+nothing. Whether its SPU is still there is a matter of the connection.
 """
 
 import math
@@ -33,27 +33,31 @@ from .ready import (
     Sync,
 )
 from .recovery import bridge_entry, recovered_log
-from .rewriting import rewritten
+from .rewriting import changes_to_match
 from .sealing import Promise, Sealing
 
 
 class LeaderLimits(Struct, frozen=True):
+    """Limits of a leader's messages."""
+
     append_bytes_max: int = 1 << 20
     appends_in_flight_max: int = 8
-    """For each follower; with the size of one, the window."""
+    """How many messages may be in flight to one follower; with `append_bytes_max` this is the window."""
     first_appends_max: int = 1
-    """The same, for one that has answered none yet and lacks what is committed: perhaps so much that it has it from
-    elsewhere."""
+    """The limit for a follower that has not replied yet and lacks committed entries. It may lack so much that it copies
+    it from another follower."""
     resend_seconds: float = 0.5
-    """A follower that lacks something and has not answered for so long is sent something again."""
+    """After this time without a reply, a follower that lacks something is sent a message again."""
     high_watermark_delay_seconds: float = 0.01
-    """So long a new high watermark waits for entries that take it along."""
+    """How long a new high watermark waits for entries that carry it."""
     recovered_bytes_max: int = 4 << 20
     recovered_entries_max: int = 1000
-    """So much of what recovery appends is at hand at once."""
+    """later leaders may lack what was committed in that epoch"""
 
 
 class Leader:
+    """A leader replica: decides what to do with each message, append and spec."""
+
     def __init__(
         self,
         spu: SpuId,
@@ -77,46 +81,50 @@ class Leader:
         self._promise = promise
         self._high_watermark = high_watermark
         self._recovers_from = 0
-        self._begin_with_own_store(promise.epoch)
+        self._use_own_high_watermark(promise.epoch)
         if was_unclean:
-            high_watermark.epoch = NO_EPOCH  # its leader, and later ones, may lack what was committed then
+            # The leader elected uncleanly, and later ones, may lack what was committed in that epoch.
+            high_watermark.epoch = NO_EPOCH
         self._policy = policy
         self._limits = limits
-        self._links: dict[SpuId, FollowerProgress] = {}
+        self._followers: dict[SpuId, FollowerProgress] = {}
         self._matched: dict[SpuId, int] = {}
-        """Matched ends, the own one among them."""
+        """The matched end of each follower, and the end of the leader's own log that counts."""
         self._offline: set[SpuId] = set()
         self._sealing = Sealing(policy)
         self._known_high_watermark = HighWatermark(high_watermark.value, high_watermark.epoch)
-        """The largest that any store knows."""
-        self._owed_log_start = 0
-        """Another store has deleted all before it, and here not all of that is known to be committed; 0: none has."""
-        self._tell_at = math.inf
-        """When followers are told of the high watermark that is new, unless entries have taken it along."""
+        """The largest high watermark that any store is known to have."""
+        self._pending_log_start = 0
+        """The larger log start of another store, which waits until everything before it is known to be committed; 0 if
+        there is none."""
+        self._announce_at = math.inf
+        """When to announce the high watermark and log start to followers that have not learned them with entries."""
         self._appended_at = -math.inf
         self._synced_end = 0
         self._appends = AppendBuilder(epoch, log, limits.append_bytes_max)
         self._was_unclean = was_unclean
-        """A leader of this partition was once elected that may have lacked something: this one, or an earlier one."""
+        """Whether there ever was an unclean election, so that this leader or an earlier one may lack committed
+        entries."""
         self._ready = Ready()
         self.epoch = epoch
         self.live_replicas = live_replicas
         self.syncs_before_acknowledging = syncs_before_acknowledging
-        """The own log counts as far as it is on the disk: `on_synced` says how far that is."""
+        """Whether the leader's own log counts only as far as `on_synced` says that it is on disk."""
         self.is_serving = False
-        """Accepts batches; before that, nobody knows where the log ends."""
+        """Whether the leader accepts batches. Before that, the end of the log is not known."""
         self.is_stopping = False
         self.is_over = False
         self.recovered_end = 0
-        """Up to here goes what earlier epochs left, with the bridge: one segment, sealed when this is committed."""
+        """The end of what earlier epochs left, including the bridge. It is one segment, which is sealed when this end
+        is committed."""
         self.has_taken_over = False
-        """From other stores: enough of those that commit now have all that earlier epochs left."""
+        """Whether enough stores of the last copy set have everything that earlier epochs left."""
         if promise.renew(epoch):
             self._ready.persist.append(StorePromise(epoch))
         self._seal_own_store(in_doubt)
         self._recover_if_sealed(now)
 
-    # what is
+    # state
 
     @property
     def high_watermark(self) -> int:
@@ -128,151 +136,158 @@ class Leader:
 
     @property
     def has_sealed_earlier_segments(self) -> bool:
+        """Whether everything that earlier epochs left is committed in this epoch."""
         return self.is_serving and self.high_watermark >= self.recovered_end
 
     @property
     def deleted_end(self) -> int:
-        """Whoever leads next knows that the records before it are deleted."""
-        log_starts = {spu: link.log_start for spu, link in self._links.items()}
+        """The offset before which records are deleted for good: each possible next leader knows about it."""
+        log_starts = {spu: follower.log_start for spu, follower in self._followers.items()}
         log_starts[self._spu] = self._log.log_start
         return self._policy.committed_end(log_starts, self.live_replicas.counting)
 
     @property
     def is_settled(self) -> bool:
-        """All is committed and every live replica knows it: the next leader will have nothing to recover."""
+        """Whether everything is committed and every live replica knows it, so that the next leader has nothing to
+        recover."""
         log_end = self._log.log_end
-        followers = [self._links.get(spu) for spu in self.live_replicas.counting if spu != self._spu]
+        followers = [self._followers.get(spu) for spu in self.live_replicas.counting if spu != self._spu]
         return self.high_watermark == log_end and all(
-            link is not None and link.high_watermark == log_end for link in followers
+            follower is not None and follower.high_watermark == log_end for follower in followers
         )
 
     @property
     def deadline(self) -> float:
+        """When `on_deadline` has to be called next."""
         if self.is_over:
             return math.inf
         deadline = math.inf
         if self.is_serving:
             deadline = self.live_replicas.deadline
-            if self._tell_at < deadline:
-                deadline = self._tell_at
-        for link in self._links.values():
-            if link.resend_at < deadline:
-                deadline = link.resend_at
+            if self._announce_at < deadline:
+                deadline = self._announce_at
+        for follower in self._followers.values():
+            if follower.resend_at < deadline:
+                deadline = follower.resend_at
         return deadline
 
     @property
     def can_commit(self) -> bool:
-        """Whether those who speak to this leader are enough to commit what is appended now, if all of them take it."""
-        speaking = dict.fromkeys([self._spu, *self._links], 1)
+        """Whether the connected followers are enough to commit what is appended now."""
+        speaking = dict.fromkeys([self._spu, *self._followers], 1)
         return self._policy.committed_end(speaking, self.live_replicas.counting) > 0
 
     def follower_matched_end(self, spu: SpuId) -> int | None:
-        """Up to where it is known to have this log."""
+        """Returns the end up to which a connected follower is known to have this log."""
         return self._matched.get(spu)
 
     def follower_last_matched_end(self, spu: SpuId) -> int | None:
-        """Up to where it has said that it has this log, in this epoch, though its link may have been lost since."""
+        """Returns the last known matched end of a follower in this epoch, even if its connection was lost since."""
         end = self._matched.get(spu)
-        return self.live_replicas.last_ends.get(spu) if end is None else end
+        return self.live_replicas.last_matched_ends.get(spu) if end is None else end
 
     def holders_of(self, entry: Entry) -> list[SpuId]:
-        """The followers that have this entry, as they said when they were sealed."""
+        """Returns the followers that had this entry when they were sealed."""
         held = {spu: entry_at(reply.entries, entry.base) for spu, reply in self._sealing.replies.items()}
         return [spu for spu, each in held.items() if spu != self._spu and each is not None and entry.is_same_as(each)]
 
-    # what happened
+    # events
 
     def on_hello(self, hello: Hello, now: float) -> None:
+        """Seals a follower that is connected now."""
         if not self._is_of_this_epoch(hello.epoch, hello.spu) or hello.spu not in self._copy_set:
             return
         if hello.has_failed:
-            self._give_up(hello.spu, now)
+            self._remove_failed_follower(hello.spu, now)
             return
         self._offline.discard(hello.spu)
-        link = self._links.get(hello.spu)
-        if link is None or link.incarnation != hello.incarnation:
-            link = self._links[hello.spu] = FollowerProgress(hello.incarnation)
+        follower = self._followers.get(hello.spu)
+        if follower is None or follower.incarnation != hello.incarnation:
+            follower = self._followers[hello.spu] = FollowerProgress(hello.incarnation)
             self._matched.pop(hello.spu, None)
             self.live_replicas.on_link_lost(hello.spu, now)
-        self._seal(hello.spu, link, now)
+        self._seal(hello.spu, follower, now)
 
     def on_seal_reply(self, reply: SealReply, now: float) -> None:
-        link = self._speaking(reply.epoch, reply.spu, reply.incarnation, now)
-        if link is None:
+        """Counts a promise, and starts replicating to the follower."""
+        follower = self._current_follower(reply.epoch, reply.spu, reply.incarnation, now)
+        if follower is None:
             return
-        link.high_watermark = reply.high_watermark
+        follower.high_watermark = reply.high_watermark
         if reply.log_start <= reply.high_watermark:
-            link.log_start = reply.log_start
+            follower.log_start = reply.log_start
         if not self.is_serving:
-            link.resend_at = math.inf
+            follower.resend_at = math.inf
             self._sealing.add(reply)
             self._recover_if_sealed(now)
         else:
-            self._begin(reply.spu, link, now)
+            self._start_replicating(reply.spu, follower, now)
             self._learn_high_watermark(reply.high_watermark, reply.high_watermark_epoch)
-            self._owed_log_start = max(self._owed_log_start, link.log_start)
+            self._pending_log_start = max(self._pending_log_start, follower.log_start)
             self._take_over_log_start()
             self._commit(now)
-            self._speak_up(reply.spu, link, now)
+            self._resend(reply.spu, follower, now)
 
     def on_append_reply(self, reply: AppendReply, now: float) -> None:
+        """Notes how far a follower is, sends it more, and commits."""
         spu = reply.spu
-        link = self._speaking(reply.epoch, spu, reply.incarnation, now)
-        if link is None or link.matched_end is None:
+        follower = self._current_follower(reply.epoch, spu, reply.incarnation, now)
+        if follower is None or follower.matched_end is None:
             return
-        log_start_before = link.log_start
-        if link.on_reply(reply):
-            self._ready.suspect_from = link.matched_end
-        self._matched[spu] = link.matched_end
+        log_start_before = follower.log_start
+        if follower.on_reply(reply):
+            self._ready.suspect_from = follower.matched_end
+        self._matched[spu] = follower.matched_end
         if reply.log_start > log_start_before and not self._was_unclean:
-            # It led before, and was still deleting when it was sealed.
-            self._owed_log_start = max(self._owed_log_start, min(reply.log_start, reply.high_watermark))
+            # This follower once led, and was still deleting when it was sealed.
+            self._pending_log_start = max(self._pending_log_start, min(reply.log_start, reply.high_watermark))
             self._take_over_log_start()
         log_end = self._log.log_end
-        caught_up_at = link.caught_up_at(log_end, now)
+        caught_up_at = follower.caught_up_at(log_end, now)
         if caught_up_at is not None:
             self.live_replicas.on_caught_up(spu, caught_up_at)
-        link.resend_at = now + self._limits.resend_seconds
-        if link.sent_end < log_end:
-            self._push(spu, link, log_end, now)
+        follower.resend_at = now + self._limits.resend_seconds
+        if follower.sent_end < log_end:
+            self._send_appends(spu, follower, log_end, now)
         self._commit(now)
         if (
             reply.matched_end == reply.log_end == log_end
             and reply.high_watermark >= self._high_watermark.value
             and reply.log_start >= self._log.log_start
         ):
-            link.resend_at = math.inf
+            follower.resend_at = math.inf
 
     def on_appended(self, now: float) -> None:
-        """The log has grown, by a producer's batches, or by its recovery a moment ago."""
+        """Replicates what was appended: a producer's batches, or what this leader's recovery has just appended."""
         assert self.is_serving and not self.is_over
-        self._sealing.replies.clear()  # what was recovered is here, and their descriptions may be many
+        self._sealing.replies.clear()  # everything recovered is in the log now, and the descriptions may be large
         self._appended_at = now
         log_end = self._log.log_end
         self.live_replicas.on_appended(log_end, self._matched, now)
-        for spu, link in self._links.items():
-            self._push(spu, link, log_end, now)
+        for spu, follower in self._followers.items():
+            self._send_appends(spu, follower, log_end, now)
         self._commit(now)
 
     def on_synced(self, end: int, now: float) -> None:
-        """The own log is on the disk up to there."""
+        """Counts the leader's own log as far as it is on disk."""
         if end > self._synced_end:
             self._synced_end = end
             self._commit(now)
 
     def on_deleted(self, now: float) -> None:
-        """The log starts later than before."""
-        self._appends.forget()
+        """Announces that the log start has moved."""
+        self._appends.invalidate()
         if self.is_serving and not self.is_over:
-            self._tell_at = min(self._tell_at, now + self._limits.high_watermark_delay_seconds)
+            self._announce_at = min(self._announce_at, now + self._limits.high_watermark_delay_seconds)
 
     def on_compacted(self) -> None:
-        """Entries have gone, or have lost something."""
-        self._appends.forget()
+        """Forgets cached entries, because some are gone or have lost records."""
+        self._appends.invalidate()
 
     def on_link_lost(self, spu: SpuId, now: float) -> None:
-        """What was sent may be lost, and the follower will say Hello again, if it is still there."""
-        self._links.pop(spu, None)
+        """Forgets what was sent to a follower whose connection is lost. The follower says Hello again if it is still
+        there."""
+        self._followers.pop(spu, None)
         matched_end = self._matched.pop(spu, None)
         if spu in self._offline:
             self.live_replicas.on_offline(spu)
@@ -281,84 +296,89 @@ class Leader:
         self._commit(now)
 
     def on_offline(self, spu: SpuId, now: float) -> None:
-        """The Streaming Controller has lost that SPU. As long as it speaks to this one, it lives."""
+        """Notes that the SC has lost this SPU. While the SPU is connected to this leader, it counts as live."""
         self._offline.add(spu)
-        if spu not in self._links:
+        if spu not in self._followers:
             self.live_replicas.on_offline(spu)
             self._commit(now)
 
     def on_online(self, spu: SpuId) -> None:
-        """And has it again: from now on a broken link says no more than that it broke."""
+        """Notes that the SC has found this SPU again. From now on a lost connection does not mean that the SPU is
+        lost."""
         self._offline.discard(spu)
 
-    def _give_up(self, spu: SpuId, now: float) -> None:
-        """It says itself that it does not follow any more: there is no use in waiting until it was silent."""
-        self._links.pop(spu, None)
+    def _remove_failed_follower(self, spu: SpuId, now: float) -> None:
+        """Removes a follower that says that its disk has failed. There is no use in waiting until it has been silent
+        for too long."""
+        self._followers.pop(spu, None)
         self._matched.pop(spu, None)
         self.live_replicas.on_offline(spu)
         self._commit(now)
 
     def on_copy_set(self, copy_set: Collection[SpuId], now: float) -> None:
-        """Other replicas than before: those that are new say Hello, and those that are gone are not heard any more."""
+        """Takes over another copy set. New members say Hello; messages of removed ones are ignored."""
         self._copy_set = frozenset(copy_set)
-        for spu in self._links.keys() - self._copy_set:
+        for spu in self._followers.keys() - self._copy_set:
             self.on_link_lost(spu, now)
 
     def use_policy(self, policy: ReplicationPolicy, limits: LagLimits, now: float) -> None:
-        """Another minimum of live replicas, or other limits; what kind of policy it is never changes."""
+        """Takes over another minimum of live replicas, or other lag limits. The kind of the policy never changes."""
         self._policy = policy
-        self.live_replicas.use(limits, policy.replicas_min)
+        self.live_replicas.use_limits(limits, policy.replicas_min)
         if self.is_serving and not self.is_over:
             self._commit(now)
 
     def on_live_replicas(self, epoch: Epoch, version: int, members: Mapping[SpuId, str], now: float) -> None:
-        """What the Streaming Controller has stored."""
+        """Takes over the live replicas that the SC has stored."""
         if epoch > self.epoch:
-            self._end(epoch)
+            self._on_newer_epoch(epoch)
         elif epoch == self.epoch and not self.is_over:
             self.live_replicas.on_stored(version, members)
             self._commit(now)
 
     def on_fenced(self, fenced: Fenced) -> None:
+        """Ends this leadership if a newer epoch exists."""
         if fenced.promised > self.epoch:
-            self._end(fenced.promised)
+            self._on_newer_epoch(fenced.promised)
 
     def on_recovery_failed(self, spu: SpuId, now: float) -> None:
-        """That store has entries that this one lacks, and is gone: its answer does not count any more.
+        """Recovers again without the response of a store that is lost before it has sent all its entries.
 
-        What was to be persisted before them may have been. Then it is this store's, and whatever is recovered next goes
-        on behind it, for nobody else has anything of this epoch.
+        Part of the requested changes may have been carried out. They are part of this log now. What is recovered next
+        continues behind them, because no other store has anything of this epoch.
         """
         self.is_serving = False
         self._sealing.forget(spu)
         self._matched.clear()
-        self._begin_with_own_store(self._known_high_watermark.epoch)
+        self._use_own_high_watermark(self._known_high_watermark.epoch)
         self._seal_own_store(self._sealing.replies[self._spu].in_doubt)
-        for link in self._links.values():
-            link.begin_again(now)
+        for follower in self._followers.values():
+            follower.reset(now)
         self._recover_if_sealed(now)
 
     def on_stopping(self, now: float) -> None:
-        """Nothing more is appended, and followers hear at once what is committed: soon this `is_settled`."""
+        """Appends nothing more, and announces each high watermark at once, so that this leader becomes settled soon."""
         self.is_stopping = True
-        self._tell_at = now
+        self._announce_at = now
         self._commit(now)
 
     def on_deadline(self, now: float) -> None:
+        """Sends again, announces, and removes silent followers, where the time has come."""
         if self.is_over:
             return
         self._commit(now)
-        for spu, link in self._links.items():
-            if now >= link.resend_at:
-                self._speak_up(spu, link, now)
+        for spu, follower in self._followers.items():
+            if now >= follower.resend_at:
+                self._resend(spu, follower, now)
 
     def take_ready(self) -> Ready:
+        """Returns the effects to carry out, and forgets them."""
         ready, self._ready = self._ready, Ready()
         return ready
 
-    # sealing and recovering
+    # sealing and recovery
 
-    def _begin_with_own_store(self, committed_in: Epoch) -> None:
+    def _use_own_high_watermark(self, committed_in: Epoch) -> None:
         self._high_watermark.advance(high_watermark_at_start(self._log, self.high_watermark), committed_in)
         self._recovers_from = self.high_watermark
 
@@ -370,8 +390,8 @@ class Leader:
             SealReply(self.epoch, self._spu, "", high_watermark, log_end, in_doubt, entries, log_start, committed_in)
         )
 
-    def _seal(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
-        link.resend_at = now + self._limits.resend_seconds
+    def _seal(self, spu: SpuId, follower: FollowerProgress, now: float) -> None:
+        follower.resend_at = now + self._limits.resend_seconds
         log = self._log
         entries_from = self._recovers_from if self._policy.reads_others and not self.is_serving else None
         if self._was_unclean:
@@ -380,12 +400,12 @@ class Leader:
             self._send(spu, Seal(self.epoch, entries_from))
 
     def _recover_if_sealed(self, now: float) -> None:
-        """From here on all is known that may have been acknowledged: makes the own log hold it."""
+        """Makes the log hold everything that may have been acknowledged, once enough stores are sealed."""
         if not self._sealing.is_complete:
             return
         replies, persist = self._sealing.replies, self._ready.persist
         if self._policy.reads_others:
-            self.recovered_end = self._make_one_log()
+            self.recovered_end = self._merge_logs()
         else:
             self.recovered_end = self._keep_own_log()
         if self.syncs_before_acknowledging:
@@ -394,21 +414,24 @@ class Leader:
         if replies[self._spu].in_doubt:
             persist.append(EndDoubt())
         self.is_serving = True
-        for spu, link in self._links.items():
+        for spu, follower in self._followers.items():
             if spu in replies:
-                self._begin(spu, link, now)
+                self._start_replicating(spu, follower, now)
 
     def _keep_own_log(self) -> int:
-        """Which has all that may have been acknowledged, and no gap behind its high watermark: so nobody need know what
-        is in it."""
+        """Stamps the own log and appends the bridge; returns the new end.
+
+        Under this policy the own log has everything that may have been acknowledged, and no gap behind its high
+        watermark. So no other store needs to be asked.
+        """
         start, end = self._recovers_from, self._log.log_end
         if start >= end:
             return start
         self._ready.persist += [Restamp(start, end, self.epoch), AppendEntries((bridge_entry(end, self.epoch),))]
         return end + 1
 
-    def _make_one_log(self) -> int:
-        """Of what the stores hold that have answered. Returns its end."""
+    def _merge_logs(self) -> int:
+        """Makes one log of what the sealed stores hold; returns its end."""
         log, replies, persist = self._log, self._sealing.replies, self._ready.persist
         start = self._recovers_from
         lowest = min((reply.entries[0].base for reply in replies.values() if reply.entries), default=start)
@@ -417,7 +440,9 @@ class Leader:
         recovered = recovered_log(list(log.entries(lowest, start)), start, [own, *others], self.epoch)
         own_entries = [entry for entry in own.entries if entry.end > recovered.start]
         begin_at = recovered.start if recovered.start > start else None
-        for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
+        for change in changes_to_match(
+            own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at
+        ):
             if isinstance(change, AppendEntries):
                 persist.extend(self._append_recovered(change.entries, own_entries))
             else:
@@ -429,9 +454,12 @@ class Leader:
         return recovered.end
 
     def _append_recovered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> Iterator[Persist]:
-        """In portions, for it may be a lot, and others have the bytes: whatever comes between, those that are in the
-        log need not be had again. But all at once where the own log has, or may have, some of it behind the cut: that
-        may be acknowledged, and must not wait for others to be in the log again."""
+        """Yields the appends of recovery, in portions, because there may be a lot, and other stores have the bytes. A
+        portion that is in the log need not be fetched again if recovery is interrupted.
+
+        All of it is appended at once if the own log has, or may have, parts of it behind the truncation point. They may
+        be acknowledged, and must not be missing while other stores are asked.
+        """
         limits, held = self._limits, ((each, entry_at(entries, each.base)) for each in own)
         if any(other is not None and (each.is_same_as(other) or each.may_equal(other)) for each, other in held):
             parts = iter([tuple(entries)])
@@ -442,151 +470,164 @@ class Leader:
                 yield ExpectStamped(end_of(part, 0))
             yield AppendEntries(part)
 
-    # replicating
+    # replication
 
-    def _begin(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
-        """Below its high watermark a store has the committed log, which is this one."""
-        link.begin(min(link.high_watermark, self.recovered_end), now)
-        assert link.matched_end is not None
-        self._matched[spu] = link.matched_end
+    def _start_replicating(self, spu: SpuId, follower: FollowerProgress, now: float) -> None:
+        """Starts sending from the follower's high watermark: below it, its log is the committed one, and so is this
+        one."""
+        follower.on_sealed(min(follower.high_watermark, self.recovered_end), now)
+        assert follower.matched_end is not None
+        self._matched[spu] = follower.matched_end
 
-    def _push(self, spu: SpuId, link: FollowerProgress, log_end: int, now: float) -> bool:
-        """Whether there was anything to send, and room."""
-        if link.matched_end is None:
+    def _send_appends(self, spu: SpuId, follower: FollowerProgress, log_end: int, now: float) -> bool:
+        """Sends entries as far as the window allows; returns whether anything was sent."""
+        if follower.matched_end is None:
             return False
         has_sent = False
-        while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
-            if not link.has_answered and self._is_sent_enough(link):
+        while follower.sent_end < log_end and len(follower.in_flight) < self._limits.appends_in_flight_max:
+            if not follower.has_replied and self._is_sent_enough(follower):
                 break
-            append = self._appends.next_from(link.sent_end, log_end, self._high_watermark, self.live_replicas.counting)
+            append = self._appends.append_from(
+                follower.sent_end, log_end, self._high_watermark, self.live_replicas.counting
+            )
             end = append.entries[-1].end if append.entries else append.base
-            if end <= link.sent_end:
-                self._ready.suspect_from = end  # the log goes on here, and nobody can say with what
+            if end <= follower.sent_end:
+                self._ready.suspect_from = end  # the log continues here, but cannot be read
                 break
-            self._send_append(spu, link, append, end, now)
+            self._send_append(spu, follower, append, end, now)
             has_sent = True
         return has_sent
 
-    def _is_sent_enough(self, link: FollowerProgress) -> bool:
-        lacks_committed = link.sent_end < self._high_watermark.value
-        return lacks_committed and len(link.in_flight) >= self._limits.first_appends_max
+    def _is_sent_enough(self, follower: FollowerProgress) -> bool:
+        lacks_committed = follower.sent_end < self._high_watermark.value
+        return lacks_committed and len(follower.in_flight) >= self._limits.first_appends_max
 
-    def _speak_up(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
-        """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""
-        link.resend_at = now + self._limits.resend_seconds
-        if link.matched_end is None:
-            self._seal(spu, link, now)
+    def _resend(self, spu: SpuId, follower: FollowerProgress, now: float) -> None:
+        """Sends something again, because the follower did not respond; its reply shows what was lost."""
+        follower.resend_at = now + self._limits.resend_seconds
+        if follower.matched_end is None:
+            self._seal(spu, follower, now)
             return
-        link.sent_again_from = None
-        if not self._push(spu, link, self._log.log_end, now):
-            self._send_sign_of_life(spu, link, now)
+        follower.resent_from = None
+        if not self._send_appends(spu, follower, self._log.log_end, now):
+            self._send_sign_of_life(spu, follower, now)
 
-    def _send_sign_of_life(self, spu: SpuId, link: FollowerProgress, now: float) -> None:
+    def _send_sign_of_life(self, spu: SpuId, follower: FollowerProgress, now: float) -> None:
         live = self.live_replicas.counting
-        append = self._appends.nothing_from(link.sent_end, self._high_watermark, live)
-        self._send_append(spu, link, append, link.sent_end, now)
+        append = self._appends.sign_of_life(follower.sent_end, self._high_watermark, live)
+        self._send_append(spu, follower, append, follower.sent_end, now)
 
-    def _send_append(self, spu: SpuId, link: FollowerProgress, append: Append, end: int, now: float) -> None:
-        link.on_sent(append, end)
-        if link.resend_at == math.inf:
-            link.resend_at = now + self._limits.resend_seconds
+    def _send_append(self, spu: SpuId, follower: FollowerProgress, append: Append, end: int, now: float) -> None:
+        follower.on_sent(append, end)
+        if follower.resend_at == math.inf:
+            follower.resend_at = now + self._limits.resend_seconds
         self._send(spu, append)
 
-    # committing
+    # commitment
 
     def _commit(self, now: float) -> None:
-        """Moves the high watermark, and the live set."""
+        """Advances the high watermark and proposes changes of the live replica set."""
         if not self.is_serving or self.is_over or self._ready.persist:
             return
         log_end = self._log.log_end
         matched, live_replicas = self._matched, self.live_replicas
         matched[self._spu] = min(log_end, self._synced_end) if self.syncs_before_acknowledging else log_end
-        committed = self._policy.committed_end(matched, live_replicas.counting) if live_replicas.are_enough else 0
+        committed = (
+            self._policy.committed_end(matched, live_replicas.counting) if live_replicas.has_enough_stored else 0
+        )
         if self._policy.takes_over and not self.has_taken_over:
-            self.has_taken_over = self._has_copy_set_all(committed)
+            self.has_taken_over = self._copy_set_has_all(committed)
         if self._advance_high_watermark(committed):
-            if self._owed_log_start:
+            if self._pending_log_start:
                 self._take_over_log_start()
-            tell_at = now if self.is_stopping else now + self._limits.high_watermark_delay_seconds
-            if tell_at < self._tell_at:
-                self._tell_at = tell_at
+            announce_at = now if self.is_stopping else now + self._limits.high_watermark_delay_seconds
+            if announce_at < self._announce_at:
+                self._announce_at = announce_at
         proposal = live_replicas.propose(
-            self._links,
+            self._followers,
             log_end=log_end,
             high_watermark=self._high_watermark.value,
-            entry_end=self.recovered_end,
+            required_end=self.recovered_end,
             log_start=self._log.log_start,
             has_taken_over=self.has_taken_over,
             now=now,
         )
         if proposal is not None:
             self._ready.propose = proposal
-        if now >= self._tell_at:
-            self._tell(now)
+        if now >= self._announce_at:
+            self._announce(now)
 
     def _learn_high_watermark(self, end: int, epoch: Epoch) -> None:
         self._known_high_watermark.advance(end, NO_EPOCH if self._was_unclean else epoch)
 
     def _advance_high_watermark(self, committed: int) -> bool:
-        """Whether it rose. Nothing is committed in this epoch before all is that it began with: so whoever has not
-        matched anything of an epoch in which something was committed, has no copy that is still needed."""
+        """Raises the high watermark; returns whether it rose.
+
+        In this epoch nothing new is committed before everything that the epoch began with is committed. So if something
+        was committed in an epoch, a store that has matched nothing in that epoch is not needed for it.
+        """
         if committed >= self.recovered_end:
             return self._high_watermark.advance(committed, self.epoch)
         known = self._known_high_watermark
         return self._high_watermark.advance(min(known.value, self.recovered_end), known.epoch)
 
-    def _has_copy_set_all(self, matched_end: int) -> bool:
-        """That other stores know something to be committed does not say that those have it who commit now."""
-        log_start = max(self._log.log_start, self._owed_log_start)
+    def _copy_set_has_all(self, matched_end: int) -> bool:
+        """Returns whether the last copy set has everything. Other stores may know more to be committed than this set
+        has."""
+        log_start = max(self._log.log_start, self._pending_log_start)
         return matched_end >= self.recovered_end and self.deleted_end >= log_start
 
     def _take_over_log_start(self) -> None:
-        """What a follower has deleted had to be committed, and will be here as well, at the latest by the time that all
-        is which this leader found."""
-        if self._owed_log_start <= self._log.log_start:
-            self._owed_log_start = 0
-        elif self._owed_log_start <= self._high_watermark.value:
-            self._ready.delete_to = self._owed_log_start
-            self._owed_log_start = 0
+        """Deletes what another store has deleted, once everything before that log start is committed here.
 
-    def _tell(self, now: float) -> None:
-        """The high watermark and the log start, to whom nothing else has told them.
-
-        While entries come, the next ones will: a message beside them would be one that every producer waits for.
+        It had been committed when the other store deleted it. So it is committed here, too, at the latest when
+        everything is that this leader found.
         """
-        tell_at = self._appended_at + self._limits.high_watermark_delay_seconds
-        if now < tell_at and not self.is_stopping:
-            self._tell_at = tell_at
+        if self._pending_log_start <= self._log.log_start:
+            self._pending_log_start = 0
+        elif self._pending_log_start <= self._high_watermark.value:
+            self._ready.delete_to = self._pending_log_start
+            self._pending_log_start = 0
+
+    def _announce(self, now: float) -> None:
+        """Announces the high watermark and the log start to followers that have not learned them with entries.
+
+        While entries are being appended, the next ones will carry them. A separate message would delay every producer.
+        """
+        announce_at = self._appended_at + self._limits.high_watermark_delay_seconds
+        if now < announce_at and not self.is_stopping:
+            self._announce_at = announce_at
             return
-        self._tell_at = math.inf
+        self._announce_at = math.inf
         log_start, log_end, high_watermark = self._log.log_start, self._log.log_end, self._high_watermark.value
-        for spu, link in self._links.items():
-            has_all = link.matched_end is not None and link.sent_end >= log_end
-            if has_all and (link.told_high_watermark < high_watermark or link.told_log_start < log_start):
-                self._send_sign_of_life(spu, link, now)
+        for spu, follower in self._followers.items():
+            has_all = follower.matched_end is not None and follower.sent_end >= log_end
+            if has_all and (follower.sent_high_watermark < high_watermark or follower.sent_log_start < log_start):
+                self._send_sign_of_life(spu, follower, now)
 
-    # ends, and what is not for this leader
+    # other epochs and other processes
 
-    def _speaking(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> FollowerProgress | None:
-        """The follower that says this. Another store than the one that is known has to be sealed first.
+    def _current_follower(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> FollowerProgress | None:
+        """Returns the follower that sent this message; None if it has to be sealed first.
 
-        Whichever it is, the old or the new one: a Hello may have been late, and the one who lives speaks last.
+        If the message comes from another process of the follower than the known one, it counts as a Hello: the last
+        process to speak is the one that lives, and a Hello may have been late.
         """
-        link = self._links.get(spu)
-        if link is not None and link.incarnation == incarnation and epoch == self.epoch and not self.is_over:
-            return link
+        follower = self._followers.get(spu)
+        if follower is not None and follower.incarnation == incarnation and epoch == self.epoch and not self.is_over:
+            return follower
         if self._is_of_this_epoch(epoch, spu):
             self.on_hello(Hello(epoch, spu, incarnation), now)
         return None
 
     def _is_of_this_epoch(self, epoch: Epoch, spu: SpuId) -> bool:
         if epoch > self.epoch:
-            self._end(epoch)
+            self._on_newer_epoch(epoch)
         elif epoch < self.epoch:
             self._send(spu, Fenced(self.epoch))
         return epoch == self.epoch and not self.is_over
 
-    def _end(self, newer: Epoch) -> None:
+    def _on_newer_epoch(self, newer: Epoch) -> None:
         if not self.is_over:
             self.is_over = True
             self._ready.fenced_by = newer

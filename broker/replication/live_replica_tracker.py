@@ -1,14 +1,16 @@
-"""The live replica set as its leader keeps it: who leaves, who enters, and which set counts meanwhile.
+"""Tracks the live replica set for its leader: which replicas leave, which enter, and which set counts meanwhile.
 
-Any member of the stored set may be elected, so whatever is committed must be on all of them. A smaller set counts only
-when it is stored; a larger one at once, for nobody knows when it will be. So what counts is the stored set and the
-proposed one together.
+Each member of the stored set may be elected, so each of them must have whatever is committed. A smaller set counts only
+when it is stored. A larger set counts at once, because the leader cannot know when it is stored. So the counting set is
+the stored set and the proposed set together.
 
-Each member is stored with its incarnation: the store that is known to have caught up. One that may have lost something
-since is another one, and is not elected until the leader has named it: it may lack what it acknowledged.
+Each member is stored with its store incarnation, which is known to have caught up. A store that may have lost something
+since has another incarnation. It is not elected until the leader has named the new incarnation, because it may lack
+what it acknowledged.
 
-The set is never made smaller than `min.insync.replicas` (as in KIP-966). Nothing can be committed while so few are
-left, so whoever would have to leave still has all that was: it stays electable, beside the last one standing.
+The set never becomes smaller than `min.insync.replicas` (as in KIP-966). Nothing can be committed while fewer replicas
+are in sync, so a replica that would have to leave still has everything that was committed. It can still be elected,
+like the last replica in sync.
 """
 
 import math
@@ -24,21 +26,25 @@ from .messages import ProposeLiveReplicas
 
 
 class LagLimits(Struct, frozen=True):
+    """How far a follower may lag and stay in the live replica set."""
+
     records_max: int
-    """`lrs.max.lag.records`"""
+    """The config `lrs.max.lag.records`."""
     seconds_max: float
-    """`lrs.max.lag.ms`"""
+    """The config `lrs.max.lag.ms`, in seconds."""
 
 
 class LeaveReason(Enum):
-    AWAY = "it is away, or has failed"
-    RECORDS = "its log end is too far behind"
-    HIGH_WATERMARK = "its high watermark is too far behind"
-    SILENCE = "it has not been at the leader's log end for too long"
+    """Why a member lags or leaves."""
+
+    LOST = "it is lost, or its disk has failed"
+    RECORDS = "its log end lags too far"
+    HIGH_WATERMARK = "its high watermark lags too far"
+    SILENCE = "it was not at the leader's log end for too long"
 
 
-class FollowerStanding(Protocol):
-    """How a follower stands, in the store that speaks."""
+class FollowerState(Protocol):
+    """The state of a follower's connected process, as the leader knows it."""
 
     @property
     def incarnation(self) -> str: ...
@@ -54,7 +60,9 @@ class FollowerStanding(Protocol):
 
 
 class LiveReplicaTracker:
-    # `stored` and `version` are what the Streaming Controller says; both change together.
+    # `stored` and `version` come from the SC and change together.
+
+    """The live replica set of one leader epoch."""
 
     def __init__(
         self,
@@ -76,117 +84,126 @@ class LiveReplicaTracker:
         self._limits = limits
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
-        """Until when each had all; inf: it still has."""
-        self.last_ends: dict[SpuId, int] = {}
-        """Of those whose links were lost: up to where they had said that they have the log."""
-        self._silence_at = now + limits.seconds_max
-        """Not before this time is anybody silent for too long."""
+        """The time until which each follower is known to have had everything; infinite while it has everything."""
+        self.last_matched_ends: dict[SpuId, int] = {}
+        """The last known matched ends of followers whose connections were lost."""
+        self._next_timeout = now + limits.seconds_max
+        """The earliest time at which a follower may have been silent for too long."""
         self._proposal: ProposeLiveReplicas | None = None
         self._proposed: tuple[tuple[tuple[SpuId, str], ...], bool] = (), False
         self._proposed_at = -math.inf
         self._is_announced = False
-        """The first proposal says that this leader leads, whether it changes the set or not."""
+        """Whether a proposal was sent. The first one tells the SC that this leader leads, even if it changes
+        nothing."""
         self.stored = dict(stored)
         self.version = version
         self.counting = frozenset(stored)
-        """Whatever is committed must be on all of these."""
-        self.left: dict[SpuId, LeaveReason] = {}
-        """Members that lag behind, and why: they leave, or stay because there would be too few without them."""
+        """The members that must have an entry before it is committed: the stored and the proposed ones."""
+        self.lagging: dict[SpuId, LeaveReason] = {}
+        """Members that lag, and why. They leave, or stay because too few would be left without them."""
 
     @property
-    def are_enough(self) -> bool:
-        """Whether anything may be committed: on so many members that each may be elected, which only the stored are."""
+    def has_enough_stored(self) -> bool:
+        """Whether enough members are stored to commit anything. Proposed members cannot be elected yet. See
+        `Replica.replicas_min`."""
         return len(self.stored) >= self._members_min
 
     @property
     def deadline(self) -> float:
+        """When `propose` has to be called next."""
         if self._proposal is not None:
             return self._proposed_at + self._retry_seconds
         if not self._is_announced:
             return -math.inf
         again_at = self._proposed_at + self._retry_seconds
-        return again_at if again_at > self._silence_at else self._silence_at
+        return again_at if again_at > self._next_timeout else self._next_timeout
 
-    # what happened
+    # events
 
-    def use(self, limits: LagLimits, members_min: int) -> None:
-        """Other limits than before."""
+    def use_limits(self, limits: LagLimits, members_min: int) -> None:
+        """Takes over other limits, and checks all members again."""
         self._limits, self._members_min = limits, members_min
-        self._silence_at = -math.inf
+        self._next_timeout = -math.inf
 
     def on_caught_up(self, spu: SpuId, at: float) -> None:
-        """It had all that the leader had at that time; inf: it has all, until something is appended."""
+        """Notes that a follower had everything at that time; infinite if it will have everything until the next
+        append."""
         if at > self._caught_up_at.get(spu, -math.inf):
             self._caught_up_at[spu] = at
-            self.last_ends.pop(spu, None)
-            if spu in self.left:
-                self._silence_at = -math.inf  # it may be well again: `propose` finds out
+            self.last_matched_ends.pop(spu, None)
+            if spu in self.lagging:
+                self._next_timeout = -math.inf  # it may be in sync again: `propose` finds out
 
     def on_appended(self, log_end: int, matched: Mapping[SpuId, int], now: float) -> None:
-        """From now on nobody has all but who has matched that end: what recovery appends is said when it may be known
-        to be there already, and who knows that it has all says nothing more."""
+        """Starts the lag of followers that had everything and lack the appended entries.
+
+        A follower may have matched the new end already: recovery reports its appends late, and a follower that knows
+        that it has everything does not repeat this.
+        """
         for spu, at in self._caught_up_at.items():
             if at == math.inf and matched.get(spu, -1) < log_end:
-                self._fall_behind(spu, now)
+                self._note_lagging_since(spu, now)
 
     def on_link_lost(self, spu: SpuId, now: float, matched_end: int | None = None) -> None:
-        """From now on nobody knows what it has, but that it had the log up to there, if it had said so."""
+        """Starts the lag of a follower whose connection is lost, and remembers how far it was."""
         if matched_end is not None:
-            self.last_ends[spu] = matched_end
+            self.last_matched_ends[spu] = matched_end
         if self._caught_up_at.get(spu) == math.inf:
-            self._fall_behind(spu, now)
+            self._note_lagging_since(spu, now)
 
     def on_offline(self, spu: SpuId) -> None:
-        """The Streaming Controller has lost it: there is no use in waiting until it has been silent long enough."""
-        self._fall_behind(spu, -math.inf)
+        """Makes a follower leave at once that the SC has lost. There is no use in waiting until it has been silent for
+        too long."""
+        self._note_lagging_since(spu, -math.inf)
 
     def on_stored(self, version: int, members: Mapping[SpuId, str]) -> None:
-        """What is stored now. A proposal made from an older version has been stored by then, or never will be."""
+        """Takes over what is stored. A proposal made from an older version is stored by now, or never will be."""
         if version <= self.version:
             return
         self.stored = dict(members)
         self.version = version
         self._proposal = None
         self.counting = frozenset(members)
-        self._silence_at = -math.inf
+        self._next_timeout = -math.inf
 
     def propose(
         self,
-        followers: Mapping[SpuId, FollowerStanding],
+        followers: Mapping[SpuId, FollowerState],
         *,
         log_end: int,
         high_watermark: int,
-        entry_end: int,
+        required_end: int,
         log_start: int,
         has_taken_over: bool = False,
         now: float,
     ) -> ProposeLiveReplicas | None:
-        """What to ask the Streaming Controller for, now: a change, or once more the one that is under way.
+        """Returns what to propose to the SC now: a change, or again the proposal that is not answered yet.
 
-        `entry_end` is all that the leader had when its epoch began. A follower must have that to enter: the high
-        watermark that a new leader knows may be behind what was acknowledged. And it must have deleted what is before
-        `log_start`, of which somebody was told that it is gone. That a copy set has taken over from another is said
-        again and again, until the epoch ends for it.
+        `required_end` is everything that the leader had when its epoch began. A follower must have matched this to
+        enter, because the high watermark that a new leader knows may be smaller than what was acknowledged. The
+        follower must also have deleted what is before `log_start`: a client may have been told that it is deleted. That
+        a copy set has taken over is repeated until the epoch ends.
         """
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
                 return None
             self._proposed_at = now
             return self._proposal
-        if high_watermark > entry_end:
-            entry_end = high_watermark
-        if not has_taken_over and not self._may_change(followers, log_end, entry_end, log_start, now):
+        if high_watermark > required_end:
+            required_end = high_watermark
+        if not has_taken_over and not self._may_change(followers, log_end, required_end, log_start, now):
             return None
-        stay = self._staying(followers, log_end, now)
-        enter = self._entering(followers, log_end, entry_end, log_start, now)
+        stay = self._members_staying(followers, log_end, now)
+        enter = self._members_entering(followers, log_end, required_end, log_start, now)
         missing = self._members_min - len(stay | enter.keys())
         if missing > 0:
-            stay |= set(sorted(self.left, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
+            stay |= set(sorted(self.lagging, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
         if stay == self.stored.keys() and not enter and self._is_announced and not has_taken_over:
             return None
         members = tuple((spu, enter.get(spu, "")) for spu in sorted(stay | enter.keys()))
         if (members, has_taken_over) == self._proposed and now < self._proposed_at + self._retry_seconds:
-            self._silence_at = -math.inf  # it was refused a moment ago: not known yet who has restarted
+            # The same proposal was refused a moment ago: the leader does not know yet which store has restarted.
+            self._next_timeout = -math.inf
             return None
         self._proposed = members, has_taken_over
         self._proposal = ProposeLiveReplicas(self._epoch, self.version, members, has_taken_over)
@@ -195,86 +212,91 @@ class LiveReplicaTracker:
         self.counting = frozenset(self.stored.keys() | dict(members).keys())
         return self._proposal
 
-    # who leaves, who enters
+    # members that leave and enter
 
     def _may_change(
         self,
-        followers: Mapping[SpuId, FollowerStanding],
+        followers: Mapping[SpuId, FollowerState],
         log_end: int,
-        entry_end: int,
+        required_end: int,
         log_start: int,
         now: float,
     ) -> bool:
-        """Asked with each batch, and nearly always no: so it looks at as little as it can."""
-        if not self._is_announced or now >= self._silence_at:
+        """Returns whether a proposal may be due. It is called with each batch and nearly always returns False, so it
+        checks as little as possible."""
+        if not self._is_announced or now >= self._next_timeout:
             return True
-        for spu in self.left:
-            if self._lag(spu, followers.get(spu), log_end, now) is None:
-                return True  # it had to stay, and is well again
+        for spu in self.lagging:
+            if self._reason_to_leave(spu, followers.get(spu), log_end, now) is None:
+                return True  # it lagged, had to stay, and is in sync again
         records_max = self._limits.records_max
-        for spu, end in self.last_ends.items():
-            if log_end - end > records_max and spu in self.stored and spu not in self.left:
+        for spu, end in self.last_matched_ends.items():
+            if log_end - end > records_max and spu in self.stored and spu not in self.lagging:
                 return True
-        for spu, standing in followers.items():
-            if (matched_end := standing.matched_end) is None:
+        for spu, state in followers.items():
+            if (matched_end := state.matched_end) is None:
                 continue
-            if log_end - matched_end > records_max or standing.high_watermark_lag > records_max:
+            if log_end - matched_end > records_max or state.high_watermark_lag > records_max:
                 return True
             if (
-                self.stored.get(spu) != standing.incarnation
-                and matched_end >= entry_end
-                and standing.log_start >= log_start
+                self.stored.get(spu) != state.incarnation
+                and matched_end >= required_end
+                and state.log_start >= log_start
             ):
                 return True
         return False
 
-    def _staying(self, followers: Mapping[SpuId, FollowerStanding], log_end: int, now: float) -> set[SpuId]:
-        self.left = {}
+    def _members_staying(self, followers: Mapping[SpuId, FollowerState], log_end: int, now: float) -> set[SpuId]:
+        """Returns the stored members that do not lag, and notes those that do."""
+        self.lagging = {}
         others = self.stored.keys() - {self._leader}
         for spu in others:
-            reason = self._lag(spu, followers.get(spu), log_end, now)
+            reason = self._reason_to_leave(spu, followers.get(spu), log_end, now)
             if reason is not None:
-                self.left[spu] = reason
-        caught_up_at = min((self._caught_up_at[spu] for spu in others - self.left.keys()), default=math.inf)
-        self._silence_at = caught_up_at + self._limits.seconds_max
-        return self.stored.keys() - self.left.keys()
+                self.lagging[spu] = reason
+        caught_up_at = min((self._caught_up_at[spu] for spu in others - self.lagging.keys()), default=math.inf)
+        self._next_timeout = caught_up_at + self._limits.seconds_max
+        return self.stored.keys() - self.lagging.keys()
 
-    def _entering(
+    def _members_entering(
         self,
-        followers: Mapping[SpuId, FollowerStanding],
+        followers: Mapping[SpuId, FollowerState],
         log_end: int,
-        entry_end: int,
+        required_end: int,
         log_start: int,
         now: float,
     ) -> dict[SpuId, str]:
+        """Returns the members to add, with their store incarnations."""
         enter = {
-            spu: standing.incarnation
-            for spu, standing in followers.items()
-            if self.stored.get(spu) != standing.incarnation
-            and standing.matched_end is not None
-            and standing.matched_end >= entry_end
-            and standing.log_start >= log_start
-            and self._lag(spu, standing, log_end, now) is None
+            spu: state.incarnation
+            for spu, state in followers.items()
+            if self.stored.get(spu) != state.incarnation
+            and state.matched_end is not None
+            and state.matched_end >= required_end
+            and state.log_start >= log_start
+            and self._reason_to_leave(spu, state, log_end, now) is None
         }
         if self.stored.get(self._leader) != self._incarnation:
-            enter[self._leader] = self._incarnation  # nobody has more than what its epoch began with
+            enter[self._leader] = self._incarnation  # no replica has more than what its epoch began with
         return enter
 
-    def _lag(self, spu: SpuId, standing: FollowerStanding | None, log_end: int, now: float) -> LeaveReason | None:
+    def _reason_to_leave(self, spu: SpuId, state: FollowerState | None, log_end: int, now: float) -> LeaveReason | None:
+        """Returns why a follower lags too far; None if it does not."""
         caught_up_at = self._caught_up_at.get(spu, -math.inf)
         if now >= caught_up_at + self._limits.seconds_max:
-            return LeaveReason.AWAY if caught_up_at == -math.inf else LeaveReason.SILENCE
-        matched_end = standing.matched_end if standing is not None else None
+            return LeaveReason.LOST if caught_up_at == -math.inf else LeaveReason.SILENCE
+        matched_end = state.matched_end if state is not None else None
         if matched_end is None:
-            matched_end = self.last_ends.get(spu)  # as far as anybody knows
+            matched_end = self.last_matched_ends.get(spu)  # the last known one
         if matched_end is not None and log_end - matched_end > self._limits.records_max:
             return LeaveReason.RECORDS
-        if standing is not None and standing.high_watermark_lag > self._limits.records_max:
+        if state is not None and state.high_watermark_lag > self._limits.records_max:
             return LeaveReason.HIGH_WATERMARK
         return None
 
-    def _fall_behind(self, spu: SpuId, at: float) -> None:
+    def _note_lagging_since(self, spu: SpuId, at: float) -> None:
+        """Notes that a follower may lack something since that time."""
         self._caught_up_at[spu] = at
-        silence_at = at + self._limits.seconds_max
-        if silence_at < self._silence_at:
-            self._silence_at = silence_at
+        timeout = at + self._limits.seconds_max
+        if timeout < self._next_timeout:
+            self._next_timeout = timeout

@@ -1,7 +1,7 @@
-"""What leader and followers of one partition say to each other, and the leader to the Streaming Controller.
+"""The messages between leader and followers of a partition, and from the leader to the Streaming Controller.
 
-Each carries the sender's epoch: what is of a smaller one than the receiver has promised is refused. A follower also
-names its incarnation, the process that speaks: another one may have lost what this one had.
+Each message carries the sender's epoch; a receiver that has promised a larger epoch refuses it. A follower's message
+also names its store incarnation, because another incarnation may have lost entries.
 """
 
 from msgspec import Struct
@@ -12,32 +12,35 @@ from .entries import Entry
 from .epoch_starts import EpochStart
 
 RECORDS_BYTES_MAX = (1 << 30) - 64 * 1024
-"""The most bytes of record batches in one message. A larger batch could never reach a follower."""
+"""The largest size of the record batches in one message. A larger batch could not reach a follower."""
 
 
 class Hello(Struct, frozen=True):
-    """A follower has promised this epoch and waits for its leader."""
+    """A follower waits for its leader, or says that its disk has failed. It has promised this epoch."""
 
     epoch: Epoch
     spu: SpuId
     incarnation: str
     has_failed: bool = False
-    """Its disk: nothing more comes from this process, and nobody need wait for it."""
+    """Whether the follower's disk has failed. This process will not follow any more, so the leader need not wait for
+    it."""
 
 
 class Seal(Struct, frozen=True):
+    """A leader asks a store to promise its epoch and to describe its log."""
+
     epoch: Epoch
     entries_from: int | None
-    """From where on the leader wants to know what the store has; None: it takes its own."""
+    """The offset from which the leader asks for entries; None if its own entries are enough."""
     log_start: int = 0
     log_end: int | None = None
-    """Of the leader, as its epoch begins; None: no leader has ever been elected that may have lacked something."""
+    """The leader's log end when its epoch begins; None if there never was an unclean election."""
     epochs: tuple[EpochStart, ...] = ()
-    """Where each epoch begins in the leader's log, so that the store sees how far its own is the same."""
+    """The epochs of the leader's log, with which the store finds out how far both logs agree."""
 
 
 class SealReply(Struct, frozen=True):
-    """The promise is durable, and this is what is there."""
+    """The store's durable promise of the epoch, and what the store holds."""
 
     epoch: Epoch
     spu: SpuId
@@ -45,16 +48,17 @@ class SealReply(Struct, frozen=True):
     high_watermark: int
     log_end: int
     in_doubt: bool
-    """It stopped uncleanly, and may have lost what it acknowledged."""
+    """Whether the store stopped uncleanly and may have lost something that it had acknowledged."""
     entries: tuple[Entry, ...] = ()
-    """From where the leader wants them, or from the own high watermark if that is smaller: there it may differ."""
+    """The entries from `entries_from`, or from the store's own high watermark if that is smaller: the logs may differ
+    from there on."""
     log_start: int = 0
     high_watermark_epoch: Epoch = NO_EPOCH
-    """In this one or an earlier one that was committed."""
+    """An epoch such that everything below `high_watermark` was committed in it or earlier."""
 
 
 class Append(Struct, frozen=True):
-    """Entries from `base` on, none as a sign of life, and how far the leader is."""
+    """Entries from `base` on, and the state of the leader. Without entries it is a sign of life."""
 
     epoch: Epoch
     base: int
@@ -64,43 +68,47 @@ class Append(Struct, frozen=True):
     log_start: int
     live_replicas: frozenset[SpuId]
     stamped_end: int = 0
-    """What lies before it recovery has stamped: not the entries say where epochs begin there."""
+    """The offset before which `epochs`, and not the stamps of the entries, says where epochs begin."""
     epochs: tuple[EpochStart, ...] = ()
-    """But these, from `base` up to there."""
+    """The starts of epochs from `base` up to `stamped_end`."""
     high_watermark_epoch: Epoch = NO_EPOCH
-    """In this one or an earlier one all below the high watermark was committed."""
+    """An epoch such that everything below `high_watermark` was committed in it or earlier."""
     producers: bytes = b""
-    """For a log that is to begin at `base`: who had appended before, and what."""
+    """The state of all producers before `base`, for a log that is to begin there."""
 
 
 class AppendReply(Struct, frozen=True):
+    """A follower's state after an Append."""
+
     epoch: Epoch
     spu: SpuId
     incarnation: str
     matched_end: int
-    """Up to where the log is known to be the leader's."""
+    """The end up to which the follower's log is known to be the leader's."""
     log_end: int
     high_watermark: int
     missed: bool
-    """What came lies beyond the matched end: something before it was lost."""
+    """Whether the received entries begin beyond the matched end, so that entries before them are missing."""
     log_start: int = 0
 
 
 class Fenced(Struct, frozen=True):
-    """Something was refused, because of a newer epoch."""
+    """The refusal of a message because the receiver has promised a newer epoch."""
 
     promised: Epoch
 
 
 class ProposeLiveReplicas(Struct, frozen=True):
-    """To the Streaming Controller: stored if epoch and version are still these, and nobody named has restarted."""
+    """A proposal to the SC, which stores it if epoch and version are unchanged and no named store has restarted."""
 
     epoch: Epoch
     version: int
     members: tuple[tuple[SpuId, str], ...]
-    """The live replicas, each with the process that has caught up; empty: it stays as it is stored."""
+    """The proposed live replicas. Each one that enters has the store incarnation that has caught up; the others have an
+    empty string. No members at all means that the set stays as it is stored."""
     has_taken_over: bool = False
-    """The copy set has all that this epoch began with: those before it are needed no more."""
+    """Whether the copy set has everything that this epoch began with, so that earlier copy sets are not needed any
+    more."""
 
 
 Message = Hello | Seal | SealReply | Append | AppendReply | Fenced

@@ -1,8 +1,7 @@
-"""Replication policies: how many stores make an offset committed, how many answers make an epoch sealed, and how many
-tell a reader what is committed.
+"""Replication policies: how many stores must commit an entry, seal an epoch, or answer a quorum read.
 
-They belong together: any set of stores that may commit must meet any set that may seal, or be read from, and in it a
-store that keeps what it acknowledged.
+These numbers depend on each other. Each set of stores that may commit must share a store with each set that may seal or
+be read from, and this store must not have lost what it acknowledged.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,14 +14,16 @@ from tailrace.protocol.ids import SpuId
 
 
 class ReplicationPolicy(Protocol):
+    """A rule for when an entry is committed, with the rules for sealing and reading that fit it."""
+
     @property
     def reads_others(self) -> bool:
-        """Whether a new leader needs what other stores hold, or has all that may be committed itself."""
+        """Whether a new leader needs the entries of other stores, because its own log may lack committed ones."""
         ...
 
     @property
     def replicas_min(self) -> int:
-        """With fewer live replicas nothing is committed."""
+        """The number of live replicas without which nothing is committed. See `Replica.replicas_min`."""
         ...
 
     @property
@@ -31,30 +32,30 @@ class ReplicationPolicy(Protocol):
         ...
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
-        """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
+        """Returns the end up to which everything is committed. `matched` has the leader and each connected follower."""
         ...
 
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
-        """Whether these stores, the leader among them, are enough for a new epoch to begin."""
+        """Returns whether these stores, including the leader, are enough to seal an epoch."""
         ...
 
     def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """Whether these stores are enough for one who reads without a leader: one of them has whatever is committed."""
+        """Returns whether these stores are enough for a quorum read, so that one of them has whatever is committed."""
         ...
 
     def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """Whether anything may be committed that none of these stores has; of those that are not in doubt."""
+        """Returns whether an entry can be committed that none of these stores has. The stores must not be in doubt."""
         ...
 
 
 class LivePolicy(Struct, frozen=True):
-    """All live replicas commit, so any one of them may lead without asking the others."""
+    """Commits with all live replicas, so that each of them can lead without asking others."""
 
     replicas_min: int = 1
-    """`min.insync.replicas`"""
+    """The value of `min.insync.replicas`. See `Replica.replicas_min`."""
     reads_others: bool = False
     takes_over: bool = False
-    """Who is live has all, whichever replicas there were."""
+    """False, because live replicas have everything, even if the partition had other replicas before."""
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
@@ -67,11 +68,12 @@ class LivePolicy(Struct, frozen=True):
         return end or 0
 
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
-        """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""
+        """Returns True. The leader alone is enough, because the SC elects it from the live replica set, and elects one
+        in doubt only if no other is left."""
         return True
 
     def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """Any live replica has all, unless it may have lost something; all of them have what is left."""
+        """Returns whether a live replica that is not in doubt is among the stores, or else all live replicas are."""
         members = frozenset(live)
         return not members.isdisjoint(sure) or (bool(members) and members <= {*sure, *in_doubt})
 
@@ -80,15 +82,17 @@ class LivePolicy(Struct, frozen=True):
 
 
 class QuorumPolicy(Struct, frozen=True):
-    """W of N stores commit, N-W+1 seal: any two such sets have a store in common."""
+    """Commits with W of N stores and seals with N-W+1, so that two such sets always share a store."""
 
     stores: int
+    """N: how many stores there are."""
     reads: int
-    """How many a reader must ask so that it meets every commit."""
+    """R: how many stores a quorum read needs, so that it includes one of each W."""
     writes: int
+    """W: how many stores must have an entry before it is committed."""
     reads_others: bool = True
     replicas_min: int = 1
-    """Who is live does not matter."""
+    """1, because the live replica set does not matter."""
     takes_over: bool = False
 
     def __post_init__(self) -> None:
@@ -102,14 +106,16 @@ class QuorumPolicy(Struct, frozen=True):
         return ends[self.writes - 1] if len(ends) >= self.writes else 0
 
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
-        """A store in doubt may be the very one that a commit and this sealing have in common.
+        """Returns whether enough stores are sure. A store in doubt may be the only one that a commit and this sealing
+        share.
 
-        When all have answered there is nobody left who could know more.
+        If all stores have responded, they are enough: no store is left that could know more.
         """
         return len(sure) > self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
 
     def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """As with sealing: one in doubt may be the very store that a commit and this reader have in common."""
+        """Returns whether enough stores are sure. A store in doubt may be the only one that a commit and this read
+        share."""
         return len(sure) >= self.reads or len(sure) + len(in_doubt) == self.stores
 
     def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
@@ -117,15 +123,17 @@ class QuorumPolicy(Struct, frozen=True):
 
 
 class CopySet(Struct, frozen=True):
+    """Stores whose copies count, and how many of them are needed."""
+
     members: frozenset[SpuId]
     quorum: QuorumPolicy
 
 
 class CopySetsPolicy(Struct, frozen=True):
-    """While a partition gets other replicas: those of the last set commit, and enough of each set seal.
+    """Commits with the last copy set, and seals with enough stores of each copy set, while replicas are being changed.
 
-    What earlier epochs committed is in one of the sets, so whoever seals meets it. Replicas of no set have no say: they
-    are about to come, and copy what there is.
+    What earlier epochs committed is in one of the sets, so each sealing includes it. A replica in none of the sets does
+    not count: it has just been added and is copying the log.
     """
 
     sets: tuple[CopySet, ...]
@@ -147,23 +155,24 @@ class CopySetsPolicy(Struct, frozen=True):
         )
 
     def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """What is committed may be in each of the sets."""
+        """Returns whether each set is readable, because what is committed may be in any of them."""
         return all(
             each.quorum.is_readable(each.members.intersection(sure), each.members.intersection(in_doubt), live)
             for each in self.sets
         )
 
     def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
-        """While one set takes over from another, each has something that the other lacks."""
+        """Returns whether any set can commit without these stores, because each set has something that the others
+        lack."""
         return any(each.quorum.commits_without(each.members.intersection(stores), live) for each in self.sets)
 
 
 def parse_policy(
     text: str, *, replicas: int, replicas_min: int, copy_sets: Collection[Collection[SpuId]] = ()
 ) -> ReplicationPolicy:
-    """`live`, `majority` or `nrw:N,R,W`, for a partition with so many replicas; `copy_sets`: while it gets others.
+    """Parses `live`, `majority` or `nrw:N,R,W` for a partition with that many replicas.
 
-    Raises ValueError with a sentence.
+    `copy_sets` are given while the partition gets other replicas. Raises ValueError with a sentence.
     """
     sets = [
         CopySet(frozenset(each), QuorumPolicy(*sizes)) for each in copy_sets if (sizes := quorum_sizes(text, len(each)))

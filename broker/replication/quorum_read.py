@@ -1,16 +1,18 @@
-"""What one who reads without a leader may take for acknowledged, of what a quorum of stores say that they hold.
+"""Decides what was acknowledged, from the responses of several stores and without a leader.
 
-He does what a new leader does when it recovers, with the same rules for conflicts: below the largest high watermark the
-log of the store that knows it counts, beyond it the entry of the largest epoch at each offset. But he cannot write, and
-so he may not take for acknowledged whatever *may* be, as a leader does that makes it so. Beyond the high watermark he
-shows only what is proven, counting as the leader of an epoch does:
+It resolves conflicts as recovery does: below the largest high watermark, the log of the store that knows it counts;
+beyond it, the entry of the largest epoch at each offset. But a reader cannot write. A new leader makes an entry durable
+that *may* be acknowledged, and a reader cannot. So beyond the high watermark it shows only what is proven, by counting
+as the leader of an epoch does:
 
-- With `majority` and `nrw`, what W of the stores that commit in an epoch hold, all of them stamped with **that** epoch.
-  Each has matched it in that epoch, with all before it, so its leader commits it; and any later leader meets one of the
-  W and finds there, at each offset, nothing of a larger epoch but the same. W copies under different stamps prove
-  nothing: a leader between the two may have put something else on a store that was not asked, with a stamp that wins.
-- With `live`, what all live replicas hold alike while nobody is elected. Whoever is elected is one of them and keeps
-  what it has, and lets nobody else in before he has it too. While there is a leader it may be about to count one more.
+- With `majority` and `nrw`: entries that W of the stores that commit in an epoch hold, all stamped with **that** epoch.
+  Each of these stores has matched the entry in that epoch, with everything before it, so the leader of the epoch
+  commits it. Each later leader includes one of the W stores, and finds at each offset no larger epoch with anything
+  else. W copies with different stamps prove nothing: a leader between the two epochs may have put another entry on a
+  store that was not asked, with a stamp that wins.
+- With `live`: entries that all live replicas hold while no replica leads. The next leader is one of them, keeps what it
+  has, and lets no other replica enter before it has the same. While there is a leader, it may be about to count one
+  more replica.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,15 +24,15 @@ from tailrace.protocol.ids import Epoch, SpuId
 
 from .entries import Entry, EntryKind, end_of, entry_at
 from .policy import ReplicationPolicy
-from .recovery import resolved
+from .recovery import merged_entries
 
 
 class Membership(Struct, frozen=True):
-    """Who commits in an epoch, as the spec says that a store knows."""
+    """Which stores commit in an epoch, as a store knows from its spec."""
 
     epoch: Epoch
     version: int
-    """Of the live replicas."""
+    """The version of the live replicas."""
     has_leader: bool
     replicas: frozenset[SpuId]
     live_replicas: frozenset[SpuId]
@@ -38,53 +40,62 @@ class Membership(Struct, frozen=True):
     policy: ReplicationPolicy
 
     @property
-    def age(self) -> tuple[Epoch, int, bool]:
-        """The newest has the largest: within an epoch, nobody leads any more when its leader is lost."""
+    def recency(self) -> tuple[Epoch, int, bool]:
+        """A key that is largest for the newest membership. Within an epoch, the one without a leader is newer, because
+        a lost leader does not return in the same epoch."""
         return self.epoch, self.version, not self.has_leader
 
 
 class StoreAnswer(Struct, frozen=True):
-    """What a store holds from the asked offset on, all of it at one moment."""
+    """What a store holds from the requested offset on, at one moment."""
 
     spu: SpuId
     membership: Membership
     promised: Epoch
     in_doubt: bool
-    """It may lack something that it acknowledged: for good, or while its log is being changed."""
+    """Whether the store may lack something that it acknowledged, permanently or while its log is being changed."""
     high_watermark: int
     log_start: int
     log_end: int
     read_end: int
-    """Up to here the entries are all that there is."""
+    """The end up to which `entries` is complete."""
     entries: tuple[Entry, ...]
-    """From the one that holds the offset on."""
+    """The entries from the one that contains the offset on."""
 
 
 class HeldEntry(Struct, frozen=True):
+    """An acknowledged entry and the stores that hold it."""
+
     entry: Entry
     holders: tuple[SpuId, ...]
-    """Who has these very bytes, but for the epoch."""
+    """The stores that hold exactly these bytes, except for the epoch."""
 
 
 class QuorumRead(Struct, frozen=True):
+    """The result of a quorum read."""
+
     start: int
-    """The offset that was asked for, or where the log starts by now."""
+    """The requested offset, or the log start if that is larger."""
     end: int
-    """All before it is acknowledged, and from `start` on in `entries`."""
+    """The end up to which everything is acknowledged; `entries` has what is between `start` and `end`."""
     may_end: int
-    """Nothing beyond it was acknowledged when the stores were asked. What lies between may be, or not."""
+    """The end beyond which nothing was acknowledged when the stores were asked. Entries between `end` and this one may
+    be acknowledged or not."""
     entries: tuple[HeldEntry, ...]
-    """Records, without what recovery wrote between them."""
+    """The acknowledged entries with records, without those that recovery wrote."""
 
 
 def quorum_read(
     position: int, answers: Collection[StoreAnswer], live: Collection[SpuId] | None = None
 ) -> QuorumRead | None:
-    """None: too few stores have answered. `live`: who is live by a source that may know better than the stores do."""
+    """Decides what was acknowledged from `position` on; returns None if too few stores have answered.
+
+    `live` are the live replicas according to a source that may be newer than what the stores know.
+    """
     if not answers:
         return None
-    membership = max((each.membership for each in answers), key=lambda each: each.age)
-    counting = _counting(membership, live)
+    membership = max((each.membership for each in answers), key=lambda each: each.recency)
+    counting = _counted_stores(membership, live)
     answers = [each for each in answers if each.spu in counting]
     sure = [each for each in answers if not each.in_doubt]
     in_doubt = {each.spu for each in answers if each.in_doubt}
@@ -98,13 +109,13 @@ def quorum_read(
         end = max(start, authority.read_end)
         return QuorumRead(start, end, max(end, may_end), _held(committed, [authority, *answers]))
     tails = _tails(answers, start, authority.high_watermark)
-    log = list(resolved(_aligned(tails.values(), start, authority.high_watermark), tails.values()))
+    log = list(merged_entries(_aligned(tails.values(), start, authority.high_watermark), tails.values()))
     if membership.policy.reads_others:
-        proven = _counted_end(membership, sure, tails)
+        proven = _proven_end(membership, sure, tails)
         may_end = end_of(log, 0)
     else:
-        proven = _agreed_end(tails.values()) if _is_final(membership, answers) else 0
-        may_end = _agreed_end([tails[each.spu] for each in sure or answers])
+        proven = _identical_end(tails.values()) if _is_final(membership, answers) else 0
+        may_end = _identical_end([tails[each.spu] for each in sure or answers])
     if any(each.read_end < each.log_end for each in answers):
         may_end = max(each.log_end for each in answers)
     end = max(start, authority.high_watermark, proven)
@@ -112,16 +123,19 @@ def quorum_read(
     return QuorumRead(start, end, max(end, may_end), _held(acknowledged, [authority, *answers]))
 
 
-def _counting(membership: Membership, live: Collection[SpuId] | None) -> frozenset[SpuId]:
-    """Whose answers count: with `live` none but live replicas, for others may lack what these have acknowledged, and
-    after an unclean election know that to be committed which is lost."""
+def _counted_stores(membership: Membership, live: Collection[SpuId] | None) -> frozenset[SpuId]:
+    """Returns the stores whose answers count.
+
+    With `live` these are live replicas only. Others may lack what these have acknowledged, and after an unclean
+    election others may take entries as committed that are lost.
+    """
     if membership.policy.reads_others:
         return membership.replicas
     return membership.live_replicas if live is None else membership.live_replicas.intersection(live)
 
 
 def _tails(answers: Collection[StoreAnswer], start: int, high_watermark: int) -> dict[SpuId, list[Entry]]:
-    """What each has beyond both, as far as all have told what they have."""
+    """Returns each store's entries beyond `start` and the high watermark, up to where all answers are complete."""
     end = min((each.read_end for each in answers if each.read_end < each.log_end), default=None)
     return {
         each.spu: [
@@ -134,17 +148,21 @@ def _tails(answers: Collection[StoreAnswer], start: int, high_watermark: int) ->
 
 
 def _aligned(tails: Collection[Sequence[Entry]], start: int, high_watermark: int) -> int:
-    """Where the entry begins that holds the start. If what one store has there is acknowledged, no other has anything
-    of a larger epoch there."""
+    """Returns where the entry begins that contains `start`.
+
+    If an entry that contains `start` is acknowledged, no store has an entry of a larger epoch there.
+    """
     if start <= high_watermark:
         return high_watermark
     holding = [entry for entry in chain.from_iterable(tails) if entry.base <= start < entry.end]
     return max(holding, key=lambda entry: entry.epoch).base if holding else start
 
 
-def _counted_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping[SpuId, Sequence[Entry]]) -> int:
-    """The largest that the leader of some epoch commits, with what is stamped in it. Who commits in an epoch is known
-    if one of the stores has its spec: that never changes."""
+def _proven_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping[SpuId, Sequence[Entry]]) -> int:
+    """Returns the largest end that the leader of some epoch commits, counting only entries stamped with that epoch.
+
+    Which stores commit in an epoch is known if one of the stores has its spec, because this never changes.
+    """
     memberships = {each.membership.epoch: each.membership for each in sure}
     end = 0
     for epoch, membership in memberships.items():
@@ -158,15 +176,15 @@ def _counted_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping
 
 
 def _is_final(membership: Membership, answers: Collection[StoreAnswer]) -> bool:
-    """Whether those who are live stay so until one of them leads: and whoever that is has yet to begin, with what it
-    has told."""
+    """Returns whether the live replicas stay the same until one of them leads, and the next leader has only what it has
+    said now."""
     has_all = membership.live_replicas <= {each.spu for each in answers}
     is_over = not membership.has_leader and all(each.promised <= membership.epoch for each in answers)
     return has_all and is_over and len(membership.live_replicas) >= membership.replicas_min
 
 
-def _agreed_end(tails: Collection[Sequence[Entry]]) -> int:
-    """Up to where all have the same; 0: they differ from the beginning."""
+def _identical_end(tails: Collection[Sequence[Entry]]) -> int:
+    """Returns the end up to which all tails are identical; 0 if they differ from the beginning."""
     first, *others = tails
     end = 0
     for entry in first:

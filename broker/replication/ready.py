@@ -1,7 +1,8 @@
-"""What is to be done now, in this order: persist, then send, then answer those who wait for the high watermark.
+"""The effects that a role requests: persist first, then send, then wake what waits for the high watermark.
 
-Whoever carries it out does all of it before saying what happened next, and nothing of it if persisting fails: then the
-replica is offline. Until the log has been changed nobody reads from it, for the high watermark has moved already.
+The caller carries out all of them before it reports the next event. If persisting fails, it carries out none of the
+rest, and the replica goes offline. Until the log has been changed, it must not be read: the high watermark has moved
+already.
 """
 
 from msgspec import Struct, field
@@ -15,19 +16,19 @@ from .messages import Message, ProposeLiveReplicas
 
 
 class StorePromise(Struct, frozen=True):
-    """Must be on the disk before anything is sent."""
+    """Makes the promise of an epoch durable, before anything is sent."""
 
     epoch: Epoch
 
 
 class EndDoubt(Struct, frozen=True):
-    """The store has caught up: must sync the log, then be on the disk itself."""
+    """Ends the doubt, because the store has caught up: syncs the log, and then makes the end of the doubt durable."""
 
 
 class Truncate(Struct, frozen=True):
-    """Gives up all entries from here on; a log that begins later becomes an empty one that begins here.
+    """Truncates the log to `log_end`. A log that begins later becomes an empty log that begins there.
 
-    A larger high watermark that was written down must not outlive it. There is none, but for an unclean election.
+    A larger checkpointed high watermark must be lowered first. There is none, except after an unclean election.
     """
 
     log_end: int
@@ -42,47 +43,52 @@ class Restamp(Struct, frozen=True):
 
 
 class AppendEntries(Struct, frozen=True):
+    """Appends entries; the caller has their bytes."""
+
     entries: tuple[Entry, ...]
 
 
 class ExpectStamped(Struct, frozen=True):
-    """What is appended before this offset was stamped by a recovery: not the stamps say where epochs begin there, but
-    bridges, and these. Must be on the disk before the entries are."""
+    """Notes that recovery stamped the entries that are appended before `end`. There, bridges and `epochs`, and not the
+    stamps, say where epochs begin. The note must be durable before the entries are."""
 
     end: int
     epochs: tuple[EpochStart, ...] = ()
 
 
 class AdvanceLogStart(Struct, frozen=True):
-    """Gives up what is before; a log that ends before it becomes an empty one that begins there."""
+    """Removes the entries before `offset`. A log that ends before `offset` becomes an empty log that begins there."""
 
     offset: int
     producers: bytes = b""
-    """Who had appended before, and what, as far as the log does not tell."""
+    """The state of all producers before `offset`, as far as the log does not have it."""
 
 
 class Sync(Struct, frozen=True):
-    """All that is in the log must be on the disk before anything is sent."""
+    """Syncs the log, before anything is sent."""
 
 
 Change = StorePromise | EndDoubt | AdvanceLogStart | Truncate | Restamp | ExpectStamped | Sync
-"""What can be done without the bytes of any entry."""
+"""The changes that need no bytes of entries."""
 Persist = Change | AppendEntries
 
 
 class Ready(Struct):
+    """The effects of one event."""
+
     persist: list[Persist] = field(default_factory=list)
     send: list[tuple[SpuId, Message]] = field(default_factory=list)
     propose: ProposeLiveReplicas | None = None
     delete_to: int | None = None
-    """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
-    nothing waits for it."""
+    """The offset before which the leader should delete records, because an earlier leader made another store delete
+    them. This is not urgent, and nothing waits for it."""
     suspect_from: int | None = None
-    """What follows in a leader's log is perhaps damaged: it cannot be read, or sent again and again does not arrive."""
+    """The offset from which the leader's log may be damaged: it cannot be read there, or entries never arrive although
+    they are sent repeatedly."""
     copy_request: CopyRequest | None = None
-    """Another follower, for what this one lacks; there is one question at a time."""
+    """The request to another follower for entries that this one lacks; there is one request at a time."""
     copy_end: CopyOutcome | None = None
     takes_long: bool = False
-    """To persist that: whoever waits until this replica leads should hear first that it is about to."""
+    """Whether persisting takes so long that the SC should be told first that this replica is going to lead."""
     fenced_by: Epoch | None = None
-    """This replica's role is over: there is a newer epoch. Whoever waits is refused."""
+    """The newer epoch that ends this role. Waiting clients are refused."""

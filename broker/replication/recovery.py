@@ -1,9 +1,10 @@
-"""Recovery: what a new leader makes of what the stores hold beyond the last high watermark that it knows.
+"""Recovery: the log that a new leader makes of what the sealed stores hold beyond its high watermark.
 
-Below the largest high watermark among the answers, the log of the store that knows it is the committed one, with its
-gaps. Beyond it nobody has compacted anything, and acknowledged entries are a prefix, held by W stores, stamped with the
-epoch in which they were acknowledged or a later one. So at each offset the entry of the largest epoch is the
-acknowledged one, if any is; and a store that has another one there holds nothing acknowledged from there on.
+Below the largest high watermark among the replies, the log of the store that knows it is the committed one, including
+its gaps. Beyond it, no store has compacted anything. The acknowledged entries there are a prefix of the log. W stores
+hold them, stamped with the epoch in which they were acknowledged or a later one. So at each offset, the entry of the
+largest epoch is the acknowledged one, if any is. A store with a different entry there holds nothing acknowledged from
+that offset on.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,15 +18,19 @@ from .messages import SealReply
 
 
 class RecoveredLog(Struct, frozen=True):
+    """The result of recovery."""
+
     start: int
-    """From here on the leader's log is to be this; all before it was committed already, or is deleted."""
+    """The offset from which the leader's log becomes `entries`. Everything before it was already committed, or is
+    deleted."""
     entries: tuple[Entry, ...]
-    """All to be stamped with the new leader's epoch; the last one is the bridge, if there are any."""
+    """The recovered entries, all stamped with the new leader's epoch. The last one is the bridge, unless there are
+    none."""
     high_watermark: int
-    """The largest that any store knows."""
+    """The largest high watermark of any store."""
     high_watermark_epoch: Epoch
     log_start: int
-    """The largest that any store has: everything before it was committed, and deleted."""
+    """The largest log start of any store: everything before it was committed and then deleted."""
 
     @property
     def end(self) -> int:
@@ -35,42 +40,43 @@ class RecoveredLog(Struct, frozen=True):
 def recovered_log(
     own_before: Sequence[Entry], start: int, replies: Collection[SealReply], epoch: Epoch
 ) -> RecoveredLog:
-    """The log from the leader's own high watermark (`start`) on; its entries before that are compared only.
+    """Returns the log from the leader's own high watermark (`start`) on.
 
-    The first reply is the leader's own.
+    The first reply is the leader's own. `own_before` are the leader's entries before `start`, which are only compared.
     """
     authority = max(replies, key=lambda reply: reply.high_watermark)
     high_watermark = authority.high_watermark
-    start = _beginning(authority, start)
+    start = _recovered_start(authority, start)
     entries = [entry for entry in authority.entries if start <= entry.base < high_watermark]
     committed = [*own_before, *entries]
     fitting = [
         reply.entries
         for reply in replies
-        if reply.high_watermark == high_watermark or begins_like(committed, high_watermark, reply.entries)
+        if reply.high_watermark == high_watermark or has_committed_prefix(committed, high_watermark, reply.entries)
     ]
-    entries += merge(max(start, high_watermark), fitting, epoch)
+    entries += merge_stamped(max(start, high_watermark), fitting, epoch)
     if entries:
         entries.append(bridge_entry(entries[-1].end, epoch))
     log_start = max(reply.log_start for reply in replies)
     return RecoveredLog(start, tuple(entries), high_watermark, authority.high_watermark_epoch, log_start)
 
 
-def _beginning(authority: SealReply, start: int) -> int:
-    """Where the recovered log begins: later than asked, if the store that knows most has deleted that by now."""
+def _recovered_start(authority: SealReply, start: int) -> int:
+    """Returns where the recovered log begins. It is later than `start` if the authority has deleted that part."""
     if authority.log_start <= start:
         return start
     first = next((entry.base for entry in authority.entries if entry.end > authority.log_start), authority.log_start)
     return min(first, authority.log_start)
 
 
-def merge(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list[Entry]:
-    """The one log from `start` on that these stores' entries make, stamped with the new leader's epoch."""
-    return [entry.stamped(epoch) for entry in resolved(start, stores)]
+def merge_stamped(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list[Entry]:
+    """Merges the stores' entries from `start` on into one log, stamped with the new leader's epoch."""
+    return [entry.stamped(epoch) for entry in merged_entries(start, stores)]
 
 
-def resolved(start: int, stores: Collection[Sequence[Entry]]) -> Iterator[Entry]:
-    """The same, as it is stamped now; holes that nobody has written yet are of no epoch."""
+def merged_entries(start: int, stores: Collection[Sequence[Entry]]) -> Iterator[Entry]:
+    """Merges the stores' entries from `start` on into one log, with their present stamps. A hole that is not written
+    yet has NO_EPOCH."""
     readers = [_Reader(entries, start) for entries in stores]
     position = start
     while True:
@@ -87,10 +93,11 @@ def resolved(start: int, stores: Collection[Sequence[Entry]]) -> Iterator[Entry]
         readers = [reader for reader in readers if reader.agrees_with(taken)]
 
 
-def begins_like(committed: Sequence[Entry], start: int, entries: Sequence[Entry]) -> bool:
-    """Whether a store's entries before `start` are the committed ones, so that the rest may belong to the same log.
+def has_committed_prefix(committed: Sequence[Entry], start: int, entries: Sequence[Entry]) -> bool:
+    """Returns whether a store's entries before `start` are the committed ones, so that the rest may belong to the same
+    log.
 
-    One that was away while others committed something else may end far beyond, with what nobody has acknowledged. Where
+    A store that was away while other entries were committed may have a long log whose end was never acknowledged. Where
     the committed log has been compacted or deleted, there is nothing to compare.
     """
     position = 0
@@ -108,17 +115,17 @@ def begins_like(committed: Sequence[Entry], start: int, entries: Sequence[Entry]
 
 
 class _Reader:
-    """One store's entries, as far as they may be part of the log."""
+    """Reads the entries of one store as far as they may be part of the merged log."""
 
     __slots__ = ("_rest", "entry")
 
     def __init__(self, entries: Sequence[Entry], start: int) -> None:
         self._rest = iter([entry for entry in entries if entry.end > start])
         self.entry: Entry | None = next(self._rest, None)
-        """The next one."""
+        """The next entry; None at the end."""
 
     def agrees_with(self, taken: Entry) -> bool:
-        """Goes on if the store has this entry, or misses it; no more of a store that has another one."""
+        """Moves on if the store has the taken entry or lacks it; returns False if the store has a different one."""
         assert self.entry is not None
         if self.entry.is_same_as(taken):
             self.entry = next(self._rest, None)
@@ -127,5 +134,5 @@ class _Reader:
 
 
 def bridge_entry(end: int, epoch: Epoch) -> Entry:
-    """Ends what was recovered. Its content names the epoch: the bridge of another recovery is another one."""
+    """Makes the bridge that ends what was recovered. Its content is the epoch, so bridges of two recoveries differ."""
     return Entry(end, end + 1, epoch, content=epoch, kind=EntryKind.BRIDGE)

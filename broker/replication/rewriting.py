@@ -1,8 +1,9 @@
-"""Makes one log go on as another does, and keeps all that is the same: followers, and leaders that have recovered.
+"""Computes the changes that make one log continue as another does, and keep all entries that are the same.
 
-Where one log has been compacted and the other has not, nobody can tell whether they were the same: unless an entry
-behind that is the same in both and of one epoch, or a bridge, which names its epoch whoever has stamped it since. For
-the leader of that epoch had one log before it, and so had both of these.
+Followers use it, and leaders after recovery. If one log has been compacted and the other has not, their entries alone
+do not show whether they were the same. But an entry behind them may show it: one that is the same and of the same epoch
+in both logs, or a bridge, which names its epoch whatever it is stamped with. The leader of that epoch had one log
+before this entry, so both logs have had that log.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from .entries import Entry, EntryKind
 from .ready import AdvanceLogStart, AppendEntries, Persist, Restamp, Truncate
 
 
-def rewritten(
+def changes_to_match(
     own: Sequence[Entry],
     log_end: int,
     wanted: Sequence[Entry],
@@ -22,10 +23,10 @@ def rewritten(
     begin_at: int | None = None,
     producers: bytes = b"",
 ) -> Iterator[Persist]:
-    """What makes a log that goes on with `own`, and ends there, one that goes on with `wanted`.
+    """Yields the changes that turn a log with the entries `own` up to `log_end` into one that continues with `wanted`.
 
-    `epoch`: stamp it with that. `begin_at`: the log is to begin there, and may end before; `producers` had appended
-    what it lacks.
+    If `epoch` is given, the entries are stamped with it. If `begin_at` is given, the log is to begin there although it
+    may end before; `producers` is the producer state that it lacks.
     """
     pairs = []
     kept = done = at = 0
@@ -54,7 +55,7 @@ def rewritten(
 
 
 def restamps(pairs: Iterable[tuple[Entry, Entry]]) -> Iterator[Restamp]:
-    """Runs of entries whose epoch is to become another one."""
+    """Yields a Restamp for each run of entries whose epoch changes to the same one."""
     run: Restamp | None = None
     for mine, theirs in pairs:
         if mine.epoch == theirs.epoch:

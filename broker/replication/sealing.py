@@ -1,7 +1,7 @@
-"""Replica sealing: what a store promises to a leader, and how many promises a leader has.
+"""Sealing: what a store promises to a leader, and whether a leader has enough promises.
 
-Leases only prevent that two lead at once; that it does no harm rests on this alone. Once enough stores have promised an
-epoch, nothing of an earlier one can be committed any more.
+Leases only make two simultaneous leaders rare. Promises alone make them harmless: once enough stores have promised an
+epoch, nothing of an earlier epoch can be committed any more.
 """
 
 from msgspec import Struct, field
@@ -13,15 +13,16 @@ from .policy import ReplicationPolicy
 
 
 class Promise(Struct):
-    """Of one store: the largest epoch it has answered to. Whatever comes with a smaller one is refused."""
+    """The largest epoch to which one store has responded. The store refuses every smaller epoch."""
 
     epoch: Epoch
 
     def refuses(self, epoch: Epoch) -> bool:
+        """Returns whether a message of this epoch is fenced."""
         return epoch < self.epoch
 
     def renew(self, epoch: Epoch) -> bool:
-        """Whether this is news, which must be on the disk before anybody hears of it."""
+        """Raises the promise; returns whether it changed, and so must be made durable before the store responds."""
         assert epoch >= self.epoch
         is_news = epoch > self.epoch
         self.epoch = epoch
@@ -29,7 +30,7 @@ class Promise(Struct):
 
 
 class Sealing(Struct):
-    """The answers that a leader has got, its own store's among them."""
+    """The replies to a leader's Seal, including the leader's own."""
 
     policy: ReplicationPolicy
     sure: set[SpuId] = field(default_factory=set)
@@ -37,16 +38,19 @@ class Sealing(Struct):
     replies: dict[SpuId, SealReply] = field(default_factory=dict)
 
     def add(self, reply: SealReply) -> None:
-        """The newest of a store counts: it may have restarted since, and be in doubt now."""
+        """Counts a reply instead of the store's earlier one: the store may have restarted since, and be in doubt
+        now."""
         self.forget(reply.spu)
         (self.in_doubt if reply.in_doubt else self.sure).add(reply.spu)
         self.replies[reply.spu] = reply
 
     def forget(self, spu: SpuId) -> None:
+        """Stops counting a store's reply."""
         self.sure.discard(spu)
         self.in_doubt.discard(spu)
         self.replies.pop(spu, None)
 
     @property
     def is_complete(self) -> bool:
+        """Whether enough stores have promised the epoch."""
         return self.policy.is_sealed(self.sure, self.in_doubt)

@@ -78,7 +78,7 @@ class FollowerController:
             self.core.on_linked(now)
 
     def end(self) -> None:
-        self.core.stop_copying("it follows no more")
+        self.core.stop_copying("this replica does not follow this leader any more")
         self._tell_of_copies(self.core.take_ready())
         self._context.peers.forget(self._replica.key)
         self._context.peers.unfollow(self.leader)
@@ -121,7 +121,7 @@ class FollowerController:
 
     def _tell_of_copies(self, ready: Ready) -> None:
         if ready.copy_request is not None and ready.copy_request.is_first:
-            self._logger.info("copy_began", offset=ready.copy_request.offset, copied_from=ready.copy_request.holder)
+            self._logger.info("copy_began", offset=ready.copy_request.offset, copied_from=ready.copy_request.source)
         if ready.copy_end is not None:
             over = ready.copy_end
             self._logger.info(
@@ -129,7 +129,7 @@ class FollowerController:
                 offset=over.offset,
                 records=over.records,
                 bytes=over.size_bytes,
-                copied_from=list(over.holders),
+                copied_from=list(over.sources),
                 reason=over.reason,
             )
 

@@ -152,11 +152,11 @@ class LeaderController:
     def on_spec(self, spec: PartitionSpec, now: float) -> None:
         """Another one of this epoch: other replicas, or other live ones."""
         live = self.core.live_replicas
-        members, reasons = live.stored.keys(), live.left
+        members, reasons = live.stored.keys(), live.lagging
         self.core.on_copy_set(spec.replicas, now)
         self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
         for spu in sorted(members - live.stored.keys()):
-            reason = reasons[spu].value if spu in reasons else "it is a replica no more"
+            reason = reasons[spu].value if spu in reasons else "it is not a replica any more"
             self._logger.info("live_replica_left", follower=spu, reason=reason, log_end=self._replica.log.log_end)
         for spu in sorted(live.stored.keys() - members):
             self._logger.info("live_replica_entered", follower=spu, log_end=self._replica.log.log_end)
@@ -221,7 +221,7 @@ class LeaderController:
             replica.end_merging(trio.current_time())
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
-        replica.lagging_count = len(core.live_replicas.left)
+        replica.lagging_count = len(core.live_replicas.lagging)
         replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)

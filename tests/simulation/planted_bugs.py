@@ -368,7 +368,7 @@ def shows_readers_whatever_may_be_acknowledged(patch: pytest.MonkeyPatch) -> Non
     def all_there_is(newest: Any, sure: Any, tails: Mapping[SpuId, Sequence[Entry]]) -> int:
         return max((end_of(entries, 0) for entries in tails.values()), default=0)
 
-    patch.setattr(quorum_read, "_counted_end", all_there_is)
+    patch.setattr(quorum_read, "_proven_end", all_there_is)
 
 
 def lets_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:

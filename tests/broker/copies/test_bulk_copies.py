@@ -27,8 +27,8 @@ def _portions(network: Network) -> FetchedPortions:
     return FetchedPortions(spus_from(SpuId(9), cluster, network), BrokerMetrics())
 
 
-def _asked(offset: int, bytes_max: int = 1_000_000, holder: SpuId = THERE) -> CopyRequest:
-    return CopyRequest(holder, Epoch(9), offset, bytes_max)
+def _asked(offset: int, bytes_max: int = 1_000_000, source: SpuId = THERE) -> CopyRequest:
+    return CopyRequest(source, Epoch(9), offset, bytes_max)
 
 
 async def test_a_portion_is_what_is_committed_from_the_offset_on(autojump_clock: object) -> None:
@@ -46,11 +46,11 @@ async def test_a_portion_is_what_is_committed_from_the_offset_on(autojump_clock:
         assert (copied.entries, copied.high_watermark, copied.failure, received) == ((), 4, None, None)
 
 
-@pytest.mark.parametrize("holder", [AWAY, SpuId(77)], ids=["away", "unknown"])
-async def test_who_is_not_there_hands_over_nothing(autojump_clock: object, holder: SpuId) -> None:
+@pytest.mark.parametrize("source", [AWAY, SpuId(77)], ids=["away", "unknown"])
+async def test_who_is_not_there_hands_over_nothing(autojump_clock: object, source: SpuId) -> None:
     async with running_spu() as running:
         replica = await filled(running)
-        copied, received = await _portions(running.world.network).fetch(replica, _asked(0, holder=holder))
+        copied, received = await _portions(running.world.network).fetch(replica, _asked(0, source=source))
         assert (copied.entries, copied.failure, received) == ((), "it is not there", None)
 
 

@@ -20,7 +20,7 @@ def _log(*ends: tuple[int, int]) -> ListLog:
 
 
 def _next(log: ListLog, base: int, *, bytes_max: int = 25) -> tuple[int, list[int]]:
-    append = AppendBuilder(Epoch(2), log, bytes_max).next_from(base, log.log_end, HighWatermark(0), LIVE)
+    append = AppendBuilder(Epoch(2), log, bytes_max).append_from(base, log.log_end, HighWatermark(0), LIVE)
     return append.base, [entry.base for entry in append.entries]
 
 
@@ -69,20 +69,20 @@ def test_what_compaction_took_away_is_left_out() -> None:
 def test_all_who_are_at_one_place_are_told_the_same() -> None:
     log = _log((0, 1))
     appends = AppendBuilder(Epoch(2), log, 25)
-    first = appends.next_from(0, log.log_end, HighWatermark(0), LIVE)
-    assert appends.next_from(0, log.log_end, HighWatermark(0), LIVE) is first
-    assert appends.next_from(0, log.log_end, HighWatermark(1), LIVE) is not first
+    first = appends.append_from(0, log.log_end, HighWatermark(0), LIVE)
+    assert appends.append_from(0, log.log_end, HighWatermark(0), LIVE) is first
+    assert appends.append_from(0, log.log_end, HighWatermark(1), LIVE) is not first
     log.append(Entry(1, 2, Epoch(2)))
-    assert len(appends.next_from(0, log.log_end, HighWatermark(1), LIVE).entries) == 2
+    assert len(appends.append_from(0, log.log_end, HighWatermark(1), LIVE).entries) == 2
 
 
 def test_what_has_changed_since_is_looked_up_again() -> None:
     log = _log((0, 1), (1, 2))
     appends = AppendBuilder(Epoch(2), log, 25)
-    assert appends.next_from(0, log.log_end, HighWatermark(2), LIVE).log_start == 0
+    assert appends.append_from(0, log.log_end, HighWatermark(2), LIVE).log_start == 0
     log.advance_log_start(1)
-    appends.forget()
-    again = appends.next_from(0, log.log_end, HighWatermark(2), LIVE)
+    appends.invalidate()
+    again = appends.append_from(0, log.log_end, HighWatermark(2), LIVE)
     assert (again.log_start, [entry.base for entry in again.entries]) == (1, [1])
 
 
@@ -93,13 +93,13 @@ def test_where_recovery_has_stamped_entries_it_is_said_where_epochs_begin() -> N
         log.append(Entry(base, base + 1, Epoch(3)))
     assert log.epochs == [(1, 0), (2, 4), (3, 5)]
     appends = AppendBuilder(Epoch(4), log, 25)
-    append = appends.next_from(1, log.log_end, HighWatermark(0), LIVE)
+    append = appends.append_from(1, log.log_end, HighWatermark(0), LIVE)
     assert (append.stamped_end, append.epochs) == (5, ((1, 1), (2, 4)))
-    assert appends.next_from(5, log.log_end, HighWatermark(0), LIVE).epochs == ()
+    assert appends.append_from(5, log.log_end, HighWatermark(0), LIVE).epochs == ()
 
 
 def test_a_sign_of_life_says_how_far_the_leader_is() -> None:
-    append = AppendBuilder(Epoch(2), _log((0, 1)), 25).nothing_from(0, HighWatermark(1), LIVE)
+    append = AppendBuilder(Epoch(2), _log((0, 1)), 25).sign_of_life(0, HighWatermark(1), LIVE)
     assert (append.base, append.entries, append.log_end, append.high_watermark) == (0, (), 1, 1)
 
 
@@ -107,7 +107,7 @@ def test_who_is_far_behind_is_told_where_all_epochs_begin_in_what_is_committed()
     """It may have the rest from elsewhere, stamped otherwise."""
     log = _log((0, 1), (1, 2), (2, 3), (3, 4))
     appends = AppendBuilder(Epoch(2), log, 25)
-    append = appends.next_from(0, 4, HighWatermark(3), LIVE)
+    append = appends.append_from(0, 4, HighWatermark(3), LIVE)
     assert (append.stamped_end, append.epochs) == (3, (EpochStart(Epoch(1), 0),))
-    assert appends.next_from(2, 4, HighWatermark(3), LIVE).stamped_end == 0, "that is the rest"
-    assert appends.next_from(0, 4, HighWatermark(2), LIVE).stamped_end == 0, "nothing more is committed"
+    assert appends.append_from(2, 4, HighWatermark(3), LIVE).stamped_end == 0, "that is the rest"
+    assert appends.append_from(0, 4, HighWatermark(2), LIVE).stamped_end == 0, "nothing more is committed"

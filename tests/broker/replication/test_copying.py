@@ -20,7 +20,7 @@ def _copying(end: int = 100, high_watermark: int = 100) -> Copying:
 
 
 def _asked(copying: Copying, offset: int) -> CopyRequest:
-    asked = copying.next_question(offset)
+    asked = copying.next_request(offset)
     assert asked is not None
     return asked
 
@@ -51,9 +51,9 @@ def test_it_asks_one_portion_after_the_other_until_all_is_there() -> None:
     asked = _asked(copying, 2)
     assert asked == CopyRequest(ONE, EPOCH, 2, 1000)
     assert copying.take(CopyResponse(asked, (e(2), e(3), e(4)), 50), 2) == (e(2), e(3)), "4 is beyond the end"
-    assert copying.next_question(4) is None
-    over = copying.over(4)
-    assert (over.records, over.size_bytes, over.holders, over.reason) == (4, 40, (ONE,), "done")
+    assert copying.next_request(4) is None
+    over = copying.outcome(4)
+    assert (over.records, over.size_bytes, over.sources, over.reason) == (4, 40, (ONE,), "done")
 
 
 def test_nothing_is_taken_beyond_the_high_watermark_of_its_holder_or_of_the_leader() -> None:
@@ -76,32 +76,32 @@ def test_what_the_leader_has_sent_meanwhile_is_left_out() -> None:
     asked = _asked(copying, 0)
     assert copying.take(CopyResponse(asked, (e(0), e(1), e(2)), 50), 2) == (e(2),)
     assert copying.take(CopyResponse(asked, (e(0),), 50), 3) == ()
-    assert _asked(copying, 3).holder == ONE, "it may have what follows"
+    assert _asked(copying, 3).source == ONE, "it may have what follows"
 
 
 def test_only_what_goes_on_without_a_gap_and_has_lost_nothing_is_taken() -> None:
     copying = _copying()
     assert copying.take(CopyResponse(_asked(copying, 0), (e(0), e(2)), 50), 0) == (e(0),)
     assert copying.take(CopyResponse(_asked(copying, 1), (e(2),), 50), 1) == ()
-    assert copying.given_up == set(), "it handed over some"
+    assert copying.exhausted == set(), "it handed over some"
     compacted = e(1, kind=EntryKind.COMPACTED)
     assert copying.take(CopyResponse(_asked(copying, 1), (compacted,), 50), 1) == ()
-    assert copying.given_up == {OTHER}
-    assert copying.next_question(1) is None
-    assert copying.over(1).reason == "nobody else has more"
+    assert copying.exhausted == {OTHER}
+    assert copying.next_request(1) is None
+    assert copying.outcome(1).reason == "no source has more"
 
 
 def test_who_does_not_answer_is_followed_by_the_next() -> None:
     copying = _copying()
     assert copying.take(CopyResponse(_asked(copying, 0), (e(0),), 50), 0) == (e(0),)
     assert copying.take(CopyResponse(_asked(copying, 1), failure="it is not there"), 1) == ()
-    assert copying.given_up == {ONE}
-    assert _asked(copying, 1).holder == OTHER
+    assert copying.exhausted == {ONE}
+    assert _asked(copying, 1).source == OTHER
 
 
 def test_an_answer_to_another_question_does_not_count() -> None:
     copying = _copying()
     first = _asked(copying, 0)
-    assert copying.is_asked(first)
+    assert copying.is_waiting_for(first)
     _asked(copying, 1)
-    assert not copying.is_asked(first)
+    assert not copying.is_waiting_for(first)

@@ -508,7 +508,7 @@ def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_aske
     asked = _begun(follower)
     follower.on_copied(CopyResponse(asked, failure="it is not there"))
     asked_next = follower.take_ready().copy_request
-    assert asked_next is not None and asked_next.holder == OTHER_HOLDER
+    assert asked_next is not None and asked_next.source == OTHER_HOLDER
     ready = _handed_over(follower, asked_next)
     assert _said(ready) == _reply(2, 2, high_watermark=2)
     ready = _carried_out(follower, _after(follower, _far_ahead(2, e(2), e(3))))
@@ -523,7 +523,7 @@ def test_who_was_not_live_for_a_while_is_asked_again() -> None:
     _handed_over(follower, asked)
     _carried_out(follower, _after(follower, replace(_far_ahead(2, e(2), e(3)), live_replicas=frozenset({LEADER}))))
     again = _after(follower, _far_ahead(4, e(4), e(5))).copy_request
-    assert again is not None and again.holder == HOLDER
+    assert again is not None and again.source == HOLDER
 
 
 def test_nothing_is_copied_after_an_unclean_election_or_before_it_is_known_that_there_was_none() -> None:

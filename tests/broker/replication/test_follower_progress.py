@@ -7,7 +7,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 
 def _begun(matched_end: int) -> FollowerProgress:
     link = FollowerProgress("2.1")
-    link.begin(matched_end, 0.0)
+    link.on_sealed(matched_end, 0.0)
     return link
 
 
@@ -62,7 +62,7 @@ def test_what_it_misses_again_was_sent_again_in_vain() -> None:
     for matched_end in (3, 3, 5, 5):
         _send(link, 8)
         told.append(_reply(link, matched_end, missed=True))
-        link.sent_again_from = None
+        link.resent_from = None
     assert told == [False, True, False, True]
 
 
@@ -70,7 +70,7 @@ def test_what_it_had_matched_it_still_has_when_it_begins_again() -> None:
     link = _begun(3)
     _send(link, 5)
     _reply(link, 5)
-    link.begin(3, 1.0)
+    link.on_sealed(3, 1.0)
     assert link.matched_end == 5
     _reply(link, 3, missed=True)
     assert link.matched_end == 5 and link.sent_end == 3

@@ -502,9 +502,9 @@ def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
     world.join(B, high_watermark=2)
     world.log.advance_log_start(1)
     world.reply(B, 2, high_watermark=2)
-    assert world.leader._links[B].resend_at < math.inf
+    assert world.leader._followers[B].resend_at < math.inf
     world.reply(B, 2, high_watermark=2, log_start=1)
-    assert world.leader._links[B].resend_at == math.inf
+    assert world.leader._followers[B].resend_at == math.inf
 
 
 @pytest.mark.parametrize("is_recovered", [True, False])
@@ -533,7 +533,7 @@ def test_nothing_is_deleted_on_the_word_of_a_store_that_continues_another_log() 
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 3, 9, False, (), log_start=6), 0.0)
     assert world.ready().delete_to is None
-    assert world.leader._links[B].log_start == 0
+    assert world.leader._followers[B].log_start == 0
 
 
 def test_what_a_store_has_deleted_of_another_log_is_not_deleted_in_the_one_that_it_gets() -> None:

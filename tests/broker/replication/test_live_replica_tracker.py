@@ -21,10 +21,17 @@ def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicaTracker:
 
 
 def _propose(
-    live: LiveReplicaTracker, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
+    live: LiveReplicaTracker,
+    matched: Mapping[SpuId, int],
+    *,
+    now: float,
+    high_watermark: int = 10,
+    required_end: int = 0,
 ) -> ProposeLiveReplicas | None:
     followers = {spu: FollowerProgress(STORED[spu], end) for spu, end in matched.items()}
-    return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, log_start=0, now=now)
+    return live.propose(
+        followers, log_end=12, high_watermark=high_watermark, required_end=required_end, log_start=0, now=now
+    )
 
 
 def test_the_first_proposal_says_that_the_leader_leads() -> None:
@@ -42,14 +49,14 @@ def test_too_many_records_behind_leaves() -> None:
     live = _live()
     assert _propose(live, {B: 12, C: 8}, now=1.0) is None
     assert _propose(live, {B: 12, C: 7}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
-    assert live.left == {C: LeaveReason.RECORDS}
+    assert live.lagging == {C: LeaveReason.RECORDS}
 
 
 def test_a_high_watermark_too_far_behind_leaves() -> None:
     live = _live()
     followers = {B: FollowerProgress("b", 12), C: FollowerProgress("c", 12, high_watermark_lag=5)}
-    assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=0, now=1.0) is not None
-    assert live.left == {C: LeaveReason.HIGH_WATERMARK}
+    assert live.propose(followers, log_end=12, high_watermark=10, required_end=0, log_start=0, now=1.0) is not None
+    assert live.lagging == {C: LeaveReason.HIGH_WATERMARK}
 
 
 def test_silence_leaves() -> None:
@@ -59,7 +66,7 @@ def test_silence_leaves() -> None:
     assert _propose(live, {B: 12, C: 12}, now=12.9) is None
     assert live.deadline == 13.0
     assert _propose(live, {B: 12, C: 12}, now=13.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
-    assert live.left == {C: LeaveReason.SILENCE}
+    assert live.lagging == {C: LeaveReason.SILENCE}
 
 
 def test_who_is_known_to_be_offline_leaves_at_once() -> None:
@@ -111,8 +118,8 @@ def test_who_enters_has_matched_all_that_the_leader_began_with() -> None:
     """A new leader's high watermark may be behind what the last one acknowledged."""
     live = _live({A: "a"})
     live.on_caught_up(B, 1.0)
-    assert _propose(live, {B: 10}, high_watermark=9, entry_end=11, now=1.0) is None
-    assert _propose(live, {B: 11}, high_watermark=9, entry_end=11, now=1.0) is not None
+    assert _propose(live, {B: 10}, high_watermark=9, required_end=11, now=1.0) is None
+    assert _propose(live, {B: 11}, high_watermark=9, required_end=11, now=1.0) is not None
 
 
 def test_who_has_all_is_not_silent_until_there_is_more() -> None:
@@ -154,7 +161,7 @@ def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spok
     live.on_link_lost(C, 1.5, matched_end=7)
     live.on_link_lost(C, 1.6)
     assert _propose(live, {B: 12}, now=2.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
-    assert live.left == {C: LeaveReason.RECORDS}
+    assert live.lagging == {C: LeaveReason.RECORDS}
 
 
 def test_whose_link_was_lost_is_judged_by_what_it_says_when_it_is_back() -> None:
@@ -174,10 +181,10 @@ def test_no_fewer_are_live_than_must_be() -> None:
     assert _propose(live, {}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (C, "")))
     live.on_stored(8, {A: "a", C: "c"})
     assert _propose(live, {}, now=30.0) is None
-    assert set(live.left) == {C}
+    assert set(live.lagging) == {C}
     live.on_caught_up(C, math.inf)
     assert _propose(live, {C: 12}, now=31.0) is None
-    assert not live.left
+    assert not live.lagging
 
 
 def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> None:
@@ -191,8 +198,8 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
 
     def left(high_watermark_lag: int) -> set[SpuId]:
         followers = {B: FollowerProgress("b", 12, high_watermark_lag=high_watermark_lag)}
-        assert live.propose(followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, now=1.0) is None
-        return set(live.left)
+        assert live.propose(followers, log_end=12, high_watermark=12, required_end=0, log_start=0, now=1.0) is None
+        return set(live.lagging)
 
     assert left(0) == set()
     assert left(5) == {B}
@@ -212,9 +219,9 @@ def test_fewer_stored_than_must_be_commit_nothing() -> None:
     live = LiveReplicaTracker(A, "a", Epoch(1), {A: "a"}, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
     live.on_caught_up(B, math.inf)
     assert _propose(live, {B: 12}, now=1.0) is not None
-    assert len(live.counting) == 2 and not live.are_enough
+    assert len(live.counting) == 2 and not live.has_enough_stored
     live.on_stored(8, {A: "a", B: "b"})
-    assert live.are_enough
+    assert live.has_enough_stored
 
 
 def test_a_leader_whose_store_is_another_one_names_itself() -> None:
@@ -244,7 +251,7 @@ def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None
     for now, log_start in ((1.0, 4), (2.0, 5)):
         live.on_caught_up(C, math.inf)
         followers = {C: FollowerProgress("c", 12, log_start=log_start)}
-        proposal = live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=5, now=now)
+        proposal = live.propose(followers, log_end=12, high_watermark=10, required_end=0, log_start=5, now=now)
         assert (proposal is not None) is (log_start == 5)
 
 
@@ -255,7 +262,7 @@ def test_that_another_copy_set_has_taken_over_is_said_at_once_and_again() -> Non
     def propose(now: float) -> ProposeLiveReplicas | None:
         followers = {spu: FollowerProgress(STORED[spu], 12, 12) for spu in (B, C)}
         return live.propose(
-            followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, has_taken_over=True, now=now
+            followers, log_end=12, high_watermark=12, required_end=0, log_start=0, has_taken_over=True, now=now
         )
 
     assert propose(0.1) == said

@@ -1,6 +1,12 @@
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.messages import SealReply
-from tailrace.broker.replication.recovery import RecoveredLog, begins_like, bridge_entry, merge, recovered_log
+from tailrace.broker.replication.recovery import (
+    RecoveredLog,
+    bridge_entry,
+    has_committed_prefix,
+    merge_stamped,
+    recovered_log,
+)
 from tailrace.protocol.ids import Epoch, SpuId
 
 
@@ -15,71 +21,71 @@ def hole(base: int, end: int, epoch: int) -> Entry:
 def test_the_example_of_three_stores_with_a_hole() -> None:
     """The stream engine's own: A has e1 e2 e3, B and C miss e2. Its indexes begin at 1."""
     a, b, c = [e(1), e(2), e(3)], [e(1), e(3)], [e(1), e(3)]
-    recovered = merge(1, [b, c], Epoch(2))
+    recovered = merge_stamped(1, [b, c], Epoch(2))
     assert recovered == [e(1, 2), hole(2, 3, 2), e(3, 2)]
     # It has reached B and C; then somebody reads A and B. Of two entries at one index, the larger epoch wins.
-    assert merge(1, [a, recovered], Epoch(3)) == [e(1, 3), hole(2, 3, 3), e(3, 3)]
+    assert merge_stamped(1, [a, recovered], Epoch(3)) == [e(1, 3), hole(2, 3, 3), e(3, 3)]
     # A leader that asks A finds e2 there, which may have been acknowledged as far as it can know.
-    assert merge(1, [a, b], Epoch(2)) == [e(1, 2), e(2, 2), e(3, 2)]
+    assert merge_stamped(1, [a, b], Epoch(2)) == [e(1, 2), e(2, 2), e(3, 2)]
 
 
 def test_nothing_beyond_the_start_is_nothing_to_recover() -> None:
-    assert merge(5, [[e(4)], []], Epoch(2)) == []
+    assert merge_stamped(5, [[e(4)], []], Epoch(2)) == []
 
 
 def test_one_store_alone_is_stamped_as_it_is() -> None:
-    assert merge(0, [[e(0), e(1, end=4)]], Epoch(2)) == [e(0, 2), e(1, 2, end=4)]
+    assert merge_stamped(0, [[e(0), e(1, end=4)]], Epoch(2)) == [e(0, 2), e(1, 2, end=4)]
 
 
 def test_the_largest_epoch_wins_whatever_is_longer() -> None:
     stale = [e(0), e(1, content=91), e(2, content=92), e(3, content=93)]
     fresh = [e(0), e(1, 2, content=81)]
-    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3), e(1, 3, content=81)]
+    assert merge_stamped(0, [stale, fresh], Epoch(3)) == [e(0, 3), e(1, 3, content=81)]
 
 
 def test_after_a_difference_a_store_is_not_read_any_further() -> None:
     """Else the end of a batch's predecessors would come back without them."""
     stale = [e(0, content=90), e(1, content=91), e(2, content=92)]
     fresh = [e(0, 2, content=80)]
-    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80)]
+    assert merge_stamped(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80)]
 
 
 def test_an_entry_that_was_stamped_only_in_part_of_the_stores_is_one_entry() -> None:
     stamped_so_far = [e(0, 2), e(1, 1)]
     not_stamped = [e(0, 1), e(1, 1), e(2, 1)]
-    assert merge(0, [stamped_so_far, not_stamped], Epoch(3)) == [e(0, 3), e(1, 3), e(2, 3)]
+    assert merge_stamped(0, [stamped_so_far, not_stamped], Epoch(3)) == [e(0, 3), e(1, 3), e(2, 3)]
 
 
 def test_an_entry_stamped_by_its_recovery_wins_over_an_epoch_between() -> None:
     """Leader 3 has recovered the first leader's entry and acknowledged it; leader 2's reached only one store."""
     acknowledged, never = [e(0, 3, content=1)], [e(0, 2, content=2)]
-    assert merge(0, [acknowledged, never], Epoch(4)) == [e(0, 4, content=1)]
+    assert merge_stamped(0, [acknowledged, never], Epoch(4)) == [e(0, 4, content=1)]
 
 
 def test_batches_that_overlap_do_not_mix() -> None:
     stale = [e(0, 1, content=90, end=3), e(3, 1, content=93)]
     fresh = [e(0, 2, content=80), e(1, 2, content=81)]
-    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80), e(1, 3, content=81)]
+    assert merge_stamped(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80), e(1, 3, content=81)]
 
 
 def test_a_store_that_was_away_while_others_committed_something_else_is_not_read() -> None:
     committed = [e(0), e(1)]
-    assert begins_like(committed, 2, [e(1), e(2, content=92)])
-    assert begins_like(committed, 2, [e(2, content=92)])
-    assert begins_like(committed, 2, [])
-    assert not begins_like(committed, 2, [e(1, 7, content=91), e(2, content=92)])
+    assert has_committed_prefix(committed, 2, [e(1), e(2, content=92)])
+    assert has_committed_prefix(committed, 2, [e(2, content=92)])
+    assert has_committed_prefix(committed, 2, [])
+    assert not has_committed_prefix(committed, 2, [e(1, 7, content=91), e(2, content=92)])
 
 
 def test_what_was_deleted_or_compacted_away_cannot_be_compared() -> None:
-    assert begins_like([e(1), e(3)], 4, [e(0), e(1), e(2), e(3)])
-    assert begins_like([e(1), e(2), e(3)], 4, [e(1), e(3)])
+    assert has_committed_prefix([e(1), e(3)], 4, [e(0), e(1), e(2), e(3)])
+    assert has_committed_prefix([e(1), e(2), e(3)], 4, [e(1), e(3)])
 
 
 def test_a_batch_that_has_lost_records_in_one_store_may_be_that_of_the_other() -> None:
     compacted = Entry(1, 2, Epoch(7), content=90, kind=EntryKind.COMPACTED)
-    assert begins_like([compacted], 2, [e(1), e(2)])
-    assert begins_like([e(1)], 2, [compacted, e(2)])
-    assert not begins_like([compacted], 2, [e(1, end=3)])
+    assert has_committed_prefix([compacted], 2, [e(1), e(2)])
+    assert has_committed_prefix([e(1)], 2, [compacted, e(2)])
+    assert not has_committed_prefix([compacted], 2, [e(1, end=3)])
 
 
 def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0, epoch: int = 1) -> SealReply:

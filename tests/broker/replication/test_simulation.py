@@ -106,7 +106,7 @@ def _counts_a_larger_set_only_when_told(patch: pytest.MonkeyPatch) -> None:
 def _forgets_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
     def accepts(self: Follower, epoch: int) -> bool:
         if not self._promise.refuses(epoch):  # type: ignore[arg-type]
-            self._enter(epoch)  # type: ignore[arg-type]
+            self._enter_epoch(epoch)  # type: ignore[arg-type]
         self.deadline = math.inf
         return True
 
@@ -131,7 +131,7 @@ def _believes_log_ends_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
 
     def believing(self: Leader, reply: SealReply, now: float) -> None:
         on_seal_reply(self, reply, now)
-        link = self._links.get(reply.spu)
+        link = self._followers.get(reply.spu)
         if link is not None and link.matched_end is not None:
             link.matched_end = link.sent_end = min(reply.log_end, self._log.log_end)
 
@@ -152,11 +152,11 @@ def _takes_the_high_watermark_unmatched(patch: pytest.MonkeyPatch) -> None:
 def _recovers_the_longest_log(patch: pytest.MonkeyPatch) -> None:
     def longest(start: int, stores: Any, epoch: Any) -> list[Entry]:
         chosen = max(stores, key=lambda entries: entries[-1].end if entries else 0)
-        return merge(start, [chosen], epoch)
+        return merge_stamped(start, [chosen], epoch)
 
-    merge = recovery.merge
+    merge_stamped = recovery.merge_stamped
 
-    patch.setattr(recovery, "merge", longest)
+    patch.setattr(recovery, "merge_stamped", longest)
 
 
 def _leaves_stamps_as_they_are(patch: pytest.MonkeyPatch) -> None:
@@ -164,14 +164,14 @@ def _leaves_stamps_as_they_are(patch: pytest.MonkeyPatch) -> None:
 
     def unstamped(start: int, stores: Any, epoch: Any) -> list[Entry]:
         held = {(entry.base, entry.content): entry for entries in stores for entry in entries}
-        return [held.get((entry.base, entry.content), entry) for entry in merge(start, stores, epoch)]
+        return [held.get((entry.base, entry.content), entry) for entry in merge_stamped(start, stores, epoch)]
 
-    def rewritten(*args: Any, **options: Any) -> Any:
-        return rewriting.rewritten(*args, **{**options, "epoch": None})
+    def changes_to_match(*args: Any, **options: Any) -> Any:
+        return rewriting.changes_to_match(*args, **{**options, "epoch": None})
 
-    merge = recovery.merge
-    patch.setattr(recovery, "merge", unstamped)
-    patch.setattr(leader, "rewritten", rewritten)
+    merge_stamped = recovery.merge_stamped
+    patch.setattr(recovery, "merge_stamped", unstamped)
+    patch.setattr(leader, "changes_to_match", changes_to_match)
 
 
 def _reads_on_after_a_difference(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def _reads_on_after_a_difference(patch: pytest.MonkeyPatch) -> None:
 
 
 def _reads_stores_that_were_away(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery, "begins_like", lambda committed, start, entries: True)
+    patch.setattr(recovery, "has_committed_prefix", lambda committed, start, entries: True)
 
 
 def _seals_with_one_store_fewer(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def _leaves_in_peace_who_does_not_know(patch: pytest.MonkeyPatch) -> None:
 
     def on_reply(self: Leader, reply: AppendReply, now: float) -> None:
         on_append_reply(self, reply, now)
-        link = self._links.get(reply.spu)
+        link = self._followers.get(reply.spu)
         if link is not None and reply.matched_end == self._log.log_end:
             link.resend_at = math.inf
 
@@ -225,14 +225,14 @@ def _keeps_whatever_lies_in_gaps(patch: pytest.MonkeyPatch) -> None:
     def is_same_as(self: Entry, other: Entry) -> bool:
         return (self.base, self.end, self.content) == (other.base, other.end, other.content) or self.may_equal(other)
 
-    def rewritten(own: Any, log_end: int, wanted: Any, **options: Any) -> Iterator[Persist]:
+    def changes_to_match(own: Any, log_end: int, wanted: Any, **options: Any) -> Iterator[Persist]:
         bases = {entry.base for entry in wanted}
         kept = [entry for entry in own if entry.base in bases]
         log_end = kept[-1].end if kept else log_end
-        yield from rewriting.rewritten(kept, log_end, wanted, **options)
+        yield from rewriting.changes_to_match(kept, log_end, wanted, **options)
 
     patch.setattr(Entry, "is_same_as", is_same_as)
-    patch.setattr(follower, "rewritten", rewritten)
+    patch.setattr(follower, "changes_to_match", changes_to_match)
 
 
 def _starts_with_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_that_what_others_know_to_be_committed_is_there(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leader, "_has_copy_set_all", lambda self, matched_end: self.has_sealed_earlier_segments)
+    patch.setattr(Leader, "_copy_set_has_all", lambda self, matched_end: self.has_sealed_earlier_segments)
 
 
 def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
@@ -330,7 +330,7 @@ def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
 
 
 def _compares_where_compaction_left_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Follower, "_end_of_what_later_leaders_had", lambda self, append: 0)
+    patch.setattr(Follower, "_end_known_to_later_leaders", lambda self, append: 0)
 
 
 def _forgets_when_the_high_watermark_was_committed(patch: pytest.MonkeyPatch) -> None:
@@ -343,10 +343,10 @@ def _forgets_when_the_high_watermark_was_committed(patch: pytest.MonkeyPatch) ->
 def _readers_take_the_smaller_epoch(patch: pytest.MonkeyPatch) -> None:
     def upside_down(start: int, stores: Collection[Sequence[Entry]]) -> list[Entry]:
         flipped = [[entry.stamped(Epoch(-1 - entry.epoch)) for entry in each] for each in stores]
-        return [entry.stamped(Epoch(-1 - entry.epoch)) for entry in resolved(start, flipped)]
+        return [entry.stamped(Epoch(-1 - entry.epoch)) for entry in merged_entries(start, flipped)]
 
-    resolved = recovery.resolved
-    patch.setattr(quorum_read, "resolved", upside_down)
+    merged_entries = recovery.merged_entries
+    patch.setattr(quorum_read, "merged_entries", upside_down)
 
 
 def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
@@ -359,7 +359,7 @@ def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
             ends.append(newest.policy.committed_end(dict.fromkeys(holders, entry.end), ()))
         return max(ends)
 
-    patch.setattr(quorum_read, "_counted_end", counted_end)
+    patch.setattr(quorum_read, "_proven_end", counted_end)
 
 
 def _readers_take_for_final_what_a_leader_may_change(patch: pytest.MonkeyPatch) -> None:

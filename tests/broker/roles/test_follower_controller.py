@@ -125,7 +125,7 @@ async def test_when_the_other_one_goes_its_leader_sends_the_rest(
         assert back.values() == [b"%d" % number for number in range(200)]
         assert set(wire.spec.live_replicas) == {1, 2, 3}
         (ended,) = (event for event in logged if event["event"] == "copy_ended")
-        assert ended["reason"] == "nobody else has more"
+        assert ended["reason"] == "no source has more"
         assert wire.stores[1].metrics.caught_up_bytes > ended["bytes"] > 500
 
 
@@ -142,6 +142,6 @@ async def test_a_new_leader_does_not_wait_for_a_copy(autojump_clock: object, mon
             await trio.sleep(5)
         assert back.values() == [b"%d" % number for number in range(200)]
         assert [event["reason"] for event in logged if event["event"] == "copy_ended"][:1] in (
-            ["it follows no more"],
+            ["this replica does not follow this leader any more"],
             ["another epoch has begun"],
         )

@@ -102,9 +102,9 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
         (each["event"], each["follower"], each.get("reason")) for each in logged if "live_replica_" in each["event"]
     ]
     assert events == [
-        ("live_replica_left", 3, "its log end is too far behind"),
+        ("live_replica_left", 3, "its log end lags too far"),
         ("live_replica_entered", 3, None),
-        ("live_replica_left", 2, "it is away, or has failed"),
+        ("live_replica_left", 2, "it is lost, or its disk has failed"),
     ]
 
 
