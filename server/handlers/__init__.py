@@ -1,6 +1,7 @@
-"""One module per Kafka API that SPUs and the Streaming Controller answer with the same code, and how they are found.
+"""Handlers of the APIs that SPUs and the Streaming Controller answer with the same code, and how to find them.
 
-Modules are imported on their first request: a server that is asked for little never loads the rest.
+There is one module for each API, named after it. A module is imported when its first request arrives, so that a server
+loads only what it needs. CONTRIBUTING.md says how to add an API.
 """
 
 import importlib
@@ -25,7 +26,7 @@ SHARED = frozenset(
         ApiKey.FIND_COORDINATOR,
     }
 )
-"""Every host answers these from what it knows."""
+"""The APIs that every host answers from its mirror of the cluster."""
 
 ADMINISTRATIVE = frozenset(
     {
@@ -39,22 +40,24 @@ ADMINISTRATIVE = frozenset(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
     }
 )
-"""These change the cluster, or ask how far a change is."""
+"""The APIs that change the cluster, or ask how far a change is. The Streaming Controller carries them out; an SPU
+forwards them, see `broker/handlers/administration/forwarded_apis.py`."""
 
 
 def load(api_key: int) -> Handler:
-    """The handler of a shared API."""
-    assert api_key in SHARED, "the others need more than a host"
+    """Imports the module that handles a shared API, and returns its handler."""
+    assert api_key in SHARED, "the handlers of other APIs need more than a Host"
     handler: Handler = _handle_of(api_key)
     return handler
 
 
 def load_administrative(api_key: int) -> AdministrativeHandler:
-    assert api_key in ADMINISTRATIVE, "the others change nothing"
+    """Imports the module that handles an administrative API, and returns its handler."""
+    assert api_key in ADMINISTRATIVE, "the handlers of other APIs need no AdministeringHost"
     handler: AdministrativeHandler = _handle_of(api_key)
     return handler
 
 
 def _handle_of(api_key: int) -> Any:
-    """`handle` of the module with the API's name."""
+    """Returns the function `handle` of the module that is named after the API."""
     return importlib.import_module(f"tailrace.server.handlers.{ApiKey(api_key).name.lower()}").handle
