@@ -1,7 +1,8 @@
-"""An admin client that creates, grows, alters and deletes topics all the time, and knows what must be there at the end.
+"""An admin client that constantly creates, grows, alters and deletes topics, and records what must exist at the end.
 
-An operation that was acknowledged is in effect. One that failed may have happened or not, and even later: nothing is
-asked of that topic any more, and it has to be as it was before or as it was to be, and nothing between.
+An acknowledged operation is in effect. An operation that failed may have happened, perhaps even after the error. No
+more requests are then sent for that topic, and at the end it must be in the old or in the new state, and in no state
+between them.
 """
 
 import random
@@ -30,7 +31,7 @@ TOO_FEW_SPUS = KafkaError.INVALID_REPLICATION_FACTOR
 UNCERTAIN = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 )
-"""Whether it happened is not known."""
+"""Errors after which the operation may have happened or not."""
 
 
 class Topic(Struct, frozen=True):
@@ -40,7 +41,7 @@ class Topic(Struct, frozen=True):
 
 
 State = Topic | None
-"""None: there is no such topic."""
+"""The state of a topic, or None if the topic does not exist."""
 
 
 class RunningAdministrator:
@@ -50,9 +51,9 @@ class RunningAdministrator:
         self._prefix = prefix
         self._admin = self._new_client()
         self._open: dict[str, State] = {}
-        """Topics of which the state is known."""
+        """The topics whose state is known."""
         self.possible: dict[str, set[State]] = {}
-        """By the topic's name: what it may be at the end."""
+        """The states that each topic may have at the end, by name."""
         self.acknowledged = 0
         self.refused = 0
         self.uncertain = 0
@@ -77,7 +78,7 @@ class RunningAdministrator:
             while not self._stopping.is_set():
                 self._do_something()
         except Exception as error:
-            self.errors.append(f"the administrator: {error!r}")
+            self.errors.append(f"the administrator failed: {error!r}")
 
     def _do_something(self) -> None:
         present = [name for name, state in self._open.items() if state is not None]
@@ -91,7 +92,7 @@ class RunningAdministrator:
         what(name, topic)
 
     def _create(self) -> None:
-        """A new name, or that of one that was deleted."""
+        """Creates a topic with a new name, or with the name of a deleted topic."""
         gone = [name for name, state in self._open.items() if state is None]
         is_again = gone and self._chance.random() < 0.5
         name = self._chance.choice(gone) if is_again else f"{self._prefix}-{len(self.possible)}"

@@ -1,8 +1,9 @@
-"""What the members of one group said, and what must be true of it.
+"""What the members of one group observed, and the rules that it must obey.
 
-- No partition ever has two owners. Sessions are longer than any fault: nobody is given what another member still holds.
-- Whoever is given a partition reads on where the group had come to, as far as anybody was told by then.
-- What a member reads of a partition has rising offsets, for as long as it holds it.
+- A partition never has two owners. Sessions are longer than any fault, so no partition is assigned to a member while
+  another member still owns it.
+- A new owner of a partition continues at or after every offset whose commit was acknowledged before.
+- While a member owns a partition, the offsets that it reads from it rise.
 """
 
 import math
@@ -21,27 +22,27 @@ class _Tenure(Struct):
     member: str
     begun: float
     floor: int
-    """What was acknowledged to be committed when it began."""
+    """The committed offset that was acknowledged when the ownership began."""
     ended: float = math.inf
     last: int = -1
-    """The last offset that it read."""
+    """The last offset that the member read."""
 
 
 class GroupHistory(Struct):
-    """Members are heard by threads of their own."""
+    """The history of one group. Each member reports to it from a thread of its own."""
 
     name: str
     contradictions: list[str] = field(default_factory=list)
     committed: dict[Place, int] = field(default_factory=dict)
-    """The largest offsets that were acknowledged."""
+    """The largest committed offset of each partition that was acknowledged."""
     values: set[str] = field(default_factory=set)
-    """All that was read."""
+    """All values that were read."""
     commits: int = 0
     failed_commits: int = 0
     _tenures: dict[Place, list[_Tenure]] = field(default_factory=lambda: defaultdict(list))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def on_told(self, member: str, told: dict[str, Any]) -> None:
+    def on_report(self, member: str, told: dict[str, Any]) -> None:
         with self._lock:
             match told["event"]:
                 case "assigned":
@@ -65,20 +66,24 @@ class GroupHistory(Struct):
                     self.failed_commits += 1
 
     def floors(self) -> dict[Place, int]:
-        """Below none of these may the group ever be again."""
+        """Returns the committed offsets below which the group must never fall again."""
         with self._lock:
             return dict(self.committed)
 
     def overlaps(self) -> list[str]:
-        """Looked for at the end: the members' clock is one, but they are not heard in its order."""
+        """Returns each case of two owners of one partition.
+
+        The check runs at the end, because the members share a clock, but their reports do not arrive in the order of
+        time.
+        """
         found = []
         for place, tenures in self._tenures.items():
             in_order = sorted(tenures, key=lambda each: each.begun)
             for before, after in pairwise(in_order):
                 if after.begun < before.ended and after.member != before.member:
                     found.append(
-                        f"{self.name}: {place} was given to {after.member} at {after.begun:.3f}, and {before.member},"
-                        f" which had it since {before.begun:.3f}, gave it back at {before.ended:.3f}"
+                        f"{self.name}: {place} was assigned to {after.member} at {after.begun:.3f}, but "
+                        f"{before.member}, its owner since {before.begun:.3f}, released it at {before.ended:.3f}"
                     )
         return found
 
@@ -95,13 +100,13 @@ class GroupHistory(Struct):
         self.values.add(value)
         held = [each for each in self._tenures[place] if each.member == member]
         if not held:
-            self.contradictions.append(f"{self.name}: {member} read {place} without having been given it")
+            self.contradictions.append(f"{self.name}: {member} read {place} without owning it")
             return
         tenure = held[-1]
         if tenure.last == -1 and offset < tenure.floor:
             self.contradictions.append(
-                f"{self.name}: {member} began to read {place} at {offset}; {tenure.floor} was committed before"
+                f"{self.name}: {member} started to read {place} at {offset}, but {tenure.floor} was committed"
             )
         elif offset <= tenure.last:
-            self.contradictions.append(f"{self.name}: {member} read {place} at {offset} after {tenure.last}")
+            self.contradictions.append(f"{self.name}: {member} read {place} at {offset}, after offset {tenure.last}")
         tenure.last = offset

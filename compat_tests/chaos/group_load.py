@@ -1,4 +1,4 @@
-"""A producer, and groups of stock clients whose members come and go all the while; what must hold at the end."""
+"""A producer, and groups of stock clients whose members constantly join and leave, with the checks at the end."""
 
 import itertools
 import random
@@ -15,16 +15,19 @@ from groups.members import Flavour, Member, wait_until_shared
 from waiting import wait_until
 
 SESSION_MS = 20_000
-"""No member that lives is taken for dead: so a partition with two owners is a mistake, and never what a client was not
-told. Who leaves when nobody hears it is missed in the end."""
+"""The members' session timeout.
+
+It is so long that the coordinator never drops a live member. Two owners of one partition are thus always a bug, and
+never caused by a client that has not heard of its removal. If a member's request to leave is lost, its session expires.
+"""
 PATIENCE_SECONDS = 60
-GIVEN_UP = re.compile("UnknownBrokerIdError|KafkaConnectionError")
-"""kafka-python raises these out of `poll` when a broker goes at the wrong moment."""
+GAVE_UP_ERRORS = re.compile("UnknownBrokerIdError|KafkaConnectionError")
+"""Errors that kafka-python raises from `poll` if a broker stops at the wrong moment."""
 MEMBERS = 2
 
 
 class RunningGroup:
-    """Members of one kind. A new one comes before an old one leaves: there is always somebody to take over."""
+    """Members of one kind. A new member joins before an old one leaves, so that one of them can always take over."""
 
     def __init__(self, flavour: Flavour, bootstrap: str, topic: str) -> None:
         self.name = f"group-{flavour}"
@@ -41,13 +44,13 @@ class RunningGroup:
         with self._lock:
             self.members.append(self._start())
             left = self.members.pop(0)
-        self._part_with(left)
+        self._end_member(left)
 
     def keep_running(self) -> None:
-        """Who has given up has left, as if it had been told to."""
+        """Replaces members that gave up after an error, as if they had been told to leave."""
         with self._lock:
             for ended in [member for member in self.members if member.has_ended]:
-                self._part_with(ended)
+                self._end_member(ended)
                 self.members.remove(ended)
                 self.members.append(self._start())
 
@@ -65,17 +68,17 @@ class RunningGroup:
             name,
             session_ms=SESSION_MS,
             metadata_ms=1000,
-            on_told=partial(self.history.on_told, name),
+            on_report=partial(self.history.on_report, name),
         )
 
-    def _part_with(self, member: Member) -> None:
-        """Whoever does not leave is killed, and the others go on."""
+    def _end_member(self, member: Member) -> None:
+        """Ends a member. If it does not leave, it is killed, and the others continue."""
         try:
             member.leave()
         except (OSError, subprocess.TimeoutExpired) as error:
             self.errors.append(f"{member.name}: {error!r}")
             member.kill()
-        self.errors += [f"{member.name}: {error}" for error in member.errors if not GIVEN_UP.match(error)]
+        self.errors += [f"{member.name}: {error}" for error in member.errors if not GAVE_UP_ERRORS.match(error)]
 
 
 class GroupLoad:
@@ -92,7 +95,7 @@ class GroupLoad:
         self._churning = threading.Thread(target=self._churn, daemon=True)
 
     def begin(self) -> None:
-        """Returns when all groups work; from then on members come and go."""
+        """Starts all groups, and returns when they work; from then on, members join and leave."""
         self._producer.wait_for_more(10)
         for group in self._groups:
             wait_until_shared(group.members, self._places, PATIENCE_SECONDS)
@@ -106,7 +109,7 @@ class GroupLoad:
                 group.keep_running()
 
     def check(self) -> None:
-        """Ends the load, when everything is well again."""
+        """Ends the load after the cluster has recovered, and returns everything that is wrong."""
         self._stopping.set()
         self._churning.join()
         self._producer.wait_for_more(20)
@@ -117,13 +120,15 @@ class GroupLoad:
         for group in self._groups:
             group.keep_running()
             wait_until_shared(group.members, self._places, PATIENCE_SECONDS)
-            wait_until(lambda group=group: self._is_done(group, ends), PATIENCE_SECONDS, f"{group.name} has read all")
+            wait_until(
+                lambda group=group: self._is_done(group, ends), PATIENCE_SECONDS, f"{group.name} has read everything"
+            )
         self._watch.stop()
         found = [*self._producer.errors, *self._watch.contradictions]
         for group in self._groups:
             found += [*group.errors, *group.history.contradictions, *group.history.overlaps()]
             if unread := values - group.history.values:
-                found.append(f"{group.name} has not read {sorted(unread)[:5]}, and {len(unread) - 5} more")
+                found.append(f"{group.name} has not read {sorted(unread)[:5]} and {len(unread) - 5} more")
         assert not found, "\n".join(found[:10])
 
     def _is_done(self, group: RunningGroup, ends: dict[Place, int]) -> bool:

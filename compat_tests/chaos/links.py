@@ -1,7 +1,7 @@
-"""The connections of SPUs with each other and with SCs, carried by a proxy that cuts, silences and slows them.
+"""A proxy for the connections of SPUs with each other and with SCs, which can break, silence and slow them.
 
-Every SPU is known to the others, and every SC to the SPUs, by an address of the proxy. Who has dialled is found out
-from the kernel: the SPU that owns the other end of the connection. So the proxy understands nothing of what it carries.
+SPUs know each other and the SCs by addresses of the proxy. The kernel tells the proxy which SPU owns the other end of a
+connection, so the proxy need not understand the data that it carries.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ LOOK_SECONDS = 0.02
 """How soon a connection notices that its link has changed."""
 
 
-class Carriage(Struct, frozen=True):
+class LinkState(Struct, frozen=True):
     """How a link carries bytes."""
 
     is_open: bool = True
-    """False: connections break, and new ones too."""
+    """Whether connections work. If not, existing connections break, and new ones fail."""
     silent: tuple[bool, bool] = (False, False)
-    """Nothing arrives, and nobody is told: of what the smaller id sends, and of what the larger one sends."""
+    """The directions in which data disappears without an error: from the smaller id, and from the larger id."""
     delay_seconds: float = 0.0
-    """Of each piece."""
+    """The delay of each piece of data."""
 
 
-WELL = Carriage()
+HEALTHY_LINK = LinkState()
 SC = 0
-"""The first Streaming Controller, where SPUs go by their ids; a second one is -1."""
+"""The id of the first Streaming Controller; a second one has the id -1."""
 
 
 class Links:
@@ -43,13 +43,13 @@ class Links:
         self._pid_of = pid_of
         self.scs = tuple(range(SC, SC - scs, -1))
         self.private = {node: f"127.0.0.1:{free_port()}" for node in (*self._spus, *self.scs)}
-        """Where each of them listens for SPUs."""
+        """The address on which each server listens for SPUs."""
         self.advertised: dict[int, str] = {}
-        """Where the others believe that it listens."""
+        """The proxy's address that the other servers use for each server."""
         self._among_spus = tuple(_pair(*each) for each in combinations(self._spus, 2))
-        self._carriage = dict.fromkeys((*self._among_spus, *product(self.scs, self._spus)), WELL)
-        self._cuts = dict.fromkeys(self._carriage, 0)
-        """How often a link was severed: a connection does not outlive one, however short it was."""
+        self._states = dict.fromkeys((*self._among_spus, *product(self.scs, self._spus)), HEALTHY_LINK)
+        self._cuts = dict.fromkeys(self._states, 0)
+        """How often each link was severed; a connection does not survive that, however short it was."""
         self._is_closed = False
         self._listeners = []
         for node in self.private:
@@ -60,34 +60,34 @@ class Links:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Those of SPUs with each other."""
+        """Returns the pairs of SPUs."""
         return self._among_spus
 
-    def set(self, one: int, other: int, carriage: Carriage) -> None:
-        """From now on, also for what is under way."""
-        self._cuts[_pair(one, other)] += not carriage.is_open
-        self._carriage[_pair(one, other)] = carriage
+    def set(self, one: int, other: int, state: LinkState) -> None:
+        """Changes a link from now on, also for data that is on its way."""
+        self._cuts[_pair(one, other)] += not state.is_open
+        self._states[_pair(one, other)] = state
 
-    def isolate(self, spu: int, carriage: Carriage) -> None:
-        """All the links of one SPU with others."""
+    def isolate(self, spu: int, state: LinkState) -> None:
+        """Changes all links of one SPU to other SPUs."""
         for other in self._spus:
             if other != spu:
-                self.set(spu, other, carriage)
+                self.set(spu, other, state)
 
-    def cut_off(self, spu: int, carriage: Carriage) -> None:
-        """From the SCs as well: nobody but clients reaches it."""
-        self.isolate(spu, carriage)
+    def isolate_from_all(self, spu: int, state: LinkState) -> None:
+        """Changes all links of one SPU, also those to the SCs, so that only clients reach it."""
+        self.isolate(spu, state)
         for sc in self.scs:
-            self.set(sc, spu, carriage)
+            self.set(sc, spu, state)
 
-    def carry_all(self) -> None:
-        for pair in self._carriage:
-            self.set(*pair, WELL)
+    def restore_all(self) -> None:
+        for pair in self._states:
+            self.set(*pair, HEALTHY_LINK)
 
     def close(self) -> None:
         self._is_closed = True
         for listener in self._listeners:
-            # A thread that waits in accept() keeps the port; only this ends its wait.
+            # A thread that waits in accept() keeps the port in use; only this call ends its wait.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
@@ -98,13 +98,13 @@ class Links:
                 accepted, address = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._carry, args=(node, accepted, address[1]), daemon=True).start()
+            threading.Thread(target=self._set_links, args=(node, accepted, address[1]), daemon=True).start()
 
-    def _carry(self, node: int, accepted: socket.socket, port: int) -> None:
+    def _set_links(self, node: int, accepted: socket.socket, port: int) -> None:
         with accepted:
             dialler = self._owner_of(port)
             cuts = dict(self._cuts)
-            if dialler is None or not self._carriage[_pair(node, dialler)].is_open:
+            if dialler is None or not self._states[_pair(node, dialler)].is_open:
                 _reset_when_closed(accepted)
                 return
             host, _, number = self.private[node].rpartition(":")
@@ -138,21 +138,22 @@ class Links:
         try:
             while not (ended.is_set() or self._is_closed):
                 has_piece = select.select([source], [], [], LOOK_SECONDS)[0]
-                carriage = self._carriage[pair]
+                state = self._states[pair]
                 if self._cuts[pair] != cuts[pair]:
                     _reset_when_closed(source)
                     _reset_when_closed(sink)
                     return
-                if carriage.silent[direction]:
-                    ended.wait(LOOK_SECONDS)  # what has been sent waits, as it does where packets are lost
+                if state.silent[direction]:
+                    # data that has been sent waits, as it does on a network that loses packets
+                    ended.wait(LOOK_SECONDS)
                     continue
                 if not has_piece:
                     continue
                 piece = source.recv(PIECE_BYTES_MAX)
                 if not piece:
                     return
-                if carriage.delay_seconds:
-                    ended.wait(carriage.delay_seconds)
+                if state.delay_seconds:
+                    ended.wait(state.delay_seconds)
                 self._send(sink, piece, ended)
         except OSError:
             pass
@@ -160,7 +161,8 @@ class Links:
             ended.set()
 
     def _send(self, sink: socket.socket, piece: bytes, ended: threading.Event) -> None:
-        """Not sendall: a receiver that reads nothing must not keep this thread beyond the connection's end."""
+        """Sends a piece of data without sendall: a receiver that reads nothing must not keep this thread running after
+        the connection has ended."""
         left = memoryview(piece)
         while left and not (ended.is_set() or self._is_closed):
             if select.select([], [sink], [], LOOK_SECONDS)[1]:
@@ -176,7 +178,7 @@ class Links:
 
 
 def _reset_when_closed(connection: socket.socket) -> None:
-    """Also what is on its way is lost then."""
+    """Makes the connection reset when it closes, so that data on its way is lost too."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

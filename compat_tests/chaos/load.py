@@ -1,4 +1,4 @@
-"""Idempotent producers with acks=all and consumers of several clients at work, and what must hold at the end."""
+"""Idempotent producers with acks=all and consumers of several clients at work, and the checks at the end."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from chaos.records import (
     RunningProducer,
     stored,
 )
-from chaos.replica_logs import StoredBatch, begun_again, control_offsets, differences, read_replica
+from chaos.replica_logs import StoredBatch, control_offsets, differences, read_replica, restarted_epochs
 from node_cluster import Watcher
 from peer.apache_kafka_cluster import ApacheKafkaCluster
 from waiting import wait_until
@@ -40,7 +40,7 @@ class Load:
         topics: Mapping[str, int],
         producers: Sequence[type[AnyRunningProducer]] = (RunningProducer, RunningKafkaPythonProducer),
     ) -> None:
-        """`topics` with the number of their partitions."""
+        """Starts producers and consumers; `topics` maps each topic to the number of its partitions."""
         self._nodes = nodes
         self._places = [(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
         self._producers = [kind(kind.client, nodes.bootstrap, self._places) for kind in producers]
@@ -53,7 +53,7 @@ class Load:
         self.wait_for_more()
 
     def wait_for_more(self, count: int = 20) -> None:
-        """Acknowledged in each partition, of each producer."""
+        """Waits until each producer has `count` more acknowledged records in each partition."""
         for producer in self._producers:
             producer.wait_for_more(count)
 
@@ -61,7 +61,7 @@ class Load:
         return sum(producer.acknowledged_count() for producer in self._producers)
 
     def check(self) -> None:
-        """Ends the load. Nothing was lost, moved or doubled, and all copies are the same."""
+        """Ends the load. Checks that nothing was lost, moved or duplicated, and that all copies are the same."""
         for producer in self._producers:
             producer.stop()
         watcher = Watcher(self._nodes.bootstrap)
@@ -77,25 +77,25 @@ class Load:
         history = History(self._logs, sent, [consumer.seen for consumer in self._consumers], unseen)
         _assert_none([error for each in (*self._producers, *self._consumers) for error in each.errors])
         contradictions = history.contradictions()
-        if not isinstance(self._nodes, ApacheKafkaCluster):  # that tells of gaps which a change of leaders has made
-            contradictions += [f"{place}: {each}" for place, copy in copies.items() for each in begun_again(copy)]
+        if not isinstance(self._nodes, ApacheKafkaCluster):  # it reports gaps that a change of leaders has caused
+            contradictions += [f"{place}: {each}" for place, copy in copies.items() for each in restarted_epochs(copy)]
         _assert_none(contradictions)
 
     def values(self, place: Place) -> set[bytes]:
-        """All that was there at the end."""
+        """Returns all values that the partition has at the end."""
         return {value for _, value in self._logs[place]}
 
     def ends(self) -> dict[Place, int]:
-        """Up to where there was something at the end."""
+        """Returns the offset after the last record of each partition at the end."""
         return {place: log[-1][0] + 1 for place, log in self._logs.items()}
 
     def wait_until_copies_agree(self) -> None:
-        with contextlib.suppress(AssertionError):  # where they differ says more
+        with contextlib.suppress(AssertionError):  # the differences say more than the timeout
             wait_until(lambda: not self.differences(), COPYING_SECONDS_MAX)
         _assert_none(self.differences())
 
     def differences(self, up_to: Mapping[Place, int] | None = None) -> list[str]:
-        """Of the copies, below these offsets."""
+        """Returns the differences between the copies, below these offsets."""
         return [
             each
             for place in self._places

@@ -1,4 +1,4 @@
-"""What each server says about topics, and the watch on it: epochs never fall, leaders are brokers that are there."""
+"""What each server says about topics, and a watch that epochs never fall and that leaders are known brokers."""
 
 import struct
 import threading
@@ -8,13 +8,13 @@ from msgspec import Struct
 from raw import METADATA, connect
 
 VERSION = 7
-"""The first with epochs of leaders."""
+"""The first version of Metadata with leader epochs."""
 OF_ALL_TOPICS = struct.pack(">ib", -1, 0)
 NOBODY = -1
 PAUSE_SECONDS = 0.05
 
 
-class ToldPartition(Struct, frozen=True):
+class PartitionMetadata(Struct, frozen=True):
     error: int
     leader: int
     epoch: int
@@ -22,26 +22,27 @@ class ToldPartition(Struct, frozen=True):
     live: tuple[int, ...]
 
 
-Told = dict[str, dict[int, ToldPartition]]
+TopicsMetadata = dict[str, dict[int, PartitionMetadata]]
 
 
-class Answer(Struct, frozen=True):
+class ServerMetadata(Struct, frozen=True):
     brokers: frozenset[int]
-    topics: Told
-    """Each topic's partitions by number."""
+    topics: TopicsMetadata
+    """The partitions of each topic, by number."""
 
 
-def told_by(address: str) -> Answer:
-    """An OSError or EOFError where nobody answers."""
+def fetch_metadata(address: str) -> ServerMetadata:
+    """Asks a server for its metadata; raises OSError or EOFError if it does not respond."""
     with connect(address) as connection:
         return _decoded(connection.call(METADATA, VERSION, OF_ALL_TOPICS))
 
 
 class MetadataWatch:
-    """Asks every server again and again."""
+    """Asks every server for its metadata, again and again."""
 
     def __init__(self, addresses: Mapping[str, str], topics: frozenset[str]) -> None:
-        """`topics` are those that stay: one that is made again begins anew."""
+        """Starts the watch; `topics` are those that are never deleted, because epochs of a recreated topic start
+        again."""
         self._addresses = addresses
         self._topics = topics
         self._highest: dict[tuple[str, str, int], int] = {}
@@ -56,7 +57,7 @@ class MetadataWatch:
         self._thread.join()
 
     def elections(self) -> int:
-        """That were seen."""
+        """Returns the number of elections that the watch has seen."""
         highest: dict[tuple[str, int], int] = {}
         for (_, topic, number), epoch in self._highest.items():
             highest[topic, number] = max(epoch, highest.get((topic, number), 0))
@@ -66,13 +67,13 @@ class MetadataWatch:
         while not self._stopping.wait(PAUSE_SECONDS):
             for server, address in self._addresses.items():
                 try:
-                    told = told_by(address)
+                    told = fetch_metadata(address)
                 except (OSError, EOFError):
                     continue
                 self.answers += 1
                 self._compare(server, told)
 
-    def _compare(self, server: str, told: Answer) -> None:
+    def _compare(self, server: str, told: ServerMetadata) -> None:
         for topic, partitions in told.topics.items():
             for number, partition in partitions.items():
                 if partition.leader not in told.brokers | {NOBODY}:
@@ -85,14 +86,14 @@ class MetadataWatch:
                 self._highest[server, topic, number] = max(before, partition.epoch)
 
 
-def _decoded(body: bytes) -> Answer:
+def _decoded(body: bytes) -> ServerMetadata:
     reader = _Reader(body)
     reader.numbers("i")  # throttle time
     brokers = frozenset(reader.broker() for _ in range(reader.count()))
-    reader.text()  # the cluster's id
-    reader.numbers("i")  # the controller
+    reader.text()  # cluster id
+    reader.numbers("i")  # controller
     topics = dict(reader.topic() for _ in range(reader.count()))
-    return Answer(brokers, topics)
+    return ServerMetadata(brokers, topics)
 
 
 class _Reader:
@@ -123,14 +124,14 @@ class _Reader:
         self.text()  # rack
         return broker
 
-    def topic(self) -> tuple[str, dict[int, ToldPartition]]:
+    def topic(self) -> tuple[str, dict[int, PartitionMetadata]]:
         self.numbers("h")  # error
         name = self.text()
-        self.numbers("b")  # whether it is internal
+        self.numbers("b")  # whether the topic is internal
         return name, dict(self.partition() for _ in range(self.count()))
 
-    def partition(self) -> tuple[int, ToldPartition]:
+    def partition(self) -> tuple[int, PartitionMetadata]:
         error, number, leader, epoch = self.numbers("hiii")
         replicas, live = self.ids(), self.ids()
-        self.ids()  # those that are offline
-        return number, ToldPartition(error, leader, epoch, replicas, live)
+        self.ids()  # offline replicas
+        return number, PartitionMetadata(error, leader, epoch, replicas, live)

@@ -1,6 +1,7 @@
-"""Asks every SPU again and again what groups have committed: it never falls, nor is it below what was acknowledged.
+"""Asks every SPU for the groups' committed offsets, which never fall, and never lag behind what was acknowledged.
 
-Each is asked for all groups, whoever coordinates them: one that did so until a moment ago must not answer from memory.
+It asks each SPU about all groups, also about groups that another SPU coordinates: a former coordinator must not respond
+from its memory.
 """
 
 import struct
@@ -13,14 +14,14 @@ from raw import Connection, connect, string
 OFFSET_FETCH, VERSION = 9, 3
 ALL_TOPICS = struct.pack(">i", -1)
 PATIENCE_SECONDS = 4.0
-"""Longer than most processes are frozen: the first that one says when it wakes is heard."""
+"""The timeout of a request. It is longer than most freezes, so that the first response of a woken process counts."""
 PAUSE_SECONDS = 0.03
 Offsets = dict[Place, int]
 
 
 class OffsetWatch:
     def __init__(self, addresses: Sequence[str], floors: Mapping[str, Callable[[], Offsets]]) -> None:
-        """`floors` says for each group what has been acknowledged."""
+        """Starts the watch; `floors` returns what was acknowledged for each group."""
         self._floors = floors
         self._stopping = threading.Event()
         self.contradictions: list[str] = []
@@ -63,9 +64,9 @@ class OffsetWatch:
 
 
 def fallen(answered: Offsets, acknowledged: Offsets, known: Offsets) -> list[str]:
-    """Where the answer is behind what was acknowledged, or answered by others, before anybody asked."""
+    """Returns where a response is below an offset that was acknowledged or reported before the request was sent."""
     return [
-        f"{answered.get(place, -1)} is committed of {place}; it was {before[place]} before"
+        f"the committed offset of {place} is {answered.get(place, -1)}, and was {before[place]} before"
         for before in (acknowledged, known)
         for place in before
         if answered.get(place, -1) < before[place]
@@ -73,7 +74,7 @@ def fallen(answered: Offsets, acknowledged: Offsets, known: Offsets) -> list[str
 
 
 def committed(connection: Connection, group: str) -> Offsets | None:
-    """None from one that does not answer for the group, or not yet."""
+    """Returns the committed offsets, or None if the SPU does not coordinate the group, or not yet."""
     body = connection.call(OFFSET_FETCH, VERSION, string(group) + ALL_TOPICS)
     position = 4
     offsets: Offsets = {}

@@ -1,4 +1,4 @@
-"""Idempotent producers of clients that are not librdkafka, for the same load."""
+"""Idempotent producers of clients other than librdkafka, for the same load."""
 
 import asyncio
 import subprocess
@@ -14,7 +14,7 @@ from peer.apache_kafka import SHORT_LIVED, logging_option
 from peer.jars import class_path, java
 
 PAUSE_SECONDS = 0.002
-"""Between two records."""
+"""The pause between two records."""
 ENDING_SECONDS_MAX = DELIVERY_SECONDS_MAX + 10
 JAVA_PROGRAM = Path(__file__).with_name("IdempotentProducer.java")
 
@@ -76,7 +76,8 @@ class RunningAiokafkaProducer(AnyRunningProducer):
             enable_idempotence=True,
             acks="all",
             linger_ms=1,
-            # For so long it waits for an answer, and a batch for somebody to lead; then it gives up the batch.
+            # The time limit of a response, and of a batch that waits for a leader; after it, the client gives up the
+            # batch.
             request_timeout_ms=DELIVERY_SECONDS_MAX * 1000,
             metadata_max_age_ms=1000,
         )
@@ -99,7 +100,7 @@ class RunningAiokafkaProducer(AnyRunningProducer):
 
 
 class RunningJavaProducer(AnyRunningProducer):
-    """A process of its own, which says what became of each record."""
+    """Java's producer in a process of its own, which prints the result of each record."""
 
     client = "java"
 
@@ -124,7 +125,7 @@ class RunningJavaProducer(AnyRunningProducer):
         assert self._process.stdin is not None
         self._process.stdin.close()
         if status := self._process.wait(ENDING_SECONDS_MAX):
-            self.errors.append(f"{self._name} ended with {status}")
+            self.errors.append(f"{self._name} ended with status {status}")
         super().stop()
 
 

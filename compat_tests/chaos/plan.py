@@ -1,4 +1,4 @@
-"""What goes wrong when: a list of faults from a seed, the same each time."""
+"""A reproducible list of faults, made from a seed."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from enum import Enum
 from msgspec import Struct
 
 UNHARMED_SECONDS = (0.2, 2.5)
-"""Between two faults of one process; shorter than a start takes, at times."""
+"""How long a process is unharmed between two faults, which is sometimes shorter than its start takes."""
 AWAY_SECONDS = (0.05, 3.0)
-"""On either side of an SPU's lease, which is 1.5 seconds."""
+"""How long a fault lasts: shorter or longer than an SPU's lease of 1.5 seconds."""
 
 
 class Harm(Enum):
@@ -17,14 +17,14 @@ class Harm(Enum):
     STOP = "SIGTERM"
     FREEZE = "SIGSTOP"
     SEVER = "severed"
-    SILENCE = "silent both ways"
-    SILENCE_ONE = "silent one way"
+    SILENCE = "silent in both directions"
+    SILENCE_ONE = "silent in one direction"
     SLOW = "slow"
 
 
-OF_A_PROCESS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
-"""What leaves the most behind comes most often."""
-OF_A_LINK = (Harm.SEVER, Harm.SILENCE, Harm.SILENCE_ONE, Harm.SLOW)
+PROCESS_FAULTS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
+"""The faults of a process; the most harmful one occurs most often."""
+LINK_FAULTS = (Harm.SEVER, Harm.SILENCE, Harm.SILENCE_ONE, Harm.SLOW)
 
 
 class Fault(Struct, frozen=True):
@@ -43,7 +43,7 @@ def plan(
     seconds: float,
     unharmed_seconds: tuple[float, float] = UNHARMED_SECONDS,
 ) -> list[Fault]:
-    """Each target is harmed again and again, and independently of the others; at the end all are back."""
+    """Returns faults that harm each target repeatedly and independently of the others, and end before the plan does."""
     chance = random.Random(seed)
     faults = []
     for target, harms in targets.items():

@@ -1,8 +1,8 @@
-"""One or two SCs and three SPUs, each a process that can be harmed and brought back by itself.
+"""One or two SCs and three SPUs, each of them a process that can be harmed and restored on its own.
 
-With two SCs on one etcd, one leads and the other stands by, so an SC need not become ready. A process that is not
-harmed has to live: one that ended by itself is a failure, and so is a clean stop that is not clean. The links
-between the SPUs, and to the SCs, can be harmed as well.
+With two SCs on one etcd, one leads and the other stands by, so that an SC may never become ready. A process that is not
+harmed must stay alive: a process that ends by itself is a failure, and so is a clean stop that is not clean. The links
+between SPUs, and from SPUs to SCs, can be harmed as well.
 """
 
 import gc
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from chaos.links import WELL, Carriage, Links
-from chaos.plan import OF_A_LINK, OF_A_PROCESS, Fault, Harm
+from chaos.links import HEALTHY_LINK, Links, LinkState
+from chaos.plan import LINK_FAULTS, PROCESS_FAULTS, Fault, Harm
 from cluster import Server, run_to_end, tailrace
 from free_ports import free_port
 from spu_cluster import SC_READY, SPU_READY, cli, wait_until_online
@@ -24,10 +24,10 @@ from waiting import wait_until
 
 SPUS = (1, 2, 3)
 CARRIAGES = {
-    Harm.SEVER: Carriage(is_open=False),
-    Harm.SILENCE: Carriage(silent=(True, True)),
-    Harm.SILENCE_ONE: Carriage(silent=(True, False)),
-    Harm.SLOW: Carriage(delay_seconds=0.05),
+    Harm.SEVER: LinkState(is_open=False),
+    Harm.SILENCE: LinkState(silent=(True, True)),
+    Harm.SILENCE_ONE: LinkState(silent=(True, False)),
+    Harm.SLOW: LinkState(delay_seconds=0.05),
 }
 SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\": ?\"critical\"|\bcritical\b")
 
@@ -36,21 +36,23 @@ SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\":
 def harmed_cluster(
     directory: Path, scs: int = 1, store: str = "sqlite", settings: Mapping[str, str] | None = None
 ) -> Iterator["HarmedCluster"]:
-    """Started, and killed at the end."""
+    """Yields a running cluster, and kills it at the end."""
     cluster = HarmedCluster(directory, scs, store, settings)
     try:
         cluster.start()
         yield cluster
     finally:
         cluster.kill()
-        gc.collect()  # sockets that kafka-python leaves open when a server goes while it connects, before others trip
+        # close sockets that kafka-python leaves open if a server stops while it connects, before they disturb other
+        # tests
+        gc.collect()
 
 
 class HarmedCluster:
     ids = SPUS
 
     def __init__(self, directory: Path, scs: int, store: str, settings: Mapping[str, str] | None = None) -> None:
-        """`settings` are Kafka's, for brokers."""
+        """Prepares the cluster; `settings` are Kafka's broker configs."""
         self._directory = directory
         self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
         self._store = store
@@ -68,26 +70,26 @@ class HarmedCluster:
 
     @property
     def targets(self) -> Mapping[str, Sequence[Harm]]:
-        """The processes, and what is done to them."""
-        return dict.fromkeys(self._servers, OF_A_PROCESS)
+        """Returns the processes, and the faults that they may suffer."""
+        return dict.fromkeys(self._servers, PROCESS_FAULTS)
 
     @property
     def link_targets(self) -> Mapping[str, Sequence[Harm]]:
-        return {f"link-{one}-{other}": OF_A_LINK for one, other in self.links.pairs}
+        return {f"link-{one}-{other}": LINK_FAULTS for one, other in self.links.pairs}
 
     @property
     def isolation_targets(self) -> Mapping[str, Sequence[Harm]]:
-        """An SPU that clients and the SC reach, and no other SPU."""
-        return {f"isolation-{spu}": OF_A_LINK for spu in SPUS}
+        """Returns faults after which clients and the SC reach an SPU, but no other SPU does."""
+        return {f"isolation-{spu}": LINK_FAULTS for spu in SPUS}
 
     @property
-    def cut_off_targets(self) -> Mapping[str, Sequence[Harm]]:
-        """An SPU that clients reach, and nobody else."""
-        return {f"cut_off-{spu}": OF_A_LINK for spu in SPUS}
+    def full_isolation_targets(self) -> Mapping[str, Sequence[Harm]]:
+        """Returns faults after which clients reach an SPU, and no other server does."""
+        return {f"isolate_from_all-{spu}": LINK_FAULTS for spu in SPUS}
 
     @property
     def sc(self) -> str:
-        """As `--sc` takes it."""
+        """The value for `--sc`."""
         return ",".join(self._public.values())
 
     @property
@@ -96,10 +98,10 @@ class HarmedCluster:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where clients may ask, by the name of the process."""
+        """Returns the addresses for clients, by the name of the process."""
         return self._public | self._clients
 
-    # life
+    # # start and stop
 
     def start(self) -> None:
         for name in self.scs:
@@ -117,12 +119,12 @@ class HarmedCluster:
         self._servers[name].launch(self._command(name))
 
     def stop(self) -> None:
-        """SPUs first, so that they can give their leases back."""
+        """Stops the SPUs before the SCs, so that they can give their leases back."""
         for name in reversed(self._servers):
             self._stop(name)
 
     def kill(self) -> None:
-        """Whatever state they are in."""
+        """Kills all processes, whatever their state."""
         for server in self._servers.values():
             server.kill()
         self.links.close()
@@ -135,7 +137,7 @@ class HarmedCluster:
         for name in self.scs:
             self.launch(name)
 
-    # harm
+    # # faults
 
     def carry_out(self, faults: Iterable[Fault]) -> None:
         start = time.monotonic()
@@ -148,11 +150,11 @@ class HarmedCluster:
 
     @property
     def spu_targets(self) -> Mapping[str, Sequence[Harm]]:
-        return dict.fromkeys(self._clients, OF_A_PROCESS)
+        return dict.fromkeys(self._clients, PROCESS_FAULTS)
 
     def _harm(self, fault: Fault) -> None:
         if fault.harm in CARRIAGES:
-            self._carry(fault.target, CARRIAGES[fault.harm])
+            self._set_links(fault.target, CARRIAGES[fault.harm])
             return
         server = self._servers[fault.target]
         if not server.is_running:
@@ -164,47 +166,47 @@ class HarmedCluster:
 
     def _bring_back(self, fault: Fault) -> None:
         if fault.harm in CARRIAGES:
-            self._carry(fault.target, WELL)
+            self._set_links(fault.target, HEALTHY_LINK)
             return
         if fault.harm is Harm.FREEZE:
             self._servers[fault.target].signal(signal.SIGCONT)
             return
         if fault.harm is Harm.STOP:
-            # Not asked again: a signal kills a process that is about to end.
+            # A second signal would kill a process that is about to end, so wait only.
             self._note_end(fault.target, self._servers[fault.target].wait())
         self.launch(fault.target)
 
-    def _carry(self, target: str, carriage: Carriage) -> None:
+    def _set_links(self, target: str, state: LinkState) -> None:
         kind, *spus = target.split("-")
         if kind == "isolation":
-            self.links.isolate(int(spus[0]), carriage)
-        elif kind == "cut_off":
-            self.links.cut_off(int(spus[0]), carriage)
+            self.links.isolate(int(spus[0]), state)
+        elif kind == "isolate_from_all":
+            self.links.isolate_from_all(int(spus[0]), state)
         else:
-            self.links.set(int(spus[0]), int(spus[1]), carriage)
+            self.links.set(int(spus[0]), int(spus[1]), state)
 
     def _stop(self, name: str) -> None:
         self._note_end(name, self._servers[name].stop())
 
     def _note_end(self, name: str, status: int) -> None:
         server = self._servers[name]
-        # One that has not come far enough to handle signals dies of them.
+        # A process that has not installed its signal handlers yet is ended by the signal.
         if status != 0 and (server.is_ready or status != -signal.SIGTERM):
             self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_output()}")
 
-    # what is left
+    # # checks at the end
 
     def wait_until_well(self) -> None:
-        """All run, and all SPUs are online."""
+        """Waits until all processes run and all SPUs are online."""
         for name, server in self._servers.items():
             assert server.is_running, f"{name} ended by itself:\n{server.last_output()}"
         wait_until(lambda: any(self._servers[name].is_ready for name in self.scs), 30, "an SC leads")
-        wait_until(lambda: cli(self.sc, "spu", "list")[0] == 0, 30, "the SC answers")
+        wait_until(lambda: cli(self.sc, "spu", "list")[0] == 0, 30, "the SC responds")
         for name in self._clients:
             self._servers[name].wait_until_ready()
         wait_until_online(self.sc, SPUS)
 
-    def signs_of_bugs(self) -> list[str]:
+    def bug_reports(self) -> list[str]:
         return [
             f"{name}: {line}"
             for name, server in self._servers.items()
@@ -213,7 +215,7 @@ class HarmedCluster:
         ]
 
     def damage(self) -> list[str]:
-        """What `tailrace log verify` finds in the directories of SPUs that were stopped."""
+        """Returns the output of `tailrace log verify` for the directories of SPUs that were stopped."""
         found = []
         for name in self._clients:
             status, said = run_to_end(tailrace("log", "verify", str(self._directory / name)))
@@ -221,8 +223,8 @@ class HarmedCluster:
                 found.append(f"{name}: {said}")
         return found
 
-    def left_behind(self) -> list[str]:
-        """Processes that still work in our directories."""
+    def leftover_processes(self) -> list[str]:
+        """Returns processes that still use our directories."""
         mine = str(self._directory)
         found = []
         for process in psutil.process_iter():
@@ -251,7 +253,7 @@ class HarmedCluster:
 
 
 def _steps(faults: Iterable[Fault]) -> Iterator[tuple[float, bool, Fault]]:
-    """Each harm and each return, in the order of their times."""
+    """Returns the start and the end of each fault, in order of time."""
     steps = []
     for fault in faults:
         steps += [(fault.at_seconds, False, fault), (fault.at_seconds + fault.away_seconds, True, fault)]

@@ -1,4 +1,4 @@
-"""Producers and consumers that work all the while, and what must be true of all that they saw."""
+"""Producers and consumers that run during faults, and the rules for everything that they observe."""
 
 import itertools
 import logging
@@ -17,33 +17,36 @@ from msgspec import Struct, field
 from waiting import wait_until
 
 DELIVERY_SECONDS_MAX = 60
-"""The clients' own patience: who is not served within it has an error, and the test fails."""
+"""The clients' own time limit; a client that is not served within it reports an error, and the test fails."""
 READING_SECONDS_MAX = 40
 QUICKLY = {
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.interval.ms": 1000,
-    "socket.timeout.ms": 5000,  # a frozen server does not hang up
+    "socket.timeout.ms": 5000,  # a frozen server does not close its connections
     "log_level": 2,
 }
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # each broken connection would be told in many lines
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # otherwise it logs many lines for each broken connection
 
 Place = tuple[str, int]
-"""A topic and the number of a partition."""
+"""A topic, and the number of a partition."""
 Log = list[tuple[int, bytes]]
 """Offsets and values."""
 
 
 class Sent(Struct, frozen=True):
-    """What one producer did: numbers from 0 on in each partition, under its name."""
+    """What one producer sent: in each partition, the numbers from 0 on, together with its name."""
 
     name: str
     counts: Mapping[Place, int]
     acknowledged: Mapping[Place, Log]
 
     def ends(self) -> dict[Place, int]:
-        """Of each log, behind what was acknowledged. A client that is told of a duplicate, or of what came behind one,
-        does not learn where that is: it is as far behind one of which it has as there are between them."""
+        """Returns the offset after the last acknowledged record of each partition.
+
+        A client that is told that a record is a duplicate, or that comes after one, does not learn the record's offset.
+        The offset then follows from the last record with a known offset and the number of records between them.
+        """
         ends = {}
         for place, log in self.acknowledged.items():
             by_number = {int(value.rpartition(b":")[2]): offset for offset, value in log}
@@ -53,7 +56,7 @@ class Sent(Struct, frozen=True):
 
 
 class AnyRunningProducer(ABC):
-    """Sends to all places by turns until it is told to stop: what producers of all clients have in common."""
+    """A producer that sends to all partitions in turn until it is told to stop, whatever its client."""
 
     client: str
 
@@ -70,17 +73,20 @@ class AnyRunningProducer(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Sends, in a thread of its own."""
+        """Sends records in its own thread."""
 
     def _to_send(self) -> Iterator[tuple[Place, bytes]]:
-        """The next value for each place by turns, until it is told to stop. Who has sent one counts it."""
+        """Yields the next value for each partition in turn, until the producer is told to stop.
+
+        The caller counts each value that it has sent.
+        """
         for place in itertools.cycle(self._places):
             if self._stopping.is_set():
                 return
             yield place, b"%s:%d" % (self._name.encode(), self._counts[place])
 
     def wait_for_more(self, count: int) -> None:
-        """In each place."""
+        """Waits until each partition has `count` more acknowledged records."""
         goals = {place: len(self._acknowledged[place]) + count for place in self._places}
 
         def behind() -> list[Place]:
@@ -89,7 +95,7 @@ class AnyRunningProducer(ABC):
         wait_until(
             lambda: self.errors or not behind(),
             DELIVERY_SECONDS_MAX,
-            f"{count} more acknowledged records of {self._name} everywhere",
+            f"{count} more acknowledged records of {self._name} in every partition",
         )
         assert not self.errors, self.errors[:5]
 
@@ -97,7 +103,7 @@ class AnyRunningProducer(ABC):
         return sum(map(len, self._acknowledged.values()))
 
     def stop(self) -> None:
-        """Ends with the last acknowledgement."""
+        """Stops the producer, and returns after the last acknowledgement."""
         self._stopping.set()
         self._thread.join()
 
@@ -106,7 +112,7 @@ class AnyRunningProducer(ABC):
 
 
 class RunningProducer(AnyRunningProducer):
-    """With librdkafka."""
+    """A producer that uses librdkafka."""
 
     client = "librdkafka"
 
@@ -127,11 +133,11 @@ class RunningProducer(AnyRunningProducer):
                 self._producer.produce(topic, value, partition=partition, on_delivery=self._on_delivery)
                 self._counts[place] += 1
             except BufferError:
-                pass  # partitions whose leader is away fill the queue
+                pass  # the queue is full of records for partitions without a leader
             self._producer.poll(0.002)
 
     def _on_error(self, error):
-        """Without this, any call may raise what is fatal."""
+        """Records errors. Without this callback, any call could raise a fatal error."""
         if error.fatal():
             self.errors.append(f"{self._name}: {error}")
 
@@ -149,7 +155,7 @@ class RunningProducer(AnyRunningProducer):
 
 
 class RunningConsumer:
-    """Reads a topic from its beginning until it is told to stop, with kafka-python."""
+    """Reads a topic from its beginning with kafka-python until it is told to stop."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._consumer = KafkaConsumer(
@@ -173,12 +179,12 @@ class RunningConsumer:
                 for place, records in self._poll().items():
                     self.seen[place.topic, place.partition] += [(each.offset, each.value) for each in records]
         except Exception as error:
-            self.errors.append(f"a consumer: {error!r}")
+            self.errors.append(f"a consumer failed: {error!r}")
 
     def _poll(self):
         try:
             return self._consumer.poll(timeout_ms=100)
-        except UnknownBrokerIdError:  # of a leader that has just gone; what is told is watched elsewhere
+        except UnknownBrokerIdError:  # the leader has just gone from the metadata, which another watch checks
             return {}
 
     def wait_for(self, counts: Mapping[Place, int]) -> None:
@@ -194,11 +200,11 @@ class RunningConsumer:
 
 
 class RunningLibrdkafkaConsumer:
-    """The same with librdkafka, which asks where epochs end and would notice a log that was cut."""
+    """Reads a topic with librdkafka, which looks up where epochs end and so notices a truncated log."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         unused = {"group.id": "unused", "enable.auto.commit": False}
-        # An offset that is gone, or was never there, is to be an error and not a new beginning.
+        # A missing offset must be an error, and not a reason to start at the beginning.
         settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "error"}
         self._consumer = Consumer(settings | unused | QUICKLY)
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
@@ -214,7 +220,7 @@ class RunningLibrdkafkaConsumer:
                 if message.error() is None:
                     self.seen[message.topic(), message.partition()].append((message.offset(), message.value()))
                 else:
-                    self.errors.append(f"a consumer: {message.topic()}/{message.partition()}: {message.error()}")
+                    self.errors.append(f"a consumer failed: {message.topic()}/{message.partition()}: {message.error()}")
 
     def wait_for(self, counts: Mapping[Place, int]) -> None:
         wait_for(self, counts)
@@ -226,7 +232,7 @@ class RunningLibrdkafkaConsumer:
 
 
 def wait_for(consumer: RunningConsumer | RunningLibrdkafkaConsumer, counts: Mapping[Place, int]) -> None:
-    """Until it has read so many records."""
+    """Waits until the consumer has read `counts` records of each partition."""
 
     def behind() -> list[Place]:
         return [place for place, seen in consumer.seen.items() if len(seen) < counts[place]]
@@ -235,7 +241,7 @@ def wait_for(consumer: RunningConsumer | RunningLibrdkafkaConsumer, counts: Mapp
 
 
 def stored(bootstrap: str, places: Sequence[Place]) -> dict[Place, Log]:
-    """All there is, read by a client that knows nothing yet."""
+    """Reads all records of these partitions with a new client."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
     consumer = Consumer(settings | {"enable.partition.eof": True} | QUICKLY)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places])
@@ -257,13 +263,13 @@ def stored(bootstrap: str, places: Sequence[Place]) -> dict[Place, Log]:
 
 
 class History(Struct):
-    """Everything that producers sent, that consumers saw on the way, and that is there at the end."""
+    """Everything that producers sent, that consumers saw meanwhile, and that is stored at the end."""
 
     logs: dict[Place, Log]
     sent: Sequence[Sent]
     seen: Iterable[Mapping[Place, Log]] = field(default_factory=list)
     unseen: Mapping[Place, set[int]] = field(default_factory=dict)
-    """The offsets of control batches, which no client is shown."""
+    """The offsets of control batches, which clients do not see."""
 
     def contradictions(self) -> list[str]:
         found = []
@@ -271,11 +277,11 @@ class History(Struct):
             offsets = [offset for offset, _ in log]
             unseen = {offset for offset in self.unseen.get(place, ()) if offset <= max(offsets, default=-1)}
             if sorted([*offsets, *unseen]) != list(range(len(offsets) + len(unseen))) or offsets != sorted(offsets):
-                found.append(f"{place}: there are gaps or doubles among the offsets")
+                found.append(f"{place}: the offsets have gaps or duplicates")
             found += [f"{place}: {each}" for sent in self.sent for each in _disagreements(place, log, sent)]
             for number, seen in enumerate(self.seen):
                 if place in seen and seen[place] != log:
-                    found.append(f"{place}: consumer {number} saw {_first(seen[place], log)} is there")
+                    found.append(f"{place}: consumer {number} saw {_first(seen[place], log)} is stored")
         return found
 
 
@@ -287,13 +293,13 @@ def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
         lost = sorted(set(range(count)) - set(numbers))
         doubled = [number for number, times in Counter(numbers).items() if times > 1]
         yield (
-            f"{sent.name} sent {count}, {len(numbers)} are there; lost, out of order or doubled; "
-            f"lost: {lost[:5]}, doubled: {doubled[:5]}"
+            f"{sent.name} sent {count}, {len(numbers)} are stored; some are lost, reordered or duplicated; "
+            f"lost: {lost[:5]}, duplicated: {doubled[:5]}"
         )
     by_offset = dict(log)
     for offset, value in sent.acknowledged.get(place, ()):
         if _is_known(offset) and by_offset.get(offset) != value:
-            yield f"{sent.name}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
+            yield f"{sent.name}: {value!r} was acknowledged at {offset}, where {by_offset.get(offset)!r} is stored now"
 
 
 def _is_known(offset: int | None) -> bool:
@@ -301,7 +307,7 @@ def _is_known(offset: int | None) -> bool:
 
 
 def _first(seen: Log, log: Log) -> str:
-    """Where they differ first."""
+    """Describes the first difference."""
     before = None
     for mine, theirs in itertools.zip_longest(seen, log):
         if mine != theirs:

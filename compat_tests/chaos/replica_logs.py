@@ -1,7 +1,7 @@
-"""What the copies of a partition hold, byte for byte but for leader epochs, read from the directories of nodes.
+"""Reads the copies of a partition from the directories of nodes, and compares them except for leader epochs.
 
-The files are Kafka's record batches one after the other, with the original as with ours. Files may begin and end
-elsewhere on another node, so batches are compared, not files.
+The files contain Kafka's record batches one after the other, with Apache Kafka as with Tailrace. Batches are compared
+and not files, because the files of another node may begin and end at other offsets.
 """
 
 import itertools
@@ -15,7 +15,7 @@ HEADER = struct.Struct(">qiibIhi")
 LENGTH_BEFORE_BATCH = 12
 PRODUCER = struct.Struct(">qhi")
 LENGTH_BEFORE_PRODUCER = 27
-"""In the content of a batch."""
+"""The number of bytes before the producer's fields, in the content of a batch."""
 CONTROL = 1 << 5
 
 
@@ -24,15 +24,17 @@ class StoredBatch:
     base: int
     last: int
     epoch: int = field(compare=False)
-    """Of the leader that appended or recovered it. A copy that was away from a recovery, and knew already that the
-    batch is committed, keeps the stamp that it has."""
+    """The epoch of the leader that appended or recovered the batch.
+
+    A copy keeps its stamp if it took no part in a recovery and already knew that the batch is committed.
+    """
     is_control: bool
     content: bytes
-    """All but base offset, length and epoch."""
+    """The bytes of the batch without base offset, length and epoch."""
 
     @property
     def producer(self) -> tuple[int, int, int]:
-        """Its id, epoch and first sequence."""
+        """The producer's id, epoch and first sequence."""
         return PRODUCER.unpack_from(self.content, LENGTH_BEFORE_PRODUCER)
 
     def __str__(self) -> str:
@@ -50,22 +52,24 @@ def read_replica(directory: Path) -> list[StoredBatch]:
 
 
 def control_offsets(log: list[StoredBatch]) -> set[int]:
-    """Of which no consumer sees anything."""
+    """Returns the offsets of control batches, which consumers do not see."""
     return {offset for batch in log if batch.is_control for offset in range(batch.base, batch.last + 1)}
 
 
-def begun_again(log: list[StoredBatch]) -> list[str]:
-    """Batches with which producers began another epoch: they were told of a gap, and may have stored something twice
-    before they began anew."""
+def restarted_epochs(log: list[StoredBatch]) -> list[str]:
+    """Returns batches with which producers started a new epoch.
+
+    A producer does so after it was told of a gap, and may have stored a record twice before that.
+    """
     return [
-        f"told of a gap, a producer began anew with {batch}"
+        f"after it was told of a gap, a producer started a new epoch with {batch}"
         for batch in log
         if not batch.is_control and batch.producer[1] > 0 and batch.producer[2] == 0
     ]
 
 
 def differences(copies: Mapping[int, list[StoredBatch]], up_to: float = math.inf) -> list[str]:
-    """Where the copies of nodes differ from the first one's, below an offset."""
+    """Returns where the copies of other nodes differ from the first node's copy, below an offset."""
     (first, log), *others = ((node, [each for each in copy if each.last < up_to]) for node, copy in copies.items())
     found = []
     for node, copy in others:

@@ -1,20 +1,20 @@
-"""Whether the SC, its command line and every SPU's Metadata say the same, and what the administrator may expect."""
+"""Checks that the SC, its command line and every SPU's Metadata agree, also with what the administrator expects."""
 
 from collections.abc import Mapping
 
 from chaos.administration import RETENTION, State, Topic
-from chaos.metadata import Told, ToldPartition, told_by
+from chaos.metadata import PartitionMetadata, TopicsMetadata, fetch_metadata
 from spu_cluster import objects
 from waiting import wait_until
 
 NOTHING_WRONG = 0
 
 
-def sc_view(sc: str) -> Told:
-    """What `tailrace partition list` shows; only partitions that are online have no error."""
-    told: Told = {}
+def sc_view(sc: str) -> TopicsMetadata:
+    """Returns what `tailrace partition list` shows; only online partitions have no error."""
+    told: TopicsMetadata = {}
     for each in objects(sc, "partition"):
-        partition = ToldPartition(
+        partition = PartitionMetadata(
             NOTHING_WRONG if each["resolution"] == "Online" else -1,
             -1 if each["leader"] is None else each["leader"],
             -1 if each["epoch"] is None else each["epoch"],
@@ -26,24 +26,25 @@ def sc_view(sc: str) -> Told:
 
 
 def disagreements(sc: str, addresses: Mapping[str, str]) -> list[str]:
-    """Between the SC's command line and what clients are told by each server; and what is not in order with all."""
+    """Returns differences between the SC's command line and the metadata of each server, and everything else that is
+    wrong."""
     expected = sc_view(sc)
     found = [
-        f"the SC: {topic}/{number}: {partition}"
+        f"the SC reports {topic}/{number}: {partition}"
         for topic, partitions in expected.items()
         for number, partition in partitions.items()
         if partition.error != NOTHING_WRONG or partition.leader not in partition.live
     ]
     for server, address in addresses.items():
         try:
-            told = told_by(address).topics
+            told = fetch_metadata(address).topics
         except (OSError, EOFError):
             if server.startswith("spu"):
-                found.append(f"{server} does not answer")
-            continue  # an SC that stands by
+                found.append(f"{server} does not respond")
+            continue  # it is a standby SC
         for topic in sorted({*told, *expected}):
             if told.get(topic) != expected.get(topic):
-                found.append(f"{server}: {topic}: {told.get(topic)}, and the SC says {expected.get(topic)}")
+                found.append(f"{server} reports {topic} as {told.get(topic)}, and the SC as {expected.get(topic)}")
     return found
 
 
@@ -61,7 +62,7 @@ def wait_until_all_agree(sc: str, addresses: Mapping[str, str], seconds: float =
 
 
 def topics_at(sc: str) -> dict[str, Topic]:
-    """What is there by `tailrace topic list`; a topic without all of its partitions has the number -1."""
+    """Returns what `tailrace topic list` shows; a topic that lacks partitions has the partition count -1."""
     partitions = sc_view(sc)
     found = {}
     for each in objects(sc, "topic"):
@@ -75,7 +76,7 @@ def topics_at(sc: str) -> dict[str, Topic]:
 
 def unexpected(topics: Mapping[str, Topic], possible: Mapping[str, set[State]]) -> list[str]:
     return [
-        f"{name} is {topics.get(name)}, and may be one of {sorted(map(str, states))}"
+        f"{name} is {topics.get(name)}, but must be one of {sorted(map(str, states))}"
         for name, states in possible.items()
         if topics.get(name) not in states
     ]

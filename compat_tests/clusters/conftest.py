@@ -1,4 +1,4 @@
-"""Clusters of three SPUs in both kinds: shared ones, and one of a test's own to abuse."""
+"""Fixtures for clusters of three SPUs of both kinds: shared ones, and one for a single test."""
 
 import uuid
 
@@ -11,7 +11,7 @@ KINDS = {"separate": SeparateCluster, "up": ManagedCluster}
 
 @pytest.fixture(scope="module", params=sorted(KINDS))
 def cluster(request, tmp_path_factory):
-    """One that all tests of a module share, of each kind."""
+    """Yields a cluster of each kind, which all tests of a module share."""
     made = KINDS[request.param](tmp_path_factory.mktemp(request.param))
     made.start()
     try:
@@ -23,7 +23,7 @@ def cluster(request, tmp_path_factory):
 
 @pytest.fixture
 def separate(tmp_path):
-    """Not started yet."""
+    """Yields a cluster of separate processes that is not started yet."""
     made = SeparateCluster(tmp_path, sc_options=PATIENCE)
     try:
         yield made
@@ -33,7 +33,7 @@ def separate(tmp_path):
 
 @pytest.fixture
 def managed(tmp_path):
-    """Not started yet."""
+    """Yields a cluster of `tailrace up` that is not started yet."""
     made = ManagedCluster(tmp_path)
     try:
         yield made
@@ -43,7 +43,7 @@ def managed(tmp_path):
 
 @pytest.fixture
 def make_admin():
-    """Admin clients of kafka-python, closed at the end."""
+    """Yields a function that makes kafka-python's admin clients, which are closed at the end."""
     made = []
 
     def make(bootstrap):
@@ -57,5 +57,5 @@ def make_admin():
 
 @pytest.fixture
 def name(request):
-    """For a topic, and nobody else's."""
+    """Returns a unique name for a topic."""
     return f"{request.node.originalname}-{uuid.uuid4().hex[:8]}"

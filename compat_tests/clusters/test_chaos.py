@@ -1,7 +1,7 @@
-"""Real faults under load: SCs and SPUs are killed, stopped and frozen at random moments while stock clients work.
+"""Kills, stops and freezes SCs and SPUs at random moments while stock clients work.
 
-Nothing acknowledged is lost, whatever was asked of the cluster has happened or not, and all servers agree at the end.
-The plan comes from a seed; TAILRACE_CHAOS_SEED and TAILRACE_CHAOS_SECONDS run another one, or a longer one.
+No acknowledged record is lost, every administrative operation has either happened or not, and all servers agree at the
+end. The plan comes from a seed. TAILRACE_CHAOS_SEED and TAILRACE_CHAOS_SECONDS choose another or a longer plan.
 """
 
 import os
@@ -42,7 +42,7 @@ def cluster(request, tmp_path):
 
 
 @pytest.mark.timeout(120 + 5 * SECONDS)
-def test_what_clients_were_promised_holds_whatever_dies(cluster):
+def test_every_promise_to_clients_holds_while_servers_die(cluster):
     for topic, copies in REPLICATION_FACTORS.items():
         words = ("--partitions", str(PARTITIONS), "--replication-factor", str(copies), "--wait", "20")
         status, said = cli(cluster.sc, "topic", "create", topic, *words)
@@ -65,13 +65,13 @@ def test_what_clients_were_promised_holds_whatever_dies(cluster):
 
     cluster.stop()
     assert cluster.complaints == []
-    assert cluster.signs_of_bugs() == []
+    assert cluster.bug_reports() == []
     assert cluster.damage() == []
-    assert cluster.left_behind() == []
+    assert cluster.leftover_processes() == []
 
 
 class Clients:
-    """All that work on the cluster, from the beginning to the end of the block."""
+    """All clients that work on the cluster, for the duration of the `with` block."""
 
     def __init__(self, cluster):
         self._bootstrap = cluster.bootstrap
@@ -93,7 +93,7 @@ class Clients:
             producer.wait_for_more(count)
 
     def work_without_an_sc(self, cluster):
-        """A producer that never tries again meets not even an error that a client would hide."""
+        """Produces without an SC; a producer that never retries sees even errors that a client would hide."""
         self.work()
         cluster.kill_scs()
         patience = {"request_timeout_ms": 30_000, "socket_timeout_ms": 30_000}
@@ -108,7 +108,7 @@ class Clients:
         cluster.start_scs()
 
     def history(self, cluster):
-        """What all sent and saw, once consumers have read to the end."""
+        """Returns what all clients sent and saw, after consumers have read to the end."""
         for producer in self._producers:
             producer.stop()
         logs = stored(self._bootstrap, PLACES)
@@ -116,10 +116,10 @@ class Clients:
         for consumer in self._consumers:
             consumer.wait_for(ends)
         print(f"{sum(ends.values())} records; administration: {self.administrator}")
-        print(f"{self.watch.answers} answers about the cluster, {self.watch.elections()} elections")
+        print(f"{self.watch.answers} metadata responses, {self.watch.elections()} elections")
         sent = [*self._sent, *(producer.sent() for producer in self._producers)]
         Watcher(self._bootstrap).wait_until_all_in_sync("three-copies", PARTITIONS)
-        # What recovery wrote between the records of the topic that has copies, no client is shown.
+        # Clients do not see what recovery wrote between the records of the replicated topic.
         unseen = {
             place: control_offsets(read_replica(cluster.replica_directory(1, *place)))
             for place in PLACES

@@ -1,4 +1,4 @@
-"""A cluster of three SPUs does what one does, whichever server a client begins with."""
+"""A cluster of three SPUs works like a single broker, whichever server a client starts with."""
 
 import asyncio
 import collections
@@ -18,7 +18,7 @@ PARTITIONS = 6
 
 @pytest.fixture(params=["an SPU", "the SC"])
 def admin(request, cluster, make_admin):
-    """A client that begins with either."""
+    """Yields an admin client that starts with an SPU or with the SC."""
     return make_admin(cluster.bootstrap.split(",")[-1] if request.param == "an SPU" else cluster.sc)
 
 
@@ -45,9 +45,7 @@ def test_all_spus_are_brokers_and_one_of_them_takes_admin_requests(cluster, admi
     assert described["controller_id"] in cluster.ids
 
 
-def test_a_topic_is_known_everywhere_as_soon_as_it_was_created_and_no_more_when_it_was_deleted(
-    cluster, admin, make_admin, name
-):
+def test_a_topic_is_known_everywhere_once_created_and_nowhere_once_deleted(cluster, admin, make_admin, name):
     create(admin, name)
     everywhere = [make_admin(address) for address in (*cluster.bootstrap.split(","), cluster.sc)]
     for other in everywhere:
@@ -79,7 +77,7 @@ def test_configs_are_changed_through_any_server(cluster, admin, make_admin, name
         wait_until(lambda retention=retention: "2000000" in retention(), what="the config is known everywhere")
 
 
-def test_kafka_clients_are_refused_more_copies_than_there_are_spus(admin, name):
+def test_kafka_clients_cannot_have_more_copies_than_spus(admin, name):
     with pytest.raises(InvalidReplicationFactorError):
         create(admin, name, replication_factor=4)
     assert name not in admin.list_topics()

@@ -1,4 +1,4 @@
-"""Which SPUs are connected with each other, as the kernel has it: one connection for each way that one follows."""
+"""SPUs share one connection for each direction in which one follows the other."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from waiting import wait_until
 
 
 def connections(cluster):
-    """How many each SPU has dialled to the private port of each other."""
+    """Returns how many connections each SPU has opened to the private port of each other, according to the kernel."""
     processes = {spu: psutil.Process(cluster.spu_pid(spu)) for spu in cluster.ids}
     public = {int(address.rpartition(":")[2]) for address in cluster.bootstrap.split(",")}
     private = {}
@@ -23,14 +23,14 @@ def connections(cluster):
 
 
 def create(cluster, directory, name, *rows):
-    """A topic with these replicas, the leader first."""
+    """Creates a topic with these replicas, the leader first."""
     replicas = directory / f"{name}.json"
     replicas.write_text(str([list(row) for row in rows]))
     status, said = cli(cluster.sc, "topic", "create", name, "--replica-assignment", str(replicas), "--wait", "30")
     assert status == 0, said
 
 
-def test_followers_connect_with_leaders_and_share_what_is_there(separate, tmp_path):
+def test_followers_connect_to_leaders_and_share_existing_connections(separate, tmp_path):
     separate.start()
     assert connections(separate) == {}
     create(separate, tmp_path, "a", (1, 2, 3))
@@ -42,5 +42,5 @@ def test_followers_connect_with_leaders_and_share_what_is_there(separate, tmp_pa
     assert connections(separate) == both_ways
     for name in ("a", "b", "c"):
         assert cli(separate.sc, "topic", "delete", name)[0] == 0
-    wait_until(lambda: connections(separate) == {}, what="nobody follows anybody")
+    wait_until(lambda: connections(separate) == {}, what="no SPU follows another")
     separate.stop()

@@ -1,18 +1,18 @@
-"""What `tailrace draw` shows of a cluster in which stock clients write and read, and one SPU is away."""
+"""What `tailrace draw` shows of a cluster in which stock clients produce and consume while one SPU is offline."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from spu_cluster import cli, objects, resolutions
 from waiting import wait_until
 
 
-def test_who_leads_follows_and_reads_while_one_is_away(separate, name):
+def test_the_drawing_shows_who_leads_follows_and_reads_while_an_spu_is_offline(separate, name):
     separate.start()
     status, said = cli(separate.sc, "topic", "create", name, "--replication-factor", "3", "--wait", "20")
     assert status == 0, said
     leader = objects(separate.sc, "partition", name)[0]["leader"]
     away, other = (spu for spu in separate.ids if spu != leader)
     separate.kill_node(away)
-    wait_until(lambda: resolutions(separate.sc)[away] == "Offline", 30, "the SC misses it")
+    wait_until(lambda: resolutions(separate.sc)[away] == "Offline", 30, "the SC notices that the SPU is offline")
     producer = Producer({"bootstrap.servers": separate.bootstrap, "acks": "all"})
     for number in range(20):
         producer.produce(name, b"%d" % number)
@@ -30,7 +30,7 @@ def test_who_leads_follows_and_reads_while_one_is_away(separate, name):
         return picture.splitlines()
 
     committed = f"    +---> SPU {other} follows: live, its log ends at 20, knows of 20 committed, lacks 0"
-    wait_until(lambda: committed in drawn(), 30, "the follower hears that all is committed")
+    wait_until(lambda: committed in drawn(), 30, "the follower learns that everything is committed")
     lines = drawn()
     assert f"  SPU {leader} leads: its log ends at 20, committed up to 20" in lines
     assert f"    +---> SPU {away} follows: not live, SPU {away} is not online" in lines

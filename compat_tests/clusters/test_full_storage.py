@@ -1,4 +1,4 @@
-"""An SPU whose storage is full: stock producers are told so and lose nothing, and go on when there is room again."""
+"""Stock producers lose nothing if an SPU's storage is full, and continue when it has room again."""
 
 import json
 
@@ -14,12 +14,12 @@ from waiting import wait_until
 SIZE_BYTES = 256 * 1024
 VALUE_BYTES = 10_000
 RECORDS_MAX = 60
-"""So many fit neither before nor after."""
+"""The storage cannot hold this many records, neither before nor after it grows."""
 
 
 @pytest.fixture
 def small(tmp_path):
-    """One SPU, which may store little."""
+    """Yields a cluster of one SPU with little storage."""
     made = SeparateCluster(tmp_path, spus=1, sc_options=PATIENCE)
     try:
         made.start()
@@ -39,7 +39,7 @@ def resize(cluster, directory, size_bytes):
 
 
 def reason(cluster):
-    """Why the one SPU is not as it should be; it is online in any case."""
+    """Returns why the SPU, which is online, is not as it should be."""
     (spu,) = objects(cluster.sc, "spu")
     assert spu["status"]["resolution"] == "Online"
     return spu["status"].get("reason", "")
@@ -50,7 +50,7 @@ def create(admin, name):
 
 
 def fill(cluster, name):
-    """Until the SPU refuses; how many records it has taken."""
+    """Produces until the SPU refuses a record, and returns how many it accepted."""
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", retries=0, enable_idempotence=False)
     try:
         for count in range(RECORDS_MAX):
@@ -60,7 +60,7 @@ def fill(cluster, name):
                 return count
     finally:
         producer.close()
-    raise AssertionError(f"{RECORDS_MAX} records were taken")
+    raise AssertionError(f"{RECORDS_MAX} records were accepted")
 
 
 def consume(cluster, name, count, offset=OFFSET_BEGINNING):
@@ -81,7 +81,7 @@ def test_producers_are_refused_until_there_is_room_and_lose_nothing(small, make_
     create(admin, name)
     taken = fill(small, name)
     assert taken * VALUE_BYTES < SIZE_BYTES + 2 * VALUE_BYTES
-    wait_until(lambda: "its storage is full" in reason(small), what="people are told")
+    wait_until(lambda: "its storage is full" in reason(small), what="the SPU's status says why")
     status, said = cli(small.sc, "spu", "list")
     assert status == 0
     assert f"of {SIZE_BYTES} bytes" in said
@@ -91,7 +91,7 @@ def test_producers_are_refused_until_there_is_room_and_lose_nothing(small, make_
     errors = []
     for number in range(5):
         waiting.produce(name, b"waiting %d" % number, on_delivery=lambda error, _: errors.append(error))
-    assert waiting.flush(2) == 5, "they wait, and are not given up"
+    assert waiting.flush(2) == 5, "the records wait, and the producer does not give them up"
     values = [message.value()[:6] for message in consume(small, name, taken)]
     assert values == [b"%06d" % number for number in range(taken)]
 
@@ -100,7 +100,7 @@ def test_producers_are_refused_until_there_is_room_and_lose_nothing(small, make_
     assert errors == [None] * 5
     kept = [message.value() for message in consume(small, name, 5)]
     assert kept == [b"waiting %d" % number for number in range(5)]
-    wait_until(lambda: reason(small) == "", what="people are told that there is room")
+    wait_until(lambda: reason(small) == "", what="the SPU's status shows that there is room")
 
 
 def test_deleting_a_topic_or_a_larger_size_makes_room(small, make_admin, name, tmp_path):

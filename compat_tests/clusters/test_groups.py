@@ -1,4 +1,4 @@
-"""`tailrace group` where several SPUs coordinate, and one of them dies."""
+"""`tailrace group` if several SPUs coordinate groups, and one of them is killed."""
 
 import json
 import subprocess
@@ -11,14 +11,14 @@ GROUPS = [f"group-{number}" for number in range(9)]
 
 
 def shown(sc, *words):
-    """What it prints for programs; the groups are found through the SC."""
+    """Returns the JSON that the command prints; it finds the groups through the SC."""
     command = tailrace("group", *words, "--sc", sc, "--output", "json")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_groups_of_all_coordinators_are_shown_also_when_one_has_just_died(separate, name):
+def test_groups_of_all_coordinators_are_shown_even_after_one_was_killed(separate, name):
     separate.start()
     status, said = cli(separate.sc, "topic", "create", name, "--replication-factor", "3", "--wait", "20")
     assert status == 0, said
@@ -27,7 +27,7 @@ def test_groups_of_all_coordinators_are_shown_also_when_one_has_just_died(separa
         producer.produce(name, b"v")
     assert producer.flush(20) == 0
     for number, group in enumerate(GROUPS):
-        # The first one has to wait until there is a topic for groups at all.
+        # The first command has to wait until the internal topic of groups exists.
         words = (group, "--topic", name, "--to-offset", f"{number}", "--execute")
         assert shown(separate.sc, "reset-offsets", *words)["executed"]
 

@@ -1,4 +1,4 @@
-"""What `tailrace segment list` tells of a partition whose leader was killed while producers were at work."""
+"""What `tailrace segment list` shows of a partition whose leader was killed while producers worked."""
 
 import itertools
 import threading
@@ -15,7 +15,7 @@ UNACKNOWLEDGED_MAX = 100
 
 
 class Producing:
-    """With some records always on their way, to be acknowledged by all; until the end of a `with`."""
+    """A producer with acks=all that always has some records in flight, for the duration of a `with` block."""
 
     def __init__(self, bootstrap, topic):
         self._producer = Producer(
@@ -53,7 +53,7 @@ class Producing:
         wait_until(lambda: self.acknowledged >= goal, 60, f"{count} more acknowledged records")
 
     def wait_until_on_their_way(self, count):
-        wait_until(lambda: len(self._producer) >= count, 60, f"{count} records without an answer")
+        wait_until(lambda: len(self._producer) >= count, 60, f"{count} records without a response")
 
     def __enter__(self):
         self._thread.start()
@@ -75,7 +75,7 @@ def comparisons(described):
     return {copy["comparison"] for each in described for copy in each["copies"]}
 
 
-def test_full_segments_a_bridge_where_a_leader_was_killed_and_the_same_copies_of_all(separate, name):
+def test_it_shows_full_segments_the_bridge_after_a_killed_leader_and_equal_copies(separate, name):
     separate.start()
     configs = ("--config", f"segment.bytes={SEGMENT_BYTES}", "--replication-factor", "3", "--wait", "20")
     status, said = cli(separate.sc, "topic", "create", name, *configs)
@@ -96,7 +96,7 @@ def test_full_segments_a_bridge_where_a_leader_was_killed_and_the_same_copies_of
         separate.start_node(leader)
         producing.wait_for_more(SEGMENT_BYTES // VALUE_BYTES)
 
-    # With nobody at work all copies become the same, and stay so.
+    # Without producers, all copies become the same, and stay so.
     wait_until(lambda: comparisons(segments(separate, name)) <= {"same", "same records"}, 30, "the copies are the same")
     described = segments(separate, name)
     assert [each["end"] for each in described[:-1]] == [each["base"] for each in described[1:]]

@@ -1,4 +1,4 @@
-"""A partition that is larger than what its replicas keep: old segments are on other SPUs, and are read from there."""
+"""A partition larger than its replicas keep: other SPUs store its old segments, and serve reads of them."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ CONFIGS = {
     "local.retention.bytes": str(2 * MEBIBYTE),
 }
 LOCAL_BYTES_MAX = 5 * MEBIBYTE
-"""Two that are kept, one that is open, and what has come since the last look."""
+"""The size of a replica: two sealed segments, the open one, and what has arrived since the last check."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def partition_of(cluster, topic):
 
 
 def wait_until_shelved(cluster, topic):
-    """Whoever holds it by now: another SPU takes the place of one that is away."""
+    """Waits until shelves hold the old segments; another SPU takes the place of one that is offline."""
 
     def are_small():
         partition = partition_of(cluster, topic)
@@ -72,7 +72,7 @@ def wait_until_shelved(cluster, topic):
             cluster.log_bytes(spu, topic, 0) <= LOCAL_BYTES_MAX for spu in live
         )
 
-    wait_until(are_small, 60, "the replicas keep little")
+    wait_until(are_small, 60, "the replicas have deleted their old segments")
 
 
 def assert_all_there(cluster, topic, count):
@@ -87,7 +87,7 @@ def assert_all_there(cluster, topic, count):
 
 
 @pytest.mark.timeout(300)
-def test_old_segments_are_kept_by_others_and_read_from_the_beginning_whoever_dies(cluster, name, tmp_path):
+def test_old_segments_are_read_from_other_spus_whichever_spu_dies(cluster, name, tmp_path):
     create(cluster, name)
     fill(cluster, name, range(RECORDS))
     replicas = set(partition_of(cluster, name)["replicas"])
@@ -98,10 +98,10 @@ def test_old_segments_are_kept_by_others_and_read_from_the_beginning_whoever_die
         return partition_of(cluster, name)["spec"]["shelves"]
 
     copy_sets = {tuple(each["stores"]) for each in shelves()}
-    assert len(copy_sets) > 1, "of segments of one partition"
+    assert len(copy_sets) > 1, "the segments of one partition have different stores"
     assert not any(replicas & set(each) for each in copy_sets)
 
-    # A store that is killed, and one that is lost for good with its disk.
+    # Lose one store that is killed, and one whose disk is lost for good.
     stores = sorted(set(cluster.ids) - replicas)
     killed, lost = stores[:2]
     cluster.kill_spu(killed)
@@ -109,12 +109,14 @@ def test_old_segments_are_kept_by_others_and_read_from_the_beginning_whoever_die
     cluster.kill_node(lost)
     shutil.rmtree(tmp_path / f"spu-{lost}")
     wait_until(
-        lambda: not any(lost in (*each["stores"], *each.get("filling", ())) for each in shelves()), 60, "it is replaced"
+        lambda: not any(lost in (*each["stores"], *each.get("filling", ())) for each in shelves()),
+        60,
+        "the lost store is replaced",
     )
     wait_until(lambda: not any("filling" in each for each in shelves()), 60, "the others are filled")
     assert_all_there(cluster, name, RECORDS)
 
-    # The leader, while more comes.
+    # Kill the leader while more records arrive.
     leader = partition_of(cluster, name)["leader"]
     cluster.kill_node(leader)
     fill(cluster, name, range(RECORDS, RECORDS + 200))

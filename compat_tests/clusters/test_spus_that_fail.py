@@ -1,4 +1,4 @@
-"""SPUs and SCs that die, strangers, and doubles; records that were acknowledged are there at the end."""
+"""SPUs and SCs that are killed, unregistered or started twice do not lose acknowledged records."""
 
 import itertools
 import os
@@ -22,7 +22,7 @@ QUICKLY = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms"
 
 
 class RunningProducer:
-    """Sends numbers to all partitions by turns until it is told to stop, and knows which were acknowledged."""
+    """Sends numbers to all partitions in turn until it is told to stop, and knows which were acknowledged."""
 
     def __init__(self, bootstrap, topic):
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True}
@@ -50,7 +50,7 @@ class RunningProducer:
             self.failures.append(error)
 
     def wait_for_more(self, count=100):
-        """In each partition."""
+        """Waits until each partition has `count` more acknowledged records."""
         goals = [len(each) + count for each in self.acknowledged]
         wait_until(
             lambda: all(len(each) >= goal for each, goal in zip(self.acknowledged, goals, strict=True)),
@@ -63,7 +63,7 @@ class RunningProducer:
         self._thread.join()
 
     def stop(self):
-        """Ends with the last acknowledgement."""
+        """Stops the producer, and returns after the last acknowledgement."""
         self.close()
         assert self._producer.flush(60) == 0
         assert self.failures == []
@@ -71,13 +71,14 @@ class RunningProducer:
 
 @pytest.fixture
 def start_producer():
-    """A function that starts producers, of which none outlives the test."""
+    """Yields a function that starts producers, all of which end with the test."""
     with ExitStack() as stack:
         yield lambda bootstrap, topic: stack.enter_context(closing(RunningProducer(bootstrap, topic)))
 
 
 def stored(bootstrap, topic):
-    """The values of each partition, all that are there now; of one that grows meanwhile perhaps some more."""
+    """Returns the values of each partition that are stored now, and perhaps some more of a partition that grows
+    meanwhile."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False} | QUICKLY)
     counts = []
     for partition in range(PARTITIONS):
@@ -93,7 +94,7 @@ def stored(bootstrap, topic):
 
 
 def read_to_the_end(bootstrap, topic):
-    """The values of each partition, where elections have left offsets without records."""
+    """Returns the values of each partition, in which elections have left offsets without records."""
     settings = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": bootstrap} | settings | QUICKLY)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
@@ -140,9 +141,7 @@ def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledg
     wait_until(lambda: resolutions(cluster.sc) == dict.fromkeys(cluster.ids, "Online"), what="all are online")
 
 
-def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_on_where_it_was(
-    separate, name, make_admin, start_producer
-):
+def test_clients_work_without_a_killed_sc_and_it_continues_where_it_was(separate, name, make_admin, start_producer):
     separate.start()
     create(separate, name)
     producer = start_producer(separate.bootstrap, name)
@@ -162,7 +161,7 @@ def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_o
 
 
 @pytest.mark.timeout(180)
-def test_whatever_an_spu_led_is_led_by_others_and_what_it_followed_is_left_alone(separate, name):
+def test_others_lead_what_a_killed_spu_led_and_its_leaders_stay(separate, name):
     separate.start()
     status, said = cli(separate.sc, *("topic", "create", name, "--partitions", "150"), "--replication-factor", "3")
     assert status == 0, said
@@ -181,7 +180,7 @@ def test_whatever_an_spu_led_is_led_by_others_and_what_it_followed_is_left_alone
     led = {number for number, each in before.items() if each["leader"] == lost}
     assert len(led) >= 50
     separate.kill_node(lost)
-    wait_until(all_have(live=2), 60, "others lead, and the one that is gone is not live")
+    wait_until(all_have(live=2), 60, "other SPUs lead, and the killed SPU is not live")
     after = partitions()
     assert all(each["leader"] not in (lost, -1) for each in after.values())
     assert {number for number in before if after[number]["epoch"] != before[number]["epoch"]} == led
@@ -194,12 +193,12 @@ def test_whatever_an_spu_led_is_led_by_others_and_what_it_followed_is_left_alone
     separate.stop()
 
 
-def test_an_spu_is_let_in_when_it_has_been_registered(separate):
+def test_an_spu_is_admitted_once_it_is_registered(separate):
     separate.ids = (1,)
     separate.start()
     stranger = separate.launch_spu(7)
-    wait_until(lambda: "not registered" in stranger.errors(), 20, "the stranger is told why it is refused")
-    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="the first alone is there")
+    wait_until(lambda: "not registered" in stranger.errors(), 20, "the unregistered SPU learns why it is refused")
+    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="only the first SPU is online")
     separate.register(7)
     separate.wait_for_spu(7)
     wait_until_online(separate.sc, [1, 7])
@@ -211,14 +210,14 @@ def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_goes_o
     status, said = run_to_end(separate.spu_command(1, "another-directory"))
     assert status == 1
     assert "tailrace serve spu: " in said.splitlines()[-1]
-    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="the first alone is there")
+    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="only the first SPU is online")
 
 
 def test_an_spu_that_is_not_registered_can_be_stopped(separate):
     separate.ids = ()
     separate.start()
     stranger = separate.launch_spu(7)
-    wait_until(lambda: "not registered" in stranger.errors(), 20, "the stranger is told why it is refused")
+    wait_until(lambda: "not registered" in stranger.errors(), 20, "the unregistered SPU learns why it is refused")
     assert stranger.stop() == 0
 
 
@@ -237,7 +236,10 @@ def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_a
     separate.start()
     status, said = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
     assert status == 0, said
-    wait_until(lambda: "InsufficientResources" in cli(separate.sc, "topic", "list")[1], what="people are told")
+    wait_until(
+        lambda: "InsufficientResources" in cli(separate.sc, "topic", "list")[1],
+        what="the topic's status says what is missing",
+    )
     admin = make_admin(separate.bootstrap)
     with pytest.raises(InvalidReplicationFactorError):
         admin.create_topics({f"{name}-kafka": {"num_partitions": 3, "replication_factor": 3}})
@@ -249,7 +251,7 @@ def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_a
 
 
 def test_clients_are_told_the_address_that_was_registered(separate):
-    """Here by another name for the one that the SPU listens on."""
+    """The registered address is another name for the one that the SPU listens on."""
     separate.ids = ()
     separate.start()
     port = free_port()
@@ -273,7 +275,7 @@ def test_a_clean_stop_and_a_start_find_everything_again(cluster, name, start_pro
 
 @pytest.fixture
 def replacing(tmp_path):
-    """Not started yet."""
+    """Yields a cluster that is not started yet, which replaces SPUs that are offline for long."""
     made = SeparateCluster(tmp_path, sc_options=("--replace-after", "3", "--reconciliation", "1"))
     try:
         yield made
@@ -283,7 +285,7 @@ def replacing(tmp_path):
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("policy", ["live", "majority", "nrw:3,1,3"])
-def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(replacing, name, policy, start_producer):
+def test_a_fourth_spu_replaces_one_that_is_lost_for_good_under_load(replacing, name, policy, start_producer):
     replacing.start()
     create(replacing, name, replication_factor=3, policy=policy)
     replacing.register(4)
@@ -300,7 +302,7 @@ def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(re
 
     wait_until(is_replaced, 120, "SPU 4 holds each partition instead of SPU 2")
     producer.wait_for_more()
-    if policy != "nrw:3,1,3":  # there nobody can be missed
+    if policy != "nrw:3,1,3":  # with W = 3, every copy set needs all of its SPUs
         replacing.kill_node(3)
         producer.wait_for_more()
     producer.stop()
@@ -312,7 +314,7 @@ LARGE_BYTES = 48 * MEBIBYTE
 
 
 def fill(bootstrap, topic):
-    """One partition, with records that cannot be compressed."""
+    """Creates one partition, with records that cannot be compressed."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5} | QUICKLY)
     value, failures = os.urandom(64 * 1024), []
     for _ in range(LARGE_BYTES // len(value)):
@@ -324,7 +326,7 @@ def fill(bootstrap, topic):
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("policy", ["live", "majority"])
-def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tmp_path, name, policy, start_producer):
+def test_a_lost_replica_is_copied_from_a_follower_and_spares_the_leader(tmp_path, name, policy, start_producer):
     sc_options = (*PATIENCE, "--replace-after", "2", "--reconciliation", "1")
     cluster = SeparateCluster(tmp_path, sc_options=sc_options, has_metrics=True)
     try:
@@ -361,7 +363,7 @@ def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tm
         by_leaders = sum(cluster.metric(spu, "tailrace_caught_up_bytes") for spu in (leader, holder)) - by_leaders
         print(f"copied from SPU {holder}: {copied:,.0f} bytes; sent by leaders: {by_leaders:,.0f}")
         assert copied > 0.9 * LARGE_BYTES
-        assert by_leaders < 0.1 * LARGE_BYTES, "with all that the other partitions have"
+        assert by_leaders < 0.1 * LARGE_BYTES, "the leaders sent little, including the data of the other partitions"
         assert cluster.metric(holder, "tailrace_fetched_bytes") >= copied
         assert cluster.metric(leader, "tailrace_fetched_bytes") == 0
         read = read_to_the_end(cluster.bootstrap, name)
@@ -371,7 +373,7 @@ def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tm
         def sizes():
             return {cluster.log_bytes(spu, name, 0) for spu in cluster.ids}
 
-        wait_until(lambda: len(sizes()) == 1, 30, "all copies are as large")
+        wait_until(lambda: len(sizes()) == 1, 30, "all copies have the same size")
         cluster.stop_spu(4)
         status, said = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
         assert status == 0, said

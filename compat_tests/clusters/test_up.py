@@ -1,4 +1,4 @@
-"""`tailrace up` with several SPUs: groups that grow and shrink, and nothing left behind."""
+"""`tailrace up` with several SPUs: it scales their groups, and leaves nothing behind."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from waiting import wait_until
 
 
 def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
-    """From one SPU, which is in the process of `up`, to three, and back."""
+    """Scales from one SPU, which runs in the process of `up`, to three, and back."""
     cluster = ManagedCluster(tmp_path, spus=1)
     try:
         cluster.start()
@@ -26,7 +26,7 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
         assert status == 0, said
         status, said = cli(cluster.sc, "spu-group", "scale", "main", "1")
         assert status == 0, said
-        wait_until(lambda: cluster.spu_pids() == {}, 30, "what they hold is somewhere else, and both are stopped")
+        wait_until(lambda: cluster.spu_pids() == {}, 30, "their replicas have moved, and both SPUs have stopped")
         wait_until(lambda: resolutions(cluster.sc) == {1: "Online"}, 30, "one SPU is left")
         assert {tuple(each["spec"]["replicas"]) for each in objects(cluster.sc, "partition")} == {(1,)}
         cluster.stop()
@@ -34,7 +34,7 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
         cluster.kill()
 
 
-def test_another_group_runs_beside(managed):
+def test_a_second_group_runs_beside_the_first(managed):
     managed.start()
     status, said = cli(
         managed.sc, *("spu-group", "create", "more", "--replicas", "2", "--min-id", "11", "--wait", "30")
@@ -57,7 +57,7 @@ def test_nothing_is_left_when_up_is_killed_and_it_can_be_started_again_at_once(m
     wait_until(lambda: resolutions(managed.sc) == dict.fromkeys(managed.ids, "Online"), what="all are online")
 
 
-def test_a_second_signal_waits_for_no_spu(managed):
+def test_a_second_signal_ends_up_without_waiting_for_spus(managed):
     managed.start()
     children = [psutil.Process(pid) for pid in managed.spu_pids().values()]
     children[0].suspend()
@@ -70,7 +70,7 @@ def test_a_second_signal_waits_for_no_spu(managed):
 
 
 def taken_above_a_free_one():
-    """A port that somebody listens on, while nobody has the one below it."""
+    """Yields a port that another process listens on, while the port below it is free."""
     while True:
         taken = socket.create_server(("127.0.0.1", free_port()))
         try:

@@ -71,9 +71,9 @@ class Member:
         records_per_poll: int = 500,
         commit: str = "each",
         auto_commit_ms: int = 300,
-        on_told: Callable[[dict[str, Any]], None] = lambda told: None,
+        on_report: Callable[[dict[str, Any]], None] = lambda told: None,
     ) -> None:
-        """`commit` is after `each` poll, `auto` or `none`. `on_told` hears all that the process says."""
+        """`commit` is after `each` poll, `auto` or `none`. `on_report` hears all that the process says."""
         role = {
             "client": flavour.client,
             "assignor": flavour.assignor,
@@ -92,7 +92,7 @@ class Member:
             "auto_commit_ms": auto_commit_ms,
         }
         self.name = name
-        self._on_told = on_told
+        self._on_told = on_report
         self.assigned: frozenset[Place] = frozenset()
         """What it believes to be its own."""
         self.changes: list[tuple[str, frozenset[Place]]] = []

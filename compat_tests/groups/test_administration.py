@@ -35,7 +35,7 @@ def places(topic):
 
 
 @pytest.fixture
-def left_behind(topic, places, group, fill, start_member):
+def abandoned_group(topic, places, group, fill, start_member):
     """A group that has read 10 records of each partition and has no members any more."""
 
     def leave(flavour):
@@ -133,8 +133,8 @@ def test_groups_are_deleted_when_their_members_are_gone(topic, places, group, st
 
 
 @pytest.mark.parametrize("flavour", [KAFKA_PYTHON, CONSUMER_PROTOCOL], ids=str)
-def test_offsets_are_altered_reset_and_deleted(topic, left_behind, admin, start_member, flavour):
-    group = left_behind(flavour)
+def test_offsets_are_altered_reset_and_deleted(topic, abandoned_group, admin, start_member, flavour):
+    group = abandoned_group(flavour)
     first, second, third = (Place(topic, partition) for partition in range(PARTITIONS))
     assert committed(admin, group) == {first: 10, second: 10, third: 10}
     answers = admin.alter_group_offsets(group, {first: OffsetAndMetadata(2, "moved", -1)})
@@ -165,8 +165,8 @@ def test_offsets_of_a_group_at_work_are_left_alone(
     assert committed(admin, group) == dict.fromkeys(places, 10)
 
 
-def test_librdkafka_alters_and_lists_offsets(topic, left_behind, librdkafka_admin):
-    group = left_behind(CONFLUENT)
+def test_librdkafka_alters_and_lists_offsets(topic, abandoned_group, librdkafka_admin):
+    group = abandoned_group(CONFLUENT)
 
     def offsets():
         wanted = [ConsumerGroupTopicPartitions(group)]

@@ -9,7 +9,7 @@ PLACE = ("work", 0)
 def history(*told):
     made = GroupHistory("group")
     for member, event, at, what in told:
-        made.on_told(member, {"event": event, "at": at} | what)
+        made.on_report(member, {"event": event, "at": at} | what)
     return made
 
 
@@ -71,7 +71,7 @@ def test_reading_twice_is_found_only_while_a_member_keeps_the_partition():
         ("a", "records", 2.1, records(0)),
     )
     assert made.contradictions == []
-    made.on_told("a", {"event": "records", "at": 2.2} | records(0))
+    made.on_report("a", {"event": "records", "at": 2.2} | records(0))
     assert len(made.contradictions) == 1
 
 

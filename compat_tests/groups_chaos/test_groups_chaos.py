@@ -57,6 +57,6 @@ def test_groups_lose_nothing_and_share_nothing_whatever_dies(cluster):
 
     cluster.stop()
     assert cluster.complaints == []
-    assert cluster.signs_of_bugs() == []
+    assert cluster.bug_reports() == []
     assert cluster.damage() == []
-    assert cluster.left_behind() == []
+    assert cluster.leftover_processes() == []

@@ -1,8 +1,8 @@
-"""The original: one Apache Kafka node (broker and controller in one process), shaped like `cluster.Tailrace`.
+"""Runs one Apache Kafka node (broker and controller in one process), with the interface of `cluster.Tailrace`.
 
-It is the proof of every test here, and what bench/ measures against. Its settings are the defaults, but for what a
-single node must have (replication factor 1) and what a test cannot wait for (the delay before a group's first
-rebalance).
+It proves that each test expects the right thing, and bench/ compares Tailrace with it. Its settings are the defaults,
+except for what a single node needs (replication factor 1) and for what takes a test too long (the delay before a
+group's first rebalance).
 """
 
 import signal
@@ -81,11 +81,11 @@ class ApacheKafka:
         while not is_serving(self.bootstrap):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise AssertionError(f"Apache Kafka does not answer:\n{self._errors.read_text()[-4000:]}")
+                raise AssertionError(f"Apache Kafka does not respond:\n{self._errors.read_text()[-4000:]}")
             time.sleep(0.01)
 
     def start_second_process(self) -> tuple[int, str]:
-        """Tries to start another process on the same data; its exit status and all it says."""
+        """Tries to start another process on the same data, and returns its exit status and output."""
         second = ApacheKafka(self._directory, SHORT_LIVED)
         second.write_settings("second.properties")
         return run_to_end(second.command())
@@ -103,7 +103,8 @@ class ApacheKafka:
         subprocess.run(command, check=True, capture_output=True, timeout=READY_SECONDS_MAX)
 
     def stop(self) -> int:
-        """Asks the broker to shut down cleanly; 0 when it did (a JVM ended by SIGTERM says 143)."""
+        """Asks the broker to shut down cleanly; returns 0 if it did, although a JVM that SIGTERM ended has the status
+        143."""
         status = end(self._process, signal.SIGTERM)
         return 0 if status == 128 + signal.SIGTERM else status
 

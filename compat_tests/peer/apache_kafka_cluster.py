@@ -1,6 +1,6 @@
-"""The original with three brokers and a controller, each a process of its own, as a production cluster is.
+"""Runs Apache Kafka with three brokers and a controller, each in a process of its own, as in production.
 
-Its settings are the defaults; the heaps are small, so that four JVMs fit beside what else is tested and measured.
+Its settings are the defaults. The heaps are small, so that four JVMs fit into memory beside other tests.
 """
 
 import signal
@@ -21,7 +21,7 @@ broker.rack=rack-{node}
 replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
 """
 CONTROLLER = 100
-"""Its node id."""
+"""The node id of the controller."""
 HEAPS = {CONTROLLER: ("-Xms128m", "-Xmx256m")}
 BROKER_HEAP = ("-Xms256m", "-Xmx768m")
 SETTINGS = """\
@@ -38,7 +38,8 @@ group.initial.rebalance.delay.ms=0
 
 class ApacheKafkaCluster:
     def __init__(self, directory: Path, brokers: int = 3, has_racks: bool = False) -> None:
-        """With `has_racks` each broker stands in a rack of its own, and consumers are told of those in theirs."""
+        """Prepares the cluster. With `has_racks`, each broker has its own rack, and consumers learn of replicas in
+        their rack."""
         self.ids = tuple(range(1, brokers + 1))
         self._directory = directory
         self._has_racks = has_racks
@@ -59,7 +60,7 @@ class ApacheKafkaCluster:
             self._wait_until_ready(broker)
 
     def stop(self) -> None:
-        """Brokers first: they hand their leaderships over through the controller."""
+        """Stops the brokers before the controller, through which they hand over their leaderships."""
         for node in (*self.ids, CONTROLLER):
             self.stop_node(node)
 
@@ -77,7 +78,7 @@ class ApacheKafkaCluster:
         end(self._processes[node], signal.SIGKILL)
 
     def stop_node(self, node: int) -> int:
-        """0 when it ended cleanly: a JVM ended by SIGTERM says 143."""
+        """Stops a broker; returns 0 if it ended cleanly, although a JVM that SIGTERM ended has the status 143."""
         status = end(self._processes[node], signal.SIGTERM)
         return 0 if status == 128 + signal.SIGTERM else status
 
@@ -132,5 +133,5 @@ class ApacheKafkaCluster:
         while not is_serving(self._addresses[broker]):
             if self._processes[broker].poll() is not None or time.monotonic() > deadline:
                 errors = (self._directory_of(broker) / "errors").read_text()
-                raise AssertionError(f"Apache Kafka's broker {broker} does not answer:\n{errors[-4000:]}")
+                raise AssertionError(f"Apache Kafka's broker {broker} does not respond:\n{errors[-4000:]}")
             time.sleep(0.02)

@@ -1,7 +1,7 @@
-"""Fetches the jars of Apache Kafka's broker and tools with the Ivy that PySpark brings: Java and pip are all it takes.
+"""Downloads the jars of Apache Kafka's broker and tools with PySpark's Ivy, which needs only Java and pip.
 
-The versions are pinned in jars.xml. The jars stay in the user's cache folder; TAILRACE_KAFKA_JARS names a folder that
-already holds them. `python -m peer.jars` fetches them and prints where they are.
+jars.xml pins the versions. The jars stay in the user's cache directory, or TAILRACE_KAFKA_JARS names a directory that
+already has them. `python -m peer.jars` downloads them and prints their directory.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ FETCH_SECONDS_MAX = 600
 
 
 def java() -> str:
-    """The java command: that of JAVA_HOME, else the first on the path."""
+    """Returns the java command of JAVA_HOME, or the first one on the path."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
@@ -28,7 +28,10 @@ def class_path() -> str:
 
 
 def jars() -> Path:
-    """The folder with the jars, fetched first if need be; safe to call from many processes at once."""
+    """Returns the directory with the jars, and downloads them first if they are missing.
+
+    Many processes may call it at the same time.
+    """
     if given := os.environ.get("TAILRACE_KAFKA_JARS"):
         return Path(given)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
@@ -43,7 +46,7 @@ def jars() -> Path:
 
 
 def _fetch_into(folder: Path) -> None:
-    """All or nothing: the jars get their final place once every one is there."""
+    """Downloads the jars. They appear in the directory only when all of them are there."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         fetched = Path(scratch, "jars")
         command = [

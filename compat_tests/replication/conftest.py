@@ -35,7 +35,7 @@ def links(nodes):
     if links is None:
         pytest.skip("the original's nodes reach each other directly")
     yield links
-    links.carry_all()
+    links.restore_all()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_no_copy_loses_what_was_acknowledged_whatever_dies(cluster):
     watcher = Watcher(cluster.bootstrap)
     for topic, configs in TOPICS.items():
         watcher.create_topic(topic, PARTITIONS, configs={"min.insync.replicas": 2} | configs)
-    targets = {**cluster.targets, **cluster.link_targets, **cluster.cut_off_targets}
+    targets = {**cluster.targets, **cluster.link_targets, **cluster.full_isolation_targets}
     faults = plan(SEED, targets, SECONDS, UNHARMED_SECONDS)
     print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_REPLICATION_SECONDS={SECONDS:g}", *faults, sep="\n")
 
@@ -54,7 +54,7 @@ def test_no_copy_loses_what_was_acknowledged_whatever_dies(cluster):
 
     cluster.stop()
     assert cluster.complaints == []
-    assert cluster.signs_of_bugs() == []
+    assert cluster.bug_reports() == []
     assert cluster.damage() == []
-    assert cluster.left_behind() == []
+    assert cluster.leftover_processes() == []
     assert load.differences(load.ends()) == []

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from chaos.records import History, Sent
-from chaos.replica_logs import begun_again, control_offsets, differences, read_replica
+from chaos.replica_logs import control_offsets, differences, read_replica, restarted_epochs
 from clients.batches import build_batch
 
 PLACE = ("topic", 0)
@@ -58,8 +58,8 @@ def test_a_producer_that_begins_another_epoch_is_seen(replica):
         stored_batch(offset, [b"a"], producer=(7, epoch, sequence))
         for offset, epoch, sequence in ((3, 0, 0), (4, 1, 0), (5, 1, 1))
     )
-    assert begun_again(replica(1, *WHOLE, first)) == []
-    assert len(begun_again(replica(2, first, again, next_one))) == 1
+    assert restarted_epochs(replica(1, *WHOLE, first)) == []
+    assert len(restarted_epochs(replica(2, first, again, next_one))) == 1
 
 
 def test_the_leader_epoch_of_a_batch_may_be_another_one(replica):

@@ -4,15 +4,15 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from chaos.links import WELL, Carriage
+from chaos.links import HEALTHY_LINK, LinkState
 from chaos.records import QUICKLY, RunningConsumer, RunningLibrdkafkaConsumer, RunningProducer
 from confluent_kafka import KafkaError, Producer
 from freezing import frozen
 from spu_cluster import SeparateCluster
 from waiting import wait_until
 
-SEVERED = Carriage(is_open=False)
-SILENT = Carriage(silent=(True, True))
+SEVERED = LinkState(is_open=False)
+SILENT = LinkState(silent=(True, True))
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -119,36 +119,36 @@ def test_a_follower_whose_link_is_severed_leaves_the_set_and_returns(nodes, link
     links.set(leader, follower, SEVERED)
     watcher.wait_until_in_sync(topic, copies=2)
     load.wait_for_more()
-    links.set(leader, follower, WELL)
+    links.set(leader, follower, HEALTHY_LINK)
     watcher.wait_until_in_sync(topic)
     load.wait_for_more()
     load.check()
 
 
-@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
-def test_a_leader_that_reaches_nobody_acknowledges_nothing(nodes, links, watcher, topic, load, carriage):
+@pytest.mark.parametrize("state", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_a_leader_that_reaches_nobody_acknowledges_nothing(nodes, links, watcher, topic, load, state):
     leader = watcher.leader(topic)
-    links.isolate(leader, carriage)
+    links.isolate(leader, state)
     wait_until(lambda: refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS, 60, "it is refused")
-    links.carry_all()
+    links.restore_all()
     load.wait_for_more()
     load.check()
 
 
-@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
-def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, watcher, topic, load, carriage):
+@pytest.mark.parametrize("state", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, watcher, topic, load, state):
     leader = watcher.leader(topic)
-    links.cut_off(leader, carriage)
+    links.isolate_from_all(leader, state)
     load.wait_for_more()
-    links.carry_all()
+    links.restore_all()
     load.wait_for_more()
     load.check()
 
 
-@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
-def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(nodes, links, watcher, carriage):
+@pytest.mark.parametrize("state", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(nodes, links, watcher, state):
     """All that it says of the cluster is how it was before."""
-    topic = f"a-single-partition-{carriage.is_open}"
+    topic = f"a-single-partition-{state.is_open}"
     watcher.create_topic(topic, configs={"min.insync.replicas": 2, "lrs.max.lag.ms": 1000})
     leader = watcher.leader(topic)
     address = nodes.bootstrap.split(",")[nodes.ids.index(leader)]
@@ -156,7 +156,7 @@ def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(node
     consumers = [kind(address, topic, 1) for kind in (RunningConsumer, RunningLibrdkafkaConsumer)]
     try:
         producer.wait_for_more(20)
-        links.cut_off(leader, carriage)
+        links.isolate_from_all(leader, state)
         producer.wait_for_more(20)
         producer.stop()
         for consumer in consumers:
@@ -169,7 +169,7 @@ def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(node
 
 def test_followers_are_waited_for_when_links_are_slow(links, nodes, load):
     for node in nodes.ids:
-        links.isolate(node, Carriage(delay_seconds=0.1))
+        links.isolate(node, LinkState(delay_seconds=0.1))
     load.wait_for_more()
     load.check()
 
@@ -184,7 +184,7 @@ def nothing_replicated(nodes, leader):
             yield
         finally:
             nodes.links.isolate(leader, SEVERED)
-            nodes.links.carry_all()
+            nodes.links.restore_all()
     else:
         with frozen([nodes.node_pid(node) for node in nodes.ids if node != leader]):
             yield
