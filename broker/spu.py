@@ -321,7 +321,7 @@ class Spu:
         task_status.started(None if server is None else self)
         await stopping.wait()
         if server is not None:
-            await server.see_off_clients()
+            await server.drain_clients()
         await self._replication.hand_over()
         await self.sc.leave()
 

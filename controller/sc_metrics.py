@@ -10,8 +10,9 @@ from tailrace.controller.objects.objects import PartitionResolution
 from tailrace.controller.partitions.copy_sets import is_changing
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.apis import Api
-from tailrace.server import server_metrics as server_metrics
-from tailrace.server.server_metrics import ServerMetrics, counters
+from tailrace.server import metric_text
+from tailrace.server.metric_text import counters
+from tailrace.server.server_metrics import ServerMetrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -59,7 +60,7 @@ def gauges_of(local: LocalStore, connected_spus: int) -> ScGauges:
 
 def render(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) -> bytes:
     """The text a Prometheus server scrapes."""
-    return server_metrics.render(partial(_families, metrics, workflow, gauges))
+    return metric_text.render(partial(_families, metrics, workflow, gauges))
 
 
 _COUNTERS = (

@@ -152,7 +152,7 @@ class StreamingController:
                 status.started(addresses)
                 await self._stopping.wait()
                 term.workflow.writes.close()  # nobody is kept waiting: another SC, or this one later, can be asked
-                await server.see_off_clients()
+                await server.drain_clients()
                 nursery.cancel_scope.cancel()
 
     # parts

@@ -1,1 +1,1 @@
-"""Serves Kafka's protocol to clients, for SPUs and the Streaming Controller alike. Knows neither."""
+"""Serves Kafka's protocol to clients, for SPUs and the Streaming Controller alike, and knows neither."""

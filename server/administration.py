@@ -1,4 +1,4 @@
-"""What changes the cluster on behalf of admin requests. The host decides how; its handlers only speak Kafka."""
+"""The interface through which handlers of admin requests change the cluster; each host implements it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 
 TIMEOUT_MS = 30_000
-"""Where the request has none."""
+"""The timeout of requests that do not carry one."""
 
 
 class PartitionName(NamedTuple):
@@ -24,60 +24,65 @@ class TopicIdentity(NamedTuple):
 
 
 class Reassignment(NamedTuple):
+    """A request to change the replicas of a partition."""
+
     topic: str
     partition: int
     replicas: tuple[SpuId, ...] | None
-    """None: those that it had."""
+    """The new replicas; None cancels a reassignment."""
 
 
 class OngoingReassignment(NamedTuple):
+    """A partition whose replicas are being changed."""
+
     topic: str
     partition: int
     replicas: tuple[SpuId, ...]
-    """Those that there are, and those that come."""
+    """The current replicas and those that are being added."""
     adding: tuple[SpuId, ...]
     removing: tuple[SpuId, ...]
 
 
 class Administration(Protocol):
-    """Each call answers for all that it was given, in the same order; what was done is in the mirror by then.
+    """Changes the cluster.
 
-    What has not taken effect when the client's timeout is over is REQUEST_TIMED_OUT: it may still come. Raises
-    KafkaError when nothing could be done at all.
+    Each call returns a result for each argument, in the same order; the mirror has the changes by then. A change that
+    has not taken effect when the timeout expires gives REQUEST_TIMED_OUT, and may still take effect later. A call
+    raises KafkaError if it could change nothing at all.
     """
 
     def identify(self, topic: str | TopicId) -> TopicIdentity | None:
-        """The topic of this name or id; also one that waits for SPUs, of which clients are not told yet."""
+        """Returns the topic of this name or id, even if it waits for SPUs and clients do not see it yet."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
-        """The topic, or why there is none."""
+        """Creates topics; returns each topic, or the reason why it was not created."""
 
     async def delete_topics(
         self, topic_ids: Sequence[TopicId], *, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
-        """The topic as it was, or why it is not deleted."""
+        """Deletes topics; returns each topic as it was, or the reason why it was not deleted."""
 
     async def create_partitions(
         self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
-        """The topic with its new partitions, or why it has none."""
+        """Adds partitions; returns each topic with its new partitions, or the reason why it has none."""
 
     async def elect_leaders(
         self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
-        """Why there is no election, or None when there was one: the preferred replica leads or, uncleanly, any."""
+        """Elects the preferred leaders or, if `unclean`, any replica; returns None, or the reason for no election."""
 
     async def reassign(
         self, wanted: Sequence[Reassignment], *, other_factor_allowed: bool = True, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
-        """Why a partition's replicas stay as they are, or None when they change from now on."""
+        """Begins or cancels reassignments; returns None, or the reason why the partition is not changed."""
 
     async def reassignments(self) -> list[OngoingReassignment]:
-        """What goes on of that."""
+        """Returns the partitions whose replicas are being changed."""
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
     ) -> list[KafkaError | None]:
-        """Why nothing of it was done, or None when all of it was."""
+        """Alters configs; returns None, or the reason why the configs of a resource were not changed at all."""

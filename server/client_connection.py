@@ -1,8 +1,9 @@
-"""Serves one client: receives, handles every whole request of a turn at once, then sends all the answers with one call.
+"""Serves one client: receives requests, handles them in turns, and sends the responses in order.
 
-A turn never waits: handlers return a response, or keep the request's context and respond later (acknowledgements, long
-polls), while the next requests go on. Only handlers of rare work are coroutines; the connection waits for each of those
-before it reads on, as Apache Kafka does for every request.
+A turn handles every complete request that has arrived, then sends all responses with one call. It never waits: a
+handler returns the response, or keeps the request's context and responds later (an acknowledgement, a long poll) while
+the connection goes on with the next requests. Only handlers of rare work are coroutines. The connection waits for each
+of those before it reads on, as Apache Kafka does for every request.
 """
 
 import math
@@ -37,34 +38,49 @@ from .request_memory import RequestMemory
 from .server_metrics import ServerMetrics
 
 REQUESTS_PER_TURN = 200
+"""The number of requests after which a turn ends, so that other clients get theirs."""
 TURNS_IN_A_ROW_MAX = 16
-VAIN_LOOKS_MAX = 4
-"""So often is looked in vain for more requests of a client that has sent one at a time so far."""
+"""The number of turns after which the connection lets other tasks run."""
+EMPTY_RECEIVES_MAX = 4
+"""How many extra receives may find nothing before a client that sends one request at a time gets no more of them."""
 GATHERED_BYTES_MAX = 8 * 1024
-"""While no more has arrived in a turn, it goes on with what comes meanwhile: what it appends is sent to followers at
-its end, and they, too, handle many small batches in nearly the time of one."""
-ANSWERED_EARLY = 3
-"""The first answers of a turn leave at once. A client with a few requests in flight goes on with them while the rest is
-handled; if all left together at the end, client and server would wait for each other by turns."""
+"""A turn that has received at most this much goes on with requests that arrive while it runs.
+
+Followers are sent what a turn appended at its end, and they too handle many small batches in nearly the time of one.
+"""
+EARLY_RESPONSES = 3
+"""How many responses of a turn are sent at once instead of at its end.
+
+A client with a few requests in flight then works while the server handles the rest. If all responses left at the end of
+the turn, client and server would take turns waiting for each other.
+"""
 _URGENT = ApiKey.FIND_COORDINATOR
-"""Whoever looks for a coordinator does nothing else. Were it told after the long poll that it sent before, again and
-again while coordinators move, that would cost it seconds. Everything else waits in line, as with Apache Kafka."""
+"""The API whose responses do not wait behind a long poll; all other responses wait in line, as with Apache Kafka.
+
+A client that looks for a coordinator does nothing else. While coordinators move it asks again and again, and each time
+it would wait for the long poll that it sent before.
+"""
 UNANSWERED_MAX = 1000
+"""The number of unanswered requests at which the connection stops reading."""
 HELD_BYTES_MAX = 4 * 1024 * 1024
+"""The size of all unsent responses at which the connection stops reading."""
 
 
 class ArrivedRequests(Protocol):
-    """Those behind the one that is being answered."""
+    """The requests that have arrived behind the one that is being handled."""
 
     def next_request(self) -> memoryview | None:
-        """None: the next one is not whole yet. Raises RemoteProtocolError if it never will be, each time."""
+        """Takes the next request; None if it is not complete yet.
+
+        Raises RemoteProtocolError, at each call, if the request can never become complete.
+        """
 
     def put_back(self, request: memoryview) -> None:
-        """The one that was taken last is the next one again."""
+        """Returns the request that was taken last, so that it is the next one again."""
 
 
-class Expect(Protocol):
-    """Keeps a place in line, for so many requests that are answered together."""
+class ExpectResponse(Protocol):
+    """Reserves the place in line of one response, or of `request_count` responses that are sent together."""
 
     def __call__(
         self,
@@ -77,30 +93,33 @@ class Expect(Protocol):
     ) -> RequestContext: ...
 
 
-class AnswersTogether(NamedTuple):
-    """The whole responses to a request and to those behind it that were taken with it."""
+class JointResponse(NamedTuple):
+    """The encoded responses to a request and to the following requests that were handled with it."""
 
     encoded: bytes
     request_count: int
 
 
-Shortcut = Callable[[memoryview, int, Expect, ArrivedRequests], bytes | AnswersTogether | RequestContext | None]
-"""Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or later by a
-place in line that it has asked for, perhaps together with some that have arrived behind it; or says None before
-anything has happened: then it goes the ordinary way."""
+Shortcut = Callable[[memoryview, int, ExpectResponse, ArrivedRequests], bytes | JointResponse | RequestContext | None]
+"""Handles a request from its bytes, without decoding it into objects.
+
+The arguments are the frame, its correlation id, a function that reserves a place in line, and the requests behind this
+one, some of which the shortcut may handle as well. It returns the encoded response, or the context through which it
+will respond later. It returns None, and has changed nothing, if the request needs the ordinary handler.
+"""
 
 
 class Route(NamedTuple):
-    """How requests of one API and version are decoded and handled."""
+    """How the requests of one API and version are decoded and handled."""
 
     decode: Decoder
     handle: Callable[[RequestContext, Any], Reply]
     new_shortcut: Callable[[], Shortcut] | None = None
-    """Makes one for a connection."""
+    """Makes the shortcut of one connection; None if the API has no shortcut."""
 
 
-class AnsweredRoute(NamedTuple):
-    """All that is looked up for a request, kept together so that it is looked up once."""
+class ResolvedRoute(NamedTuple):
+    """A route with the encoder of its responses, so that a request needs a single lookup."""
 
     decode: Decoder
     handle: Callable[[RequestContext, Any], Reply]
@@ -109,35 +128,43 @@ class AnsweredRoute(NamedTuple):
 
 
 class Dispatcher(Protocol):
-    """What a connection needs of the server."""
+    """What a connection needs from its server."""
 
     def route(self, api_key: int, api_version: int) -> Route | None:
-        """How a request of this version is decoded and handled; None when it is not answered here."""
+        """Returns how requests of this version are decoded and handled; None if this server does not support it."""
 
     def end_turn(self) -> None:
-        """Called once after the requests of a turn, of one client or of several that had sent some by then: wakes
-        whoever waits for what they appended."""
+        """Wakes the requests that wait for what the turn appended.
+
+        A connection calls this once after the requests of a turn. Several connections may share one call.
+        """
 
     def on_unreadable(self, error: UnreadableError) -> None:
-        """A file that was being sent to a client cannot be read. Others are just being sent what they wait for."""
+        """Takes note that a file could not be read while it was sent to a client.
+
+        It may be called in the middle of a turn, while other clients are being sent their responses.
+        """
 
 
 class ClientConnection:
+    """One client: its received bytes, its requests in flight, and its pending responses."""
+
     def __init__(
         self,
         connection: Connection,
         listener: ConnectedListener,
         dispatcher: Dispatcher,
         apis: Mapping[int, Api],
-        routes: dict[tuple[int, int], AnsweredRoute],
+        routes: dict[tuple[int, int], ResolvedRoute],
         inbox: Inbox,
         memory: RequestMemory,
         metrics: ServerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`apis` are those that are known here: a request of any other breaks the protocol.
+        """Prepares to serve `connection`; `run` serves it.
 
-        `routes` are those of the dispatcher that were needed so far; the connections of a server share them.
+        `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
+        `routes` caches the routes of the dispatcher. All connections of a server share the cache.
         """
         self._connection = connection
         self._listener = listener
@@ -152,37 +179,43 @@ class ClientConnection:
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
         self._room_made: trio.Event | None = None
-        """While it is waited for."""
+        """Set when the outbox may have room again; None unless `_serve` waits for that."""
         self._in_turn = False
+        """Whether a turn is running."""
         self._shortcuts: dict[tuple[int, int], Shortcut] = {}
-        """By API and version, for those that this client has used."""
-        self._answered: dict[tuple[int, int, float], int] = {}
-        """Responses that have not been counted, by API, version and when their requests arrived."""
-        self._rare: tuple[RequestContext, Awaitable[object]] | None = None
-        """Work to be waited for before the next request."""
+        """The shortcuts that this client has used, by API and version."""
+        self._uncounted: dict[tuple[int, int, float], int] = {}
+        """How many responses the metrics do not count yet, by API, version and arrival of their requests."""
+        self._awaited: tuple[RequestContext, Awaitable[object]] | None = None
+        """The rare work to wait for before the next request, and its request."""
         self._received = 0
-        """Bytes, in this turn."""
+        """The number of bytes received in this turn."""
         self._handled = 0
-        """Requests, in the last turn."""
-        self._looked_in_vain = False
-        """In this turn."""
-        self._vain_looks = 0
+        """The number of requests handled in the current or last turn."""
+        self._nothing_more = False
+        """Whether an extra receive in this turn has found nothing."""
+        self._empty_receives = 0
+        """The number of extra receives in a row that found nothing while the client sent one request at a time."""
         self._unanswered_max = 0
-        """So many requests have waited for answers at once when there was more to look for."""
-        self._reads = False
-        """There is nothing to do but to wait for what the client sends."""
+        """The largest number of requests in flight that has been seen before an extra receive."""
+        self._only_reads = False
+        """Whether there is nothing to do but to wait for the client to send something."""
         self._at_end = False
-        """The client will send no more."""
+        """Whether the client has closed its side."""
         self._draining = False
+        """Whether a task is sending responses that the client did not take at once."""
         self._closing: str | None = None
+        """Why the connection is closed; None while it is open."""
         self._finishing = False
+        """Whether no further request is handled."""
         self._serving = trio.CancelScope()
         self._now = trio.lowlevel.current_clock().current_time
-        """Trio's time, from the clock itself: it is asked for with each request."""
+        """Returns Trio's time; calling the clock itself is cheaper, and each turn asks for the time."""
         self.last_active = self._now()
+        """When the last turn began, or the client last had room for responses."""
 
     async def run(self) -> None:
-        """Serves until the client goes, breaks the protocol, or is closed."""
+        """Serves until the client leaves, breaks the protocol, or is closed."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -190,9 +223,9 @@ class ClientConnection:
                     with self._serving:
                         await self._serve()
                     if self._finishing:
-                        await self._see_off()
+                        await self._wait_for_close()
                 finally:
-                    self._nursery = None  # whoever answers from here on must not start anything in it
+                    self._nursery = None  # a late response must not start a task in a closed nursery
                 nursery.cancel_scope.cancel()
         except* RemoteProtocolError as errors:
             self._logger.warning(
@@ -202,31 +235,33 @@ class ClientConnection:
         except* OSError as errors:
             self._logger.debug("connection_broke", reason=str(first_error(errors)))
         except* AssertionError:
-            raise  # what must not be is: nothing here can be trusted any more
+            raise  # a broken invariant ends the process
         except* Exception as errors:
-            # Our mistake, but this client's request: the others are served on.
+            # Our error, but this client's request: the others are served on.
             self._logger.error("request_failed", software=self._client.software_name, exc_info=first_error(errors))
             self._metrics.failed_requests += 1
         finally:
             self._memory.release(self)
             self._connection.close()
-            for answer in self._outbox.unanswered:
-                if isinstance(answer, RequestContext) and answer.abandon is not None:
-                    answer.abandon()
-            # Whoever has one of those that wait for an answer has this as well: nothing large may stay with it.
+            for pending in self._outbox.unanswered:
+                if isinstance(pending, RequestContext) and pending.abandon is not None:
+                    pending.abandon()
+            # Waiting requests refer to this connection, so it must not keep anything large.
             self._outbox.clear()
             self._inbox.close()
 
     @property
     def is_closing(self) -> bool:
+        """Whether `close` has been called."""
         return self._closing is not None
 
     @property
     def stalled_since(self) -> float:
-        return self.last_active if self._reads else math.inf
+        """When the client last sent something; infinity unless the connection only waits for the client."""
+        return self.last_active if self._only_reads else math.inf
 
     def close(self, reason: str) -> None:
-        """Ends `run` at once, or when a change that has begun is carried out. Safe to call from anywhere."""
+        """Ends `run` at once, or as soon as rare work that has begun is complete. Safe to call from anywhere."""
         if self._closing is None:
             self._closing = reason
             self._logger.info("connection_closed", reason=reason, software=self._client.software_name)
@@ -234,43 +269,48 @@ class ClientConnection:
                 self._nursery.cancel_scope.cancel()
 
     def finish(self) -> None:
-        """Handles no more requests; what was answered still reaches the client before `run` ends."""
+        """Stops handling requests; `run` ends when the client has received the responses that exist."""
         self._finishing = True
         self._serving.cancel()
 
-    async def _see_off(self) -> None:
-        """Lets the client read to the end. A close with its bytes unread would take our answers back."""
+    async def _wait_for_close(self) -> None:
+        """Waits until the client closes the connection.
+
+        If we closed a socket with unread bytes in it, the kernel would reset the connection and the client could lose
+        our last responses.
+        """
         if not self._draining:
             self._connection.end_sending()
         while self._connection.receive_into(self._inbox.scratch) != 0:
             await self._connection.wait_readable()
 
     async def _serve(self) -> None:
-        """Sleeps while `_on_readable` does the work, and does what has to be waited for."""
+        """Sleeps while `_on_readable` does the work, and does everything that has to wait."""
         while self._closing is None and not self._at_end:
             while not self._has_room():
                 self._room_made = trio.Event()
                 await self._room_made.wait()
                 self._room_made = None
             if self._inbox.has_request:
-                await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
+                await trio.lowlevel.checkpoint()  # the last turn reached its limit: other clients go first
                 try:
                     self._take_turn()
                 finally:
                     self._dispatcher.end_turn()
             else:
                 await self._memory.reserve(self, self._inbox.incomplete_bytes)
-                self._reads = True
+                self._only_reads = True
                 await self._connection.call_when_readable(self._on_readable, self._dispatcher.end_turn)
-                self._reads = False
-            if self._rare is not None:
-                (context, answer), self._rare = self._rare, None
-                with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
-                    message = await answer
+                self._only_reads = False
+            if self._awaited is not None:
+                (context, reply), self._awaited = self._awaited, None
+                with trio.CancelScope(shield=True):  # a change that has begun completes, even if the client leaves
+                    message = await reply
                 if message is not None:
                     self._respond(context, message)
 
     def _respond(self, context: RequestContext, message: object) -> None:
+        """Responds with the result of rare work."""
         if isinstance(message, EncodedBody):
             api = self._apis[context.api_key]
             context.respond_with([response_with_body(api, context.api_version, context.correlation_id, message.body)])
@@ -278,31 +318,34 @@ class ClientConnection:
             context.respond(message)
 
     def _has_room(self) -> bool:
-        """For the answers of more requests."""
+        """Whether the outbox has room for the responses to more requests."""
         outbox = self._outbox
         return outbox.requests < UNANSWERED_MAX and outbox.held_bytes < HELD_BYTES_MAX
 
     def _on_readable(self) -> bool:
-        """Handles what has arrived; whether there is nothing to wait for but more of it."""
+        """Handles what has arrived.
+
+        Returns whether the connection only has to wait for the client to send more. Otherwise `_serve` takes over.
+        """
         inbox, memory = self._inbox, self._memory
         turns = 0
-        has_come = self._receive()
-        while has_come:
+        has_arrived = self._receive()
+        while has_arrived:
             self._take_turn()
-            if self._rare is not None or self._closing is not None or self._finishing or not self._has_room():
+            if self._awaited is not None or self._closing is not None or self._finishing or not self._has_room():
                 return False
             if (memory.reserved_bytes or not inbox.is_empty) and (
                 inbox.has_request or not memory.has_reserved(self, inbox.incomplete_bytes)
             ):
                 return False
             turns += 1
-            has_come = turns < TURNS_IN_A_ROW_MAX and self._is_worth_a_look() and self._look()
-            if has_come:
+            has_arrived = turns < TURNS_IN_A_ROW_MAX and self._may_have_more() and self._receive_more()
+            if has_arrived:
                 self._dispatcher.end_turn()
         return not self._at_end
 
     def _receive(self) -> bool:
-        """Whether there was something."""
+        """Receives what the socket has; returns whether there was something."""
         count = self._connection.receive_into(self._inbox.room())
         if count:
             self._inbox.received(count)
@@ -311,10 +354,13 @@ class ClientConnection:
         self._at_end = count == 0
         return False
 
-    def _is_worth_a_look(self) -> bool:
-        """A busy client has often sent more by now, and to look costs far less than to be called again. One that waits
-        for each answer never has, nor has one that waits for as many as it ever did."""
-        if self._looked_in_vain or (self._handled <= 1 and self._vain_looks >= VAIN_LOOKS_MAX):
+    def _may_have_more(self) -> bool:
+        """Whether the client is likely to have sent more while its requests were handled.
+
+        A busy client often has, and an extra receive costs far less than another wake-up. A client that waits for each
+        response never has, nor has one that waits for as many responses as it ever did.
+        """
+        if self._nothing_more or (self._handled <= 1 and self._empty_receives >= EMPTY_RECEIVES_MAX):
             return False
         unanswered = self._outbox.requests
         if unanswered > self._unanswered_max:
@@ -322,30 +368,32 @@ class ClientConnection:
             return True
         return unanswered < self._unanswered_max or unanswered == 0
 
-    def _look(self) -> bool:
-        """Whether more has come meanwhile."""
-        has_come = self._receive()
-        self._looked_in_vain = not has_come
-        self._vain_looks = 0 if has_come or self._handled > 1 else self._vain_looks + 1
-        return has_come
+    def _receive_more(self) -> bool:
+        """Receives once more; returns whether more has arrived, and remembers it for `_may_have_more`."""
+        has_arrived = self._receive()
+        self._nothing_more = not has_arrived
+        self._empty_receives = 0 if has_arrived or self._handled > 1 else self._empty_receives + 1
+        return has_arrived
 
     def _gather(self) -> bool:
-        """Whether there is more to handle in this turn."""
-        if self._received > GATHERED_BYTES_MAX or not self._is_worth_a_look() or self._inbox.incomplete_bytes:
+        """Continues a small turn with requests that have arrived since it began; returns whether there are any."""
+        if self._received > GATHERED_BYTES_MAX or not self._may_have_more() or self._inbox.incomplete_bytes:
             return False
-        if self._outbox.has_news:
+        if self._outbox.has_ready:
             self._flush()
         self._inbox.end_turn()
-        return self._look()
+        return self._receive_more()
 
     def _take_turn(self) -> None:
-        """Handles what has arrived whole, up to a limit or to the first request that has to be waited for. If it is
-        little, whoever calls this ends the turn: others who have sent as little may share it."""
+        """Handles the complete requests that have arrived, up to a limit or to the first one with rare work.
+
+        A large turn calls `end_turn` itself. After a small one the caller does, so that several small turns share it.
+        """
         inbox, outbox = self._inbox, self._outbox
         self.last_active = self._now()
         self._in_turn = True
         self._handled = 0
-        self._looked_in_vain = False
+        self._nothing_more = False
         try:
             while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
                 frame = inbox.next_request()
@@ -353,38 +401,38 @@ class ClientConnection:
                     if self._gather():
                         continue
                     break
-                if self._answered and self._handled <= ANSWERED_EARLY and outbox.has_news:
+                if self._uncounted and self._handled <= EARLY_RESPONSES and outbox.has_ready:
                     self._flush()
                 self._handled += 1
-                if self._shortcuts and self._answer_at_once(frame):
+                if self._shortcuts and self._try_shortcut(frame):
                     continue
-                self._rare = self._handle(frame)
-                if self._rare is not None or self._closing is not None or self._finishing:
+                self._awaited = self._handle(frame)
+                if self._awaited is not None or self._closing is not None or self._finishing:
                     break
         finally:
             inbox.end_turn()
-            if outbox.has_news:
-                self._flush()  # before anyone else is woken: this client waits already
+            if outbox.has_ready:
+                self._flush()  # before others are woken, because this client is already waiting
             if self._received > GATHERED_BYTES_MAX:
                 self._dispatcher.end_turn()
             self._in_turn = False
-            if outbox.requests and (outbox.has_news or outbox.held_up_by is not None):
-                self._flush()  # what was woken may have answered
+            if outbox.requests and (outbox.has_ready or outbox.blocking_response is not None):
+                self._flush()  # the requests that end_turn woke may have been answered
             self._metrics.received_bytes += self._received
             self._received = 0
-            self._count_answered()
+            self._count_responses()
 
-    def _count_answered(self) -> None:
-        """Those that leave together, and have come together, have taken the same time."""
-        if not self._answered:
+    def _count_responses(self) -> None:
+        """Counts the responses that were just sent, in one step for all that have the same arrival time."""
+        if not self._uncounted:
             return
         now = self._now()
-        for (api_key, api_version, arrived), count in self._answered.items():
+        for (api_key, api_version, arrived), count in self._uncounted.items():
             self._metrics.on_responses(api_key, api_version, self._client.software_name, count, now - arrived)
-        self._answered.clear()
+        self._uncounted.clear()
 
-    def _answer_at_once(self, frame: memoryview) -> bool:
-        """Whether there is a shortcut for such a request, and it knows this one."""
+    def _try_shortcut(self, frame: memoryview) -> bool:
+        """Lets the API's shortcut handle the request; returns whether there is one and it could."""
         api_key, api_version, correlation_id = read_request_kind(frame)
         shortcut = self._shortcuts.get((api_key, api_version))
         if shortcut is None:
@@ -399,7 +447,7 @@ class ClientConnection:
         self._handled += count - 1
         self._outbox.put(encoded, count)
         kind = api_key, api_version, self.last_active
-        self._answered[kind] = self._answered.get(kind, 0) + count
+        self._uncounted[kind] = self._uncounted.get(kind, 0) + count
         return True
 
     def _expect(
@@ -411,7 +459,7 @@ class ClientConnection:
         encode: ResponseEncoder,
         request_count: int = 1,
     ) -> RequestContext:
-        """A request, with the place in line of its response; or several that are answered together."""
+        """Reserves the place in line of a response (see `ExpectResponse`)."""
         context = RequestContext(
             api_key,
             api_version,
@@ -422,7 +470,7 @@ class ClientConnection:
             self.last_active,
             self._on_response,
             encode,
-            self._let_leave,
+            self._send_ready,
             self._on_failed,
             request_count,
         )
@@ -430,6 +478,7 @@ class ClientConnection:
         return context
 
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
+        """Decodes a request and calls its handler; returns the handler's coroutine if the work is rare."""
         api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
         route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
         decode, handle, encode, new_shortcut = route
@@ -445,46 +494,48 @@ class ClientConnection:
         context.respond(reply)
         return None
 
-    def _find_route(self, api_key: IntEnum, api_version: int) -> AnsweredRoute:
+    def _find_route(self, api_key: IntEnum, api_version: int) -> ResolvedRoute:
         route = self._dispatcher.route(api_key, api_version)
         if route is not None:
             encode = response_encoder(self._apis[api_key], api_version)
-            answered = AnsweredRoute(route.decode, route.handle, encode, route.new_shortcut)
+            answered = ResolvedRoute(route.decode, route.handle, encode, route.new_shortcut)
             self._routes[api_key, api_version] = answered
             return answered
-        if api_key == ApiKey.API_VERSIONS:  # of a version that nobody here can read, answered in one that all can
-            return AnsweredRoute(_read_nothing, self._refuse_version, response_encoder(self._apis[api_key], 0), None)
-        raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
+        if api_key == ApiKey.API_VERSIONS:
+            # We cannot read a newer version, but every client can read a response in version 0.
+            return ResolvedRoute(_read_nothing, self._refuse_version, response_encoder(self._apis[api_key], 0), None)
+        raise RemoteProtocolError(f"this server does not support {api_key.name} version {api_version}")
 
     def _refuse_version(self, context: RequestContext, request: None) -> Reply:
         return api_versions.refuse_version(self._apis)
 
     def _on_response(self, context: RequestContext) -> None:
+        """Takes note that the response of `context` is ready."""
         assert context.parts is not None
-        self._outbox.on_known(context.parts)
+        self._outbox.on_response_ready(context.parts)
         kind = context.api_key, context.api_version, context.arrived
-        self._answered[kind] = self._answered.get(kind, 0) + context.request_count
+        self._uncounted[kind] = self._uncounted.get(kind, 0) + context.request_count
         if context.close_after is not None:
-            self._let_leave()
+            self._send_ready()
             self._logger.info("connection_closed", reason=context.close_after, software=self._client.software_name)
             self.finish()
 
-    def _let_leave(self) -> None:
-        """What is answered in a turn leaves at its end."""
+    def _send_ready(self) -> None:
+        """Sends the responses whose turn it is; within a turn this happens at its end."""
         if not self._in_turn:
             self._flush()
-            self._count_answered()
+            self._count_responses()
 
-    def _on_failed(self, mistake: Exception) -> None:
-        """Ends the connection as if a handler had raised it, whoever has found out."""
+    def _on_failed(self, error: Exception) -> None:
+        """Ends the connection with `error`, as if the request's handler had raised it."""
         if self._nursery is not None:
-            self._nursery.start_soon(_raise, mistake)
+            self._nursery.start_soon(_raise, error)
 
     def _flush(self) -> None:
-        """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
+        """Sends the responses whose turn it is; starts a task for what the client does not take at once."""
         something_to_send = self._outbox.collect()
-        if not self._in_turn and self._outbox.held_up_by is not None:
-            something_to_send = self._hurry() or something_to_send
+        if not self._in_turn and self._outbox.blocking_response is not None:
+            something_to_send = self._hurry_blocking() or something_to_send
         if self._room_made is not None:
             self._room_made.set()
         if not something_to_send or self._draining or self._nursery is None:
@@ -499,11 +550,14 @@ class ClientConnection:
             self._draining = True
             self._nursery.start_soon(self._drain)
 
-    def _hurry(self) -> bool:
-        """Who waits for more gives what there is if something urgent waits; says whether there is more to send."""
+    def _hurry_blocking(self) -> bool:
+        """Makes long polls that hold up an urgent response respond with what they have.
+
+        Returns whether there is more to send.
+        """
         outbox = self._outbox
         has_hurried = False
-        while (context := outbox.held_up_by) is not None:
+        while (context := outbox.blocking_response) is not None:
             assert isinstance(context, RequestContext)
             if context.hurry is None:
                 break
@@ -512,6 +566,7 @@ class ClientConnection:
         return has_hurried
 
     async def _drain(self) -> None:
+        """Sends the remaining responses as the client makes room for them."""
         while True:
             await self._connection.wait_writable()
             self.last_active = trio.current_time()
@@ -523,7 +578,7 @@ class ClientConnection:
                 return
 
     def _send(self) -> bool:
-        """Whether everything that is ready has left."""
+        """Sends as much as the socket takes; returns whether nothing is left to send."""
         before = self._outbox.sent_bytes
         try:
             done = self._outbox.send(self._connection)
@@ -536,10 +591,10 @@ class ClientConnection:
         return done
 
 
-async def _raise(mistake: Exception) -> None:
-    raise mistake
+async def _raise(error: Exception) -> None:
+    raise error
 
 
 def _read_nothing(view: memoryview, position: int, elements_max: int = 0, /) -> tuple[None, int]:
-    """The decoder of a body whose layout is not known."""
+    """Decodes a body of unknown layout as nothing."""
     return None, position

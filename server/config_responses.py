@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs answer: one line for each resource; only the class is the API's own."""
+"""The responses to AlterConfigs and IncrementalAlterConfigs, which differ only in the class of their rows."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -14,6 +14,7 @@ Row = TypeVar("Row")
 async def alter(
     host: AdministeringHost, row: Callable[..., Row], wanted: Sequence[Alteration], *, validate_only: bool
 ) -> list[Row]:
+    """Alters configs; returns a row of class `row` for each resource."""
     try:
         outcomes = await host.administration.alter_configs(wanted, validate_only=validate_only)
     except KafkaError as error:
@@ -24,7 +25,7 @@ async def alter(
 def rows(
     row: Callable[..., Row], resources: Iterable[tuple[int, str]], outcomes: Iterable[KafkaError | None]
 ) -> list[Row]:
-    """`resources` by kind and name; `outcomes` in the same order, None for what was altered."""
+    """Makes a row for each resource, which is a pair of kind and name; its outcome is None if it was altered."""
     return [
         row(
             error_code=ErrorCode.NONE if error is None else error.code,

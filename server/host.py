@@ -1,4 +1,4 @@
-"""What shared handlers need of the server that they run in: an SPU, or the Streaming Controller."""
+"""The interface that the shared handlers need from the server that they run in, an SPU or the Streaming Controller."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -17,28 +17,34 @@ NO_SPU = SpuId(-1)
 
 
 class Host(Protocol):
+    """A server that answers clients from its mirror of the cluster."""
+
     @property
     def id(self) -> SpuId:
-        """NO_SPU on the Streaming Controller."""
+        """The id of this SPU; NO_SPU on the Streaming Controller."""
 
     @property
     def cluster(self) -> Cluster:
-        """The mirror that clients are answered from."""
+        """The mirror of the cluster."""
 
     @property
-    def broker_configs(self) -> BrokerConfigs: ...
+    def broker_configs(self) -> BrokerConfigs:
+        """The broker configs that apply now."""
 
     @property
     def apis(self) -> Mapping[int, Api]:
-        """What ApiVersions lists."""
+        """The APIs that ApiVersions lists."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        """For each, in the same order: the topic, which is in the mirror by now, or why there is none. Raises
-        KafkaError when none could be created."""
+        """Creates topics; returns, in the same order, each topic or the reason why it was not created.
+
+        The mirror has the new topics when this returns. Raises KafkaError if no topic could be created.
+        """
 
 
 class AdministeringHost(Host, Protocol):
-    """One that answers admin requests itself."""
+    """A server that carries out admin requests itself."""
 
     @property
-    def administration(self) -> Administration: ...
+    def administration(self) -> Administration:
+        """Changes the cluster."""

@@ -1,7 +1,8 @@
-"""Cuts what a client sends into requests, without copying those that arrive whole.
+"""Splits the bytes from a client into requests, without copying requests that arrive complete.
 
-All connections receive into one shared buffer. Requests that arrived whole are read where they lie; what is left of a
-turn moves into a buffer of the connection's own, which grows with what really arrives and never past the request.
+All connections receive into one shared buffer, and complete requests are read in place. An incomplete request at the
+end of a turn moves to a buffer of its connection. That buffer grows with the bytes that really arrive, not with the
+announced size, and never beyond the request.
 """
 
 import struct
@@ -18,10 +19,10 @@ _PREFIX_BYTES = 4
 
 
 class ReceiveBuffers:
-    """What the connections of a server receive into.
+    """The buffers into which all connections of a server receive.
 
-    Beside the shared buffer there are a few large ones, each in turn for a connection on which a large request is
-    arriving: to touch memory for the first time costs several times what it costs to copy the request there.
+    Beside the shared buffer there are a few large spare ones, which are lent to connections that are receiving a large
+    request. Reuse pays: to touch new memory costs several times as much as to copy the request into it.
     """
 
     def __init__(
@@ -33,29 +34,34 @@ class ReceiveBuffers:
     ) -> None:
         self.shared = memoryview(bytearray(shared_bytes))
         self.spare_from_bytes = spare_from_bytes
-        """A connection is given a large one when so much of a request is there: not for an announcement."""
+        """How much of a request must have arrived before a spare buffer is lent; an announced size is not enough."""
         self._spare_bytes = spare_bytes
         self._spares: list[memoryview] = []
 
     def take_spare(self, arrived: int, wanted: int) -> memoryview | None:
-        """For a request of which so much has arrived; None if that would be too early, or the request too large."""
+        """Lends a spare buffer for a request of `wanted` bytes, of which `arrived` bytes are here.
+
+        Returns None if too little has arrived yet, or if the request is larger than a spare buffer.
+        """
         if arrived < self.spare_from_bytes or wanted > self._spare_bytes:
             return None
         return self._spares.pop() if self._spares else memoryview(bytearray(self._spare_bytes))
 
     def give_back(self, buffer: memoryview) -> None:
-        """Takes back a spare one; any other is not kept."""
+        """Takes back a spare buffer; a buffer of any other size is dropped."""
         if len(buffer) == self._spare_bytes and len(self._spares) < _SPARES_MAX:
             self._spares.append(buffer)
 
 
 class Inbox:
+    """The received bytes of one client's connection that have not been handled."""
+
     __slots__ = ("_buffers", "_data", "_end", "_owned", "_position", "_request_bytes_max")
 
     def __init__(self, buffers: ReceiveBuffers, request_bytes_max: int) -> None:
         self._buffers = buffers
         self._request_bytes_max = request_bytes_max
-        # Unread bytes lie in _data from _position to _end; _owned says whether _data is this connection's own.
+        # The unread bytes are _data[_position:_end]. _owned says whether _data belongs to this connection alone.
         self._data = buffers.shared
         self._owned = False
         self._position = 0
@@ -63,18 +69,18 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is left that was not taken."""
+        """Whether there are no unread bytes."""
         return self._position == self._end
 
     @property
     def has_request(self) -> bool:
-        """Whether `next_request` would give one."""
+        """Whether `next_request` would return a request."""
         held = self._end - self._position
         return held >= _PREFIX_BYTES and held >= self._frame_bytes()
 
     @property
     def incomplete_bytes(self) -> int:
-        """The size of the request that has begun to arrive; 0 when none has."""
+        """The size, with its prefix, of the request that has begun to arrive; 0 if there are no unread bytes."""
         held = self._end - self._position
         if held == 0:
             return 0
@@ -82,15 +88,15 @@ class Inbox:
 
     @property
     def scratch(self) -> memoryview:
-        """For bytes that nobody will read."""
+        """A buffer for bytes that are discarded."""
         return self._buffers.shared
 
     def room(self) -> memoryview:
-        """Where the next bytes go. Call it only when no request is left to take."""
+        """Returns the buffer for the next bytes. Call this only if there is no complete request left."""
         if not self._owned:
             self._position = self._end = 0
             return self._buffers.shared
-        assert self._position == 0, "end_turn moves what is left to the front"
+        assert self._position == 0, "end_turn moves unread bytes to the front"
         wanted = self.incomplete_bytes
         capacity = len(self._data)
         if capacity <= self._end < wanted:
@@ -101,16 +107,20 @@ class Inbox:
         return self._data[self._end : wanted]
 
     def received(self, count: int) -> None:
+        """Takes note that `count` bytes were written to `room()`."""
         self._end += count
 
     def next_request(self) -> memoryview | None:
-        """The next whole request without its size prefix; it lies in the buffer and is good until the turn ends."""
+        """Takes the next complete request, without its size prefix; None if there is none.
+
+        The view points into the buffer and is valid until the turn ends.
+        """
         begin = self._position + _PREFIX_BYTES
         if begin > self._end:
             return None
         size: int = _SIZE.unpack_from(self._data, self._position)[0]
         if not 0 <= size <= self._request_bytes_max:
-            raise self._impossible(size)
+            raise self._invalid_size(size)
         stop = begin + size
         if stop > self._end:
             return None
@@ -118,11 +128,11 @@ class Inbox:
         return self._data[begin:stop]
 
     def put_back(self, request: memoryview) -> None:
-        """The one that was taken last is the next one again."""
+        """Returns the request that was taken last, so that it is the next one again."""
         self._position -= _PREFIX_BYTES + len(request)
 
     def end_turn(self) -> None:
-        """Saves what was not taken from the shared buffer, which belongs to the next connection from now on."""
+        """Moves the unread bytes out of the shared buffer, which the next connection will overwrite."""
         held = self._end - self._position
         if held == 0:
             if self._owned:
@@ -137,12 +147,12 @@ class Inbox:
         self._position = 0
 
     def close(self) -> None:
-        """Nothing more is read: what was not taken is given up."""
+        """Drops the unread bytes and returns a lent buffer."""
         self._position = self._end
         self.end_turn()
 
     def _move_to(self, buffer: memoryview) -> None:
-        """What has not been read, to the front of it."""
+        """Copies the unread bytes to the front of `buffer`, which becomes this connection's own."""
         held = self._end - self._position
         buffer[:held] = self._data[self._position : self._end]
         if self._owned:
@@ -151,10 +161,11 @@ class Inbox:
         self._position, self._end = 0, held
 
     def _frame_bytes(self) -> int:
+        """The size, with its prefix, of the next request, whose prefix has arrived."""
         size: int = _SIZE.unpack_from(self._data, self._position)[0]
         if not 0 <= size <= self._request_bytes_max:
-            raise self._impossible(size)
+            raise self._invalid_size(size)
         return size + _PREFIX_BYTES
 
-    def _impossible(self, size: int) -> RemoteProtocolError:
-        return RemoteProtocolError(f"a request of {size} bytes; at most {self._request_bytes_max} are allowed")
+    def _invalid_size(self, size: int) -> RemoteProtocolError:
+        return RemoteProtocolError(f"a request has {size} bytes; at most {self._request_bytes_max} are allowed")

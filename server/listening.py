@@ -1,4 +1,4 @@
-"""Opens a listener where its settings say, or next to there when nobody insists on the port; and accepts on it."""
+"""Opens listeners as their settings say, and accepts connections on them."""
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -10,6 +10,7 @@ ACCEPT_RETRY_SECONDS = 0.1
 
 
 async def listen(network: Network, settings: ListenerSettings) -> Listener:
+    """Listens on the address of the settings, or on any free port if that one is in use and the settings allow it."""
     try:
         return await network.listen(settings.address)
     except CannotListenError:
@@ -19,14 +20,14 @@ async def listen(network: Network, settings: ListenerSettings) -> Listener:
 
 
 async def accept(listener: Listener, name: str, logger: FilteringBoundLogger) -> Connection:
-    """The next connection. A failure is logged under the listener's name, once, and it is tried again and again."""
-    said: str | None = None
+    """Returns the next connection. Retries after an error, and logs the same error only once."""
+    logged: str | None = None
     while True:
         try:
             return await listener.accept()
         except OSError as error:
-            # Out of file descriptors, most likely: those who are connected go on, and room may come.
-            if said != str(error):
-                said = str(error)
-                logger.error("accept_failed", listener=name, reason=said)
+            # Most likely the process has too many open files. It goes on, and connections that close make room.
+            if logged != str(error):
+                logged = str(error)
+                logger.error("accept_failed", listener=name, reason=logged)
             await trio.sleep(ACCEPT_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Serves `/metrics` to Prometheus, on a port of its own: a scrape never shares a queue with clients."""
+"""Serves `/metrics` to Prometheus, on a port of its own so that a scrape never queues behind clients."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,13 +15,15 @@ SCRAPES_AT_ONCE = 8
 
 
 class MetricsServer:
+    """A small HTTP server that answers one request per connection."""
+
     def __init__(self, render: Callable[[], Awaitable[bytes]], logger: FilteringBoundLogger) -> None:
         self._render = render
         self._logger = logger
         self._limiter = trio.CapacityLimiter(SCRAPES_AT_ONCE)
 
     async def serve(self, listener: Listener) -> None:
-        """Answers one request a connection until cancelled."""
+        """Answers one request per connection. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 connection = await accept(listener, "metrics", self._logger)
@@ -34,12 +36,12 @@ class MetricsServer:
                 request = await _read_head(connection)
                 await send_all(connection, await self._response(request))
         except OSError:
-            pass  # the scraper went away
+            pass  # the scraper closed the connection
         except AssertionError:
-            raise  # what must not be is: nothing here can be trusted any more
-        except Exception as mistake:
-            # Ours, but it is no reason to stop what is measured.
-            self._logger.error("scrape_failed", exc_info=mistake)
+            raise  # a broken invariant ends the process
+        except Exception as error:
+            # A bug of ours, but a failed scrape is no reason to stop the server.
+            self._logger.error("scrape_failed", exc_info=error)
         finally:
             connection.close()
             self._limiter.release_on_behalf_of(connection)
@@ -47,7 +49,7 @@ class MetricsServer:
     async def _response(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
-            return _http(b"405 Method Not Allowed", b"only GET is answered here\n", b"text/plain")
+            return _http(b"405 Method Not Allowed", b"use GET\n", b"text/plain")
         path = words[1].split(b"?", 1)[0]
         if path != b"/metrics":
             return _http(b"404 Not Found", b"metrics are at /metrics\n", b"text/plain")
@@ -62,7 +64,7 @@ def _http(status: bytes, body: bytes, kind: bytes) -> bytes:
 
 
 async def _read_head(connection: Connection) -> bytes:
-    """Up to the blank line; a request that is too long, or ends early, gives what was read."""
+    """Reads a request up to its blank line, or as much as there is if it is too long or ends early."""
     head = b""
     buffer = memoryview(bytearray(REQUEST_BYTES_MAX))
     while b"\r\n\r\n" not in head and len(head) < REQUEST_BYTES_MAX:

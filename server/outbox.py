@@ -1,7 +1,8 @@
-"""One client's responses on their way out: in request order, bounded, zero-copy where that pays.
+"""Sends one client's responses in the order of their requests, without copying large ranges of records.
 
-A response may be ready long before or after its neighbours; it leaves when all earlier ones have left. Records travel
-as file ranges: large ones go from the page cache to the socket, small ones are read and share a packet with the rest.
+A response may be ready long before or after its neighbours. It is sent when all earlier responses have been sent.
+Records are file ranges: large ranges go from the page cache to the socket, and small ranges are copied, so that they
+share a packet with the rest of the response.
 """
 
 from collections import deque
@@ -20,55 +21,59 @@ JOINED_BYTES_MAX = 4 * 1024
 _GATHER_BYTES_MAX = 256 * 1024
 
 
-class Answer(Protocol):
-    """A place in line."""
+class PendingResponse(Protocol):
+    """The place in line of one response, or of the responses to several consecutive requests."""
 
     @property
     def request_count(self) -> int:
-        """Of how many requests, one behind the other, these are the responses."""
+        """The number of consecutive requests that are answered together."""
 
     @property
     def parts(self) -> Sequence[Part] | None:
-        """None until the responses are known."""
+        """The encoded responses; None until they are ready."""
 
 
 class SentRecords(Struct):
-    """How records went from the page cache to clients, over all connections that share this."""
+    """Counts how records went from the page cache to clients, over all connections of a server."""
 
     uncopied_record_bytes: int = 0
-    """By sendfile."""
+    """The bytes of records that were sent with `sendfile`."""
     copied_record_bytes: int = 0
-    """Read into this process first: the stretch was small."""
+    """The bytes of records that were read into this process first because their range was small."""
 
 
-class _Known(NamedTuple):
-    """An answer that was known before those in front of it."""
+class _ReadyResponse(NamedTuple):
+    """A response that was ready before the responses in front of it."""
 
     parts: Sequence[Part]
     request_count: int
 
 
 class Outbox:
+    """The pending responses of one client's connection."""
+
     __slots__ = ("_parts", "_records", "_small", "_urgent", "held_bytes", "requests", "sent_bytes", "unanswered")
 
     def __init__(self, records: SentRecords | None = None) -> None:
         self._records = records or SentRecords()
-        self.unanswered: deque[Answer] = deque()
-        """In the order in which they leave."""
+        self.unanswered: deque[PendingResponse] = deque()
+        """The responses that have not been collected, in the order in which they are sent."""
         self.requests = 0
-        """Whose answers these are."""
+        """The number of requests that `unanswered` responds to."""
         self._small: list[Buffer] = []
-        """Neighbours that will be one part."""
+        """Small neighbouring parts that will be joined into one."""
         self._parts: deque[Part] = deque()
+        """The collected parts, which `send` sends next."""
         self.held_bytes = 0
-        """Known and still in this process's memory, wherever in line; file ranges do not count."""
+        """The bytes of all ready responses that are in this process's memory; file ranges do not count."""
         self.sent_bytes = 0
-        self._urgent: deque[Answer] = deque()
-        """Those in line that are."""
+        """The number of bytes sent so far."""
+        self._urgent: deque[PendingResponse] = deque()
+        """The urgent responses among `unanswered`."""
 
     @property
-    def held_up_by(self) -> Answer | None:
-        """The first in line, if an urgent one behind it could leave."""
+    def blocking_response(self) -> PendingResponse | None:
+        """The first response in line, if it is not ready and an urgent response behind it is."""
         if not self._urgent:
             return None
         first = self.unanswered[0]
@@ -76,36 +81,36 @@ class Outbox:
         return first if is_held_up else None
 
     @property
-    def has_news(self) -> bool:
-        """Whether `collect` would find something whose turn has come."""
+    def has_ready(self) -> bool:
+        """Whether `collect` would find a response whose turn it is."""
         return bool(self._small) or (bool(self.unanswered) and self.unanswered[0].parts is not None)
 
-    def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
-        """Urgent is what the client cannot go on without."""
+    def expect(self, answer: PendingResponse, *, is_urgent: bool = False) -> None:
+        """Appends a response to the line; it is urgent if the client can do nothing without it."""
         self.unanswered.append(answer)
         self.requests += answer.request_count
         if answer.parts is not None:
-            self.on_known(answer.parts)
+            self.on_response_ready(answer.parts)
         if is_urgent:
             self._urgent.append(answer)
 
-    def on_known(self, parts: Sequence[Part]) -> None:
-        """These are the parts of an answer that was expected; it may have to wait for those before it."""
+    def on_response_ready(self, parts: Sequence[Part]) -> None:
+        """Counts the parts of an expected response that has become ready."""
         for part in parts:
             if type(part) is not FileRange:
                 self.held_bytes += len(part)
 
     def put(self, response: bytes, request_count: int = 1) -> None:
-        """A small response that nobody expected, or several: known as soon as they were asked for."""
+        """Appends a small response, or the joined responses to several requests, that is ready at once."""
         self.held_bytes += len(response)
         if self.unanswered:
-            self.unanswered.append(_Known((response,), request_count))
+            self.unanswered.append(_ReadyResponse((response,), request_count))
             self.requests += request_count
         else:
             self._small.append(response)
 
     def clear(self) -> None:
-        """Nothing more leaves."""
+        """Drops everything that has not been sent."""
         self.unanswered.clear()
         self.requests = 0
         self._urgent.clear()
@@ -113,7 +118,7 @@ class Outbox:
         self._parts.clear()
 
     def collect(self) -> bool:
-        """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
+        """Moves the responses whose turn it is to the send queue; returns whether the queue has something to send."""
         line, small = self.unanswered, self._small
         parts = line[0].parts if line else None
         while parts is not None:
@@ -132,7 +137,7 @@ class Outbox:
         return bool(self._parts)
 
     def _queue_joined(self) -> None:
-        """Queues neighbours as one: copying a few hundred bytes is cheaper than carrying one part more."""
+        """Queues small neighbours as one part: to copy a few hundred bytes is cheaper than to send another part."""
         small = self._small
         if small:
             joined = small[0] if len(small) == 1 else b"".join(small)
@@ -141,7 +146,7 @@ class Outbox:
                 self._parts.append(joined)
 
     def send(self, connection: Connection) -> bool:
-        """Sends until all is gone (True) or the connection is full (False)."""
+        """Sends until the queue is empty (returns True) or the connection takes no more (returns False)."""
         parts = self._parts
         while parts:
             first = parts[0]
@@ -155,7 +160,7 @@ class Outbox:
                     parts.popleft()
                 else:
                     parts[0] = FileRange(first.file, first.position + sent, first.count - sent)
-            elif len(parts) == 1 and type(first) is bytes:  # nearly always, with small requests
+            elif len(parts) == 1 and type(first) is bytes:  # the usual case with small requests
                 sent = connection.send((first,))
                 self.sent_bytes += sent
                 self.held_bytes -= sent
@@ -170,7 +175,7 @@ class Outbox:
         return True
 
     def _send_gathered(self, connection: Connection) -> bool:
-        """Sends neighbours that lie in memory, and small file ranges, with one call; False when nothing was taken."""
+        """Sends parts in memory and small file ranges with one call; returns False if the connection took nothing."""
         parts = self._parts
         gathered: list[Buffer] = []
         total = 0

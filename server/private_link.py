@@ -1,8 +1,8 @@
-"""One connection between two of our own programs on which both sides ask, each at any time.
+"""A connection between an SPU and the SC on which both sides send requests at any time.
 
-An SPU is behind whatever lets it reach the SC and need not be reachable itself, so what the SC wants of it travels on
-the connection that the SPU made. Everything that may pile up is bounded: who asks or answers waits while too much waits
-to be sent, and nothing more is read while too many requests wait to be handled.
+The SC need not be able to reach an SPU: its requests travel on the connection that the SPU has opened. Both queues are
+bounded. A request or response waits while too many bytes are queued for sending, and the link stops reading while too
+many requests wait to be handled.
 """
 
 import struct
@@ -35,13 +35,15 @@ from tailrace.runtime.network import PARTS_MAX, Connection
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
 QUEUED_BYTES_MAX = 4 * 1024 * 1024
-"""With this much waiting to be sent, nothing is added; one frame may go beyond it."""
+"""The number of queued bytes at which no frame is added to the send queue; one frame may exceed it."""
 REQUESTS_HELD_MAX = 256
+"""The number of requests in progress or waiting at which the link stops reading."""
 REQUEST_BYTES_HELD_MAX = 16 * 1024 * 1024
-"""With these being handled or waiting for it, nothing is read; one frame may go beyond it."""
+"""The size of the requests in progress or waiting at which the link stops reading; one frame may exceed it."""
 ABANDONED_MAX = 1000
-"""A peer that owes more answers than this to requests that were given up is not one worth asking."""
-SEE_OFF_SECONDS_MAX = 1.0
+"""The number of unanswered, abandoned requests at which the link is closed."""
+DRAIN_SECONDS_MAX = 1.0
+"""How long a finished link waits for the peer to read the last response and close."""
 
 REQUEST = 0
 RESPONSE = 1
@@ -57,11 +59,13 @@ _CORRELATION_ID_MAX = 0x7FFF_FFFF
 Handle = Callable[[IntEnum, Any], Awaitable[object]]
 
 
-class LinkClosed(Exception):  # noqa: N818 - it is the end of a connection rather than a mistake
-    """The peer will not answer any more; the message says why."""
+class LinkClosed(Exception):  # noqa: N818 - the end of a connection is no error
+    """The link has closed, so the peer will not respond; the message says why."""
 
 
 class _Asked(Struct):
+    """A request to the peer that waits for its response."""
+
     api: Api
     version: int
     done: trio.Event = field(default_factory=trio.Event)
@@ -69,6 +73,8 @@ class _Asked(Struct):
 
 
 class _Request(Struct):
+    """A request from the peer."""
+
     api: Api
     version: int
     correlation_id: int
@@ -77,6 +83,8 @@ class _Request(Struct):
 
 
 class PrivateLink:
+    """One end of the connection: sends requests with `ask`, and answers the peer's requests with `handle`."""
+
     def __init__(
         self,
         connection: Connection,
@@ -88,7 +96,11 @@ class PrivateLink:
         logger: FilteringBoundLogger,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
-        """`concurrent`: the APIs whose requests do not wait for those before them, nor others for them."""
+        """Prepares the link; `run` runs it.
+
+        `serves` are the APIs that the peer may call, and `asks` those that this side calls. Requests are handled in the
+        order of their arrival, except those of `concurrent` APIs, each of which is handled in a task of its own.
+        """
         self._connection = connection
         self._serves = serves
         self._asks = asks
@@ -103,7 +115,7 @@ class PrivateLink:
         self._last_id = 0
         self._asked: dict[int, _Asked] = {}
         self._abandoned: set[int] = set()
-        """Asked, and given up before the answer came; it still will."""
+        """The correlation ids of requests that were cancelled; their responses will be ignored."""
 
         self._queue: deque[Buffer] = deque()
         self._queued_bytes = 0
@@ -116,15 +128,15 @@ class PrivateLink:
 
     @property
     def closed_because(self) -> str | None:
-        """None while the link is open, or has not run yet."""
+        """Why the link was closed; None while it is open or has not started."""
         return self._closed_because
 
     def accept_frames_up_to(self, frame_bytes_max: int) -> None:
-        """A stranger is best kept short until it has said who it is."""
+        """Sets the largest frame to accept; before a peer has identified itself the limit should be small."""
         self._frames.frame_bytes_max = frame_bytes_max
 
     async def run(self) -> None:
-        """Until the peer goes, breaks the protocol, or the link is closed."""
+        """Runs the link until the peer leaves or breaks the protocol, or until the link is closed."""
         try:
             with self._running:
                 async with trio.open_nursery() as nursery:
@@ -139,13 +151,14 @@ class PrivateLink:
             self._logger.debug("private_link_broke", reason=str(first_error(errors)))
             self._end(str(first_error(errors)))
         finally:
-            self._end("the link was given up")
+            self._end("the link was cancelled")
             self._connection.close()
 
     async def ask(self, message: Any, *, version: int = 0) -> Any:
-        """The response. Raises LinkClosed; how long to wait is the caller's to bound.
+        """Sends a request and returns the response. The caller bounds the wait.
 
-        A message that no peer would take raises KafkaError, and the link stays as it was.
+        Raises LinkClosed if the link closes first. Raises KafkaError if the message is too large to send; the link is
+        not affected.
         """
         api = self._asks[message.API_KEY]
         self._last_id = correlation_id = self._last_id % _CORRELATION_ID_MAX + 1
@@ -170,15 +183,15 @@ class PrivateLink:
         self._running.cancel()
 
     def finish(self, reason: str) -> None:
-        """Handles no more requests; what was answered still reaches the peer before `run` ends.
+        """Stops handling requests; `run` ends when the peer has received the responses that exist.
 
-        Called by a handler, that includes the answer which it returns.
+        If a handler calls this, its own response is still sent.
         """
         self._finishing = self._finishing or reason
         self._wake_held()
 
     def _end(self, reason: str) -> None:
-        """Nothing is asked or answered any more. The first reason is the one that counts."""
+        """Marks the link as closed and wakes everyone who waits for it. Only the first reason is kept."""
         self._closed_because = self._closed_because or self._finishing or reason
         for asked in self._asked.values():
             asked.done.set()
@@ -189,13 +202,13 @@ class PrivateLink:
     def _abandon(self, correlation_id: int) -> None:
         self._abandoned.add(correlation_id)
         if len(self._abandoned) > ABANDONED_MAX:
-            self._logger.warning("private_link_mute", unanswered=len(self._abandoned))
+            self._logger.warning("private_link_unresponsive", unanswered=len(self._abandoned))
             self.close("the peer does not answer")
 
-    # What arrives
+    # receiving
 
     async def _receive(self, nursery: trio.Nursery) -> None:
-        """Returns at the end of the stream."""
+        """Takes frames from the connection until its end."""
         buffer = memoryview(bytearray(RECEIVE_BYTES))
         while True:
             while (count := self._connection.receive_into(buffer)) is None:
@@ -209,12 +222,13 @@ class PrivateLink:
             await trio.lowlevel.checkpoint()
 
     async def _room_for_requests(self) -> None:
+        """Waits until the requests that are held are within their bounds."""
         while self._held_requests >= REQUESTS_HELD_MAX or self._held_bytes >= REQUEST_BYTES_HELD_MAX:
             await self._held_changed.wait()
 
     def _take(self, frame: bytes, nursery: trio.Nursery) -> None:
         if not frame:
-            raise RemoteProtocolError("an empty frame")
+            raise RemoteProtocolError("the peer sent an empty frame")
         if self._finishing is not None or self._closed_because is not None:
             return
         kind = frame[0]
@@ -230,7 +244,7 @@ class PrivateLink:
         elif kind == RESPONSE:
             self._take_response(frame)
         else:
-            raise RemoteProtocolError(_kafka_request(frame) or f"a frame of kind {kind}, which there is not")
+            raise RemoteProtocolError(_kafka_request(frame) or f"the peer sent a frame of unknown kind {kind}")
 
     def _read_request(self, frame: bytes) -> _Request:
         view = memoryview(frame)
@@ -238,10 +252,10 @@ class PrivateLink:
             key, version, correlation_id, _, position = read_request_header(view, _KIND_BYTES, self._serves)
             api = self._serves[key]
             if not api.serves(version):
-                raise RemoteProtocolError(f"{api.name} version {version} is not answered here")
+                raise RemoteProtocolError(f"this server does not support {api.name} version {version}")
         except RemoteProtocolError as reason:
             raise RemoteProtocolError(_kafka_request(frame) or str(reason)) from None
-        # Programs of ours may say more in one request than a stranger may.
+        # Our own programs may send more elements in one request than an unknown client may.
         message = decode(api.request, version, view, position, len(view))
         return _Request(api, version, correlation_id, message, len(frame))
 
@@ -249,7 +263,7 @@ class PrivateLink:
         try:
             (correlation_id,) = _CORRELATION_ID.unpack_from(frame, _KIND_BYTES)
         except struct.error:
-            raise RemoteProtocolError("a response that ends in its header") from None
+            raise RemoteProtocolError("the peer sent a response that ends in its header") from None
         asked = self._asked.get(correlation_id)
         if asked is not None and not asked.done.is_set():
             view = memoryview(frame)[_KIND_BYTES:]
@@ -258,17 +272,18 @@ class PrivateLink:
         elif correlation_id in self._abandoned:
             self._abandoned.remove(correlation_id)
         else:
-            raise RemoteProtocolError(f"a response to request {correlation_id}, which was not asked")
+            raise RemoteProtocolError(f"the peer responded to request {correlation_id}, which was not sent")
 
-    # What is answered
+    # responding
 
     async def _handle_in_order(self) -> None:
+        """Handles the requests that must stay in order, one at a time, until the link finishes."""
         while self._finishing is None:
             if self._in_order:
                 await self._answer(self._in_order.popleft())
             else:
                 await self._held_changed.wait()
-        await self._see_off()
+        await self._wait_for_close()
 
     async def _answer(self, request: _Request) -> None:
         try:
@@ -280,30 +295,35 @@ class PrivateLink:
         except RemoteProtocolError:
             raise
         except AssertionError:
-            raise  # what must not be is: nothing here can be trusted any more
-        except OSError as error:  # a disk that fails is nobody's mistake
+            raise  # a broken invariant ends the process
+        except OSError as error:  # a disk may fail: the reason is enough, without a traceback
             self._logger.error("private_request_failed", api=request.api.name, reason=str(error))
             self.close(f"{request.api.name} failed: {error}")
-        except Exception as mistake:
-            self._logger.error("private_request_failed", api=request.api.name, exc_info=mistake)
-            self.close(f"{request.api.name} failed: {mistake}")
+        except Exception as error:
+            self._logger.error("private_request_failed", api=request.api.name, exc_info=error)
+            self.close(f"{request.api.name} failed: {error}")
         finally:
             self._held_requests -= 1
             self._held_bytes -= request.size_bytes
             self._wake_held()
 
-    async def _see_off(self) -> None:
-        """A close with bytes unread would take our last answer back, so the peer is the one that closes, or soon."""
-        with trio.move_on_after(SEE_OFF_SECONDS_MAX):
+    async def _wait_for_close(self) -> None:
+        """Sends what is queued, waits a moment for the peer to close, and closes the link.
+
+        If we closed a socket with unread bytes in it, the kernel would reset the connection and the peer could lose our
+        last response.
+        """
+        with trio.move_on_after(DRAIN_SECONDS_MAX):
             while self._queue:
                 await self._queue_changed.wait()
             self._connection.end_sending()
             await trio.sleep_forever()
         self.close()
 
-    # What is sent
+    # sending
 
     async def _enqueue(self, frame: list[Buffer]) -> None:
+        """Queues a frame, as soon as the send queue has room."""
         while self._closed_because is None and self._queued_bytes >= QUEUED_BYTES_MAX:
             await self._queue_changed.wait()
         if self._closed_because is not None:
@@ -313,7 +333,7 @@ class PrivateLink:
         self._wake_queue()
 
     async def _send(self) -> None:
-        """The only one that sends, so that frames stay whole."""
+        """Sends the queue. A single task does this, so that frames never mix."""
         while True:
             while not self._queue:
                 await self._queue_changed.wait()
@@ -340,20 +360,22 @@ class PrivateLink:
 
 
 def _frame(kind: int, parts: list[Part]) -> list[Buffer]:
-    """Parts that begin with the size of the rest, as a frame that says what it is."""
+    """Turns an encoded message, which begins with its size, into a frame that also states its kind."""
     buffers: list[Buffer] = []
     for part in parts:
-        assert isinstance(part, Buffer), "no private message carries a range of a file"
+        assert isinstance(part, Buffer), "private messages contain no file ranges"
         buffers.append(part)
     size = sum(map(len, buffers)) - _SIZE_BYTES + _KIND_BYTES
     if size > FRAME_BYTES_MAX:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a message of {size} bytes, and at most {FRAME_BYTES_MAX} travel")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"the message has {size} bytes; at most {FRAME_BYTES_MAX} can be sent"
+        )
     buffers[0] = _SIZE_AND_KIND.pack(size, kind) + bytes(buffers[0][_SIZE_BYTES:])
     return buffers
 
 
 def _kafka_request(frame: bytes) -> str | None:
-    """What to say about a frame that is what one of Kafka's clients would send."""
+    """Returns an explanation if the frame looks like the request of a Kafka client, and None otherwise."""
     try:
         key, version = _KAFKA_API_AND_VERSION.unpack_from(frame)
         name = ApiKey(key).name
@@ -361,4 +383,4 @@ def _kafka_request(frame: bytes) -> str | None:
         return None
     if not 0 <= version <= _KAFKA_VERSION_MAX:
         return None
-    return f"this port is for our own programs; {name} version {version} belongs on a public one"
+    return f"this port is for SPUs only; send {name} version {version} to a public port"

@@ -12,18 +12,21 @@ from tailrace.protocol.apis import Api
 from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
-from .client_connection import AnsweredRoute, ClientConnection, Dispatcher
+from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .request_memory import RequestMemory
 from .server_metrics import ServerMetrics
 
 IDLE_RECHECK_SECONDS = 10
-SEE_OFF_SECONDS_MAX = 1
+DRAIN_SECONDS_MAX = 1
+"""How long clients have to read their last responses and close when the server stops."""
 IDLE_RECHECK_SECONDS_MIN = 0.1
 
 
 class PublicServer:
+    """All client connections of one server."""
+
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -34,11 +37,11 @@ class PublicServer:
         *,
         clients_max: int,
     ) -> None:
-        """`clients_max`: how many this process can bear, whatever the configs allow."""
+        """Prepares the server. `clients_max` is the number of clients for which the process has open files."""
         self._dispatcher = dispatcher
         self._clients_max = clients_max
         self._apis = apis
-        self._routes: dict[tuple[int, int], AnsweredRoute] = {}
+        self._routes: dict[tuple[int, int], ResolvedRoute] = {}
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
@@ -51,7 +54,7 @@ class PublicServer:
         self._client_left = trio.Event()
 
     async def serve(self, listener: Listener, settings: ListenerSettings) -> None:
-        """Accepts on one listener until clients are seen off; then it closes, so that others are tried at once."""
+        """Accepts clients on one listener until `drain_clients`; then closes it, so that clients try other servers."""
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as accepting:
                 self._accepting.append(accepting)
@@ -70,34 +73,35 @@ class PublicServer:
                 self._logger.warning("connection_refused", client=str(connection.remote), reason=reason)
                 connection.close()
                 continue
-            # Counted before anyone else is accepted: those who come at once must not slip past the limits together.
-            client = self._admit(connection, _seen_by(connection, settings))
+            # Count the client before the next one is accepted, so that a burst of clients cannot exceed the limits.
+            client = self._admit(connection, _advertised_listener(connection, settings))
             nursery.start_soon(self._run_client, client, connection.remote.host)
 
-    async def see_off_clients(self) -> None:
-        """Handles no more requests. Returns when every client has read its answers and gone, or soon."""
+    async def drain_clients(self) -> None:
+        """Stops handling requests, and waits a moment for the clients to read their responses and leave."""
         self._finishing = True
         for accepting in self._accepting:
             accepting.cancel()
         for client in self._connections:
             client.finish()
-        with trio.move_on_after(SEE_OFF_SECONDS_MAX):
+        with trio.move_on_after(DRAIN_SECONDS_MAX):
             while self._connections:
                 self._client_left = trio.Event()
                 await self._client_left.wait()
 
     def _full(self, host: str) -> str | None:
-        """Why one more connection from this host cannot be taken."""
+        """Why no further connection from this host is accepted; None if there is room."""
         settings = self._configs.settings
         if len(self._connections) >= settings.connections_max:
             return f"max.connections is {settings.connections_max}"
         if len(self._connections) >= self._clients_max:
-            return f"the open files that this process may have are enough for {self._clients_max} clients"
+            return f"the limit of open files of this process allows {self._clients_max} clients"
         if self._per_address[host] >= settings.connections_per_address_max:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None
 
     def _admit(self, connection: Connection, listener: ConnectedListener) -> ClientConnection:
+        """Creates and counts the client's connection."""
         client = ClientConnection(
             connection,
             listener,
@@ -127,10 +131,10 @@ class PublicServer:
             self._metrics.open_connections -= 1
 
     async def close_idle(self) -> None:
-        """Closes connections on which nothing has moved for too long. Runs until cancelled."""
+        """Closes connections that have been idle for too long. Runs until cancelled."""
         while True:
             idle_seconds_max = self._configs.settings.connection_idle_ms_max / 1000
-            if idle_seconds_max < 0:  # Kafka's way to say "never"
+            if idle_seconds_max < 0:  # in Kafka, a negative value means "never"
                 await trio.sleep(IDLE_RECHECK_SECONDS)
                 continue
             now = trio.current_time()
@@ -143,11 +147,12 @@ class PublicServer:
                     client.close("idle")
                 else:
                     oldest = min(oldest, client.last_active)
-            # Nobody can be due before the one that has been quiet the longest; a shorter limit is seen in good time.
+            # The connection that has been idle longest is due first. Wake up earlier to notice a shortened limit.
             due = max(oldest + idle_seconds_max, now + max(idle_seconds_max / 20, IDLE_RECHECK_SECONDS_MIN))
             await trio.sleep_until(min(due, now + IDLE_RECHECK_SECONDS))
 
 
-def _seen_by(connection: Connection, settings: ListenerSettings) -> ConnectedListener:
+def _advertised_listener(connection: Connection, settings: ListenerSettings) -> ConnectedListener:
+    """The listener with the address to advertise to this client: the configured one, or the one that it has reached."""
     advertised: Address = settings.advertised or connection.local
     return ConnectedListener(settings.name, (advertised.host, advertised.port))

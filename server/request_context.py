@@ -1,4 +1,4 @@
-"""One request of a client and the place in line of its response."""
+"""One request of a client, and the place in line of its response."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NoReturn
@@ -11,26 +11,28 @@ from tailrace.protocol.codec.primitives import Part
 
 
 class EncodedBody(Struct, frozen=True):
-    """A response that somebody else has encoded, in the version of the request; only the header is missing."""
+    """A response that another server has encoded in the version of the request; only the header is missing."""
 
     body: bytes
 
 
 Reply = object | Coroutine[object, object, object] | None
-"""What a handler returns: the response; None when it will respond through the context; for rare work a coroutine that
-gives either."""
+"""What a handler returns: the response, None if it responds through the context, or a coroutine for rare work.
+
+The coroutine returns the response or None.
+"""
 
 
 class ClientIdentity(Struct):
-    """Who a connection says it is; the name and version come with ApiVersions v3 and later."""
+    """What is known of the client of a connection; clients send name and version with ApiVersions v3 and later."""
 
     address: str
     software_name: str = "unknown"
     software_version: str = ""
 
 
-def _raise(mistake: Exception) -> NoReturn:
-    raise mistake
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _do_nothing() -> None:
@@ -38,15 +40,15 @@ def _do_nothing() -> None:
 
 
 def _answered_by_return(context: "RequestContext") -> NoReturn:
-    raise AssertionError("the handler returns the response")
+    raise AssertionError("a handler without a connection must return the response")
 
 
-def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
-    raise AssertionError("whoever passed this request on answers it")
+def _encoded_elsewhere(correlation_id: int, message: object) -> NoReturn:
+    raise AssertionError("a forwarded request has no encoder: its sender encodes the response")
 
 
 class RequestContext(Struct, eq=False):
-    """A handler either returns the response, or keeps the context and calls `respond` when it is known."""
+    """One request; its handler returns the response, or keeps the context and calls `respond` later."""
 
     api_key: int
     api_version: int
@@ -55,66 +57,71 @@ class RequestContext(Struct, eq=False):
     listener: ConnectedListener
     client: ClientIdentity
     arrived: float
-    """By Trio's clock, in seconds."""
+    """When the request arrived, in seconds of Trio's clock."""
     _on_response: Callable[["RequestContext"], None]
-    """Is told when the response is there."""
-    _encode: ResponseEncoder = _answered_elsewhere
-    _let_leave: Callable[[], None] = _do_nothing
-    """Lets all responses leave that are there."""
+    """Called when the response is ready."""
+    _encode: ResponseEncoder = _encoded_elsewhere
+    _send_ready: Callable[[], None] = _do_nothing
+    """Sends the responses of this connection that are ready."""
     _on_failed: Callable[[Exception], None] = _raise
-    """Is told when the response cannot be encoded: its version has no room for it."""
+    """Called if the response cannot be encoded because its version has no field for a value."""
     request_count: int = 1
-    """So many requests, one behind the other, are answered together; the correlation id is that of the first."""
+    """The number of consecutive requests that are answered together; the correlation id is that of the first."""
     parts: Sequence[Part] | None = None
+    """The encoded response; None until it is ready."""
     close_after: str | None = None
-    """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
+    """Why the connection closes after the responses that are ready; None if it stays open."""
     abandon: Callable[[], None] | None = None
-    """Set by whoever keeps this context waiting; called when the client has gone."""
+    """Called when the client has left; set by the code that keeps this request waiting."""
     hurry: Callable[[], None] | None = None
-    """Set by whoever could respond now and waits for more; called when an urgent one waits behind this one."""
+    """Called when an urgent response waits behind this one; set by a long poll that could respond at any time."""
 
     def respond(self, message: object) -> None:
+        """Responds with `message`."""
         self.prepare(message)()
 
     def respond_with(self, parts: Sequence[Part]) -> None:
-        """Responds with bytes that are encoded already."""
+        """Responds with an encoded response."""
         self.prepare_with(parts)()
 
     def respond_each(self, messages: Sequence[tuple[int, object]]) -> None:
-        """To several requests that are answered together: to each, by its correlation id."""
+        """Responds to several requests that are answered together, given as pairs of correlation id and message."""
         self._prepare_each(messages)()
 
     def prepare(self, message: object) -> Callable[[], None]:
-        """The response leaves with any that is ready later, or when what this returns is called: it is the same for all
-        of one client. Whoever has several prepares them all first, so that those to one client leave together."""
+        """Makes the response ready and returns a function that sends it; the function is the same for one client.
+
+        A caller with several responses prepares all of them before it sends them, so that those to the same client
+        leave together.
+        """
         return self._prepare_each(((self.correlation_id, message),))
 
     def _prepare_each(self, messages: Sequence[tuple[int, object]]) -> Callable[[], None]:
         try:
             parts = [part for correlation_id, each in messages for part in self._encode(correlation_id, each)]
-        except Exception as mistake:
-            # Whoever is here may have answers for others, and a log to write.
+        except Exception as error:
+            # The caller may have responses for others and a log to write, so this ends only the one connection.
             self.abandon = self.hurry = None
-            self._on_failed(mistake)
+            self._on_failed(error)
             return _do_nothing
         return self.prepare_with(parts)
 
     def prepare_with(self, parts: Sequence[Part]) -> Callable[[], None]:
-        """As `prepare`, with bytes that are encoded already."""
+        """Makes an encoded response ready and returns a function that sends it (see `prepare`)."""
         assert self.parts is None, "a request has one response"
         self.parts = parts
         self.abandon = self.hurry = None
         self._on_response(self)
-        return self._let_leave
+        return self._send_ready
 
     def respond_nothing(self, *, close: str | None = None) -> None:
-        """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""
+        """Ends a request that has no response (acks=0); if `close` gives a reason, the connection closes as well."""
         self.close_after = close
         self.respond_with(())
 
 
 def request_without_connection(api_key: int, api_version: int, client: str) -> RequestContext:
-    """For a handler that answers at once, or as a coroutine: whoever calls it has the response."""
+    """Makes a context for a handler that returns its response, directly or through a coroutine."""
     return RequestContext(
         api_key,
         api_version,

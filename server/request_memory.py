@@ -1,10 +1,10 @@
-"""Bounds the memory of requests that are still arriving, over all connections together.
+"""Bounds the memory of the requests that are still arriving, over all connections of a server.
 
-A connection reserves the whole of a request before it reads on, so that a request once begun can always be finished;
-the last reservation may go past the limit by one request. Small requests never wait: they lie in the shared buffer.
+A connection reserves the size of the whole request before it reads on, so that it can always finish the request. The
+last reservation may exceed the limit by one request. Small requests never wait because they fit in the shared buffer.
 
-To announce a request costs a client nothing, and it may vanish after that. So while others wait, whoever has sent
-nothing more for a while is closed.
+A client can announce a large request at no cost and then send nothing. While others wait for memory, a connection whose
+client has sent nothing for a while is therefore closed.
 """
 
 from typing import Protocol
@@ -16,16 +16,19 @@ STALLED_SECONDS_MAX = 10
 
 
 class Holder(Protocol):
-    """A connection."""
+    """A connection that may reserve memory."""
 
     @property
     def stalled_since(self) -> float:
-        """When its client last sent something; inf where it is not the client that is waited for."""
+        """When the client last sent something; infinity unless the connection only waits for the client."""
 
-    def close(self, reason: str) -> None: ...
+    def close(self, reason: str) -> None:
+        """Closes the connection, which releases its memory."""
 
 
 class RequestMemory:
+    """The reservations of all connections of a server."""
+
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._reserved: dict[Holder, int] = {}
@@ -33,7 +36,7 @@ class RequestMemory:
         self.reserved_bytes = 0
 
     async def reserve(self, owner: Holder, count: int) -> None:
-        """Makes the owner's reservation `count` bytes, waiting until others have freed theirs if it must."""
+        """Sets the owner's reservation to `count` bytes, waiting for others to release theirs if necessary."""
         while not self.has_reserved(owner, count):
             with trio.move_on_after(STALLED_SECONDS_MAX) as waiting:
                 await self._freed.wait()
@@ -43,10 +46,10 @@ class RequestMemory:
     def _close_stalled(self) -> None:
         since = trio.current_time() - STALLED_SECONDS_MAX
         for holder in [holder for holder in self._reserved if holder.stalled_since <= since]:
-            holder.close("the rest of its request did not come, and others wait for the memory that it was given")
+            holder.close("the rest of a request did not arrive in time, and other clients wait for its memory")
 
     def has_reserved(self, owner: Holder, count: int) -> bool:
-        """The same if that is possible at once; says whether it was."""
+        """Sets the owner's reservation to `count` bytes if that is possible without waiting; returns whether it was."""
         if count <= SMALL_BYTES:
             if owner in self._reserved:
                 self.release(owner)
@@ -61,6 +64,7 @@ class RequestMemory:
         return True
 
     def release(self, owner: Holder) -> None:
+        """Releases the owner's reservation, if it has one."""
         freed = self._reserved.pop(owner, 0)
         if freed:
             self.reserved_bytes -= freed

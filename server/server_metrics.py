@@ -1,11 +1,15 @@
-"""What a server counts of its clients, as plain numbers: adding one costs next to nothing; a scrape makes them text."""
+"""Counts the traffic of a server's clients.
+
+The counts are plain numbers, because requests update them. Only a scrape turns them into metrics.
+"""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import Api
 
+from .metric_text import counters
 from .outbox import SentRecords
 
 if TYPE_CHECKING:
@@ -13,13 +17,16 @@ if TYPE_CHECKING:
 
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 CLIENTS_MAX = 100
-"""Client names come from outside: past this many, the rest is counted together, so that nobody can grow the server."""
+"""The number of client names that are counted separately; the others share one row.
+
+Clients choose their names, so without a bound they could make the metrics grow.
+"""
 UNKNOWN_VERSION = -1
-"""So do versions: ApiVersions is answered in every one, and those we do not know are one row."""
+"""The version under which requests of unsupported versions are counted; ApiVersions is answered in any version."""
 
 
 class RequestCount:
-    """Requests of one API, version and client software."""
+    """Counts the requests of one API, version and client software, and their latencies."""
 
     __slots__ = ("buckets", "count", "seconds")
 
@@ -30,6 +37,8 @@ class RequestCount:
 
 
 class ServerMetrics:
+    """The counts of one server since its start."""
+
     def __init__(self, apis: Mapping[int, Api]) -> None:
         self.requests: dict[tuple[int, int, str], RequestCount] = {}
         self.received_bytes = 0
@@ -45,7 +54,7 @@ class ServerMetrics:
         self._clients: set[str] = set()
 
     def on_responses(self, api_key: int, api_version: int, client: str, count: int, seconds: float) -> None:
-        """So many requests were answered, each after so many seconds."""
+        """Counts `count` responses, each sent `seconds` after its request arrived."""
         key = (api_key, api_version, client)
         counted = self.requests.get(key)
         if counted is None:
@@ -65,7 +74,7 @@ class ServerMetrics:
         return self.requests.setdefault((api_key, version, client), RequestCount())
 
     def families(self) -> Iterator["Metric"]:
-        """All of it, as Prometheus knows metrics, and what the process takes of memory, processors and open files."""
+        """Yields all metrics, with the memory, processor time and open files of the process."""
         from prometheus_client import ProcessCollector
         from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
@@ -102,25 +111,3 @@ _SENT_RECORDS = (
     ("uncopied_record_bytes", "Bytes of record batches that went from the page cache to clients without a copy."),
     ("copied_record_bytes", "Bytes of record batches that were read into memory on their way to clients."),
 )
-
-
-def counters(metrics: object, described: tuple[tuple[str, str], ...]) -> Iterator["Metric"]:
-    """Attributes of `metrics` that only grow, each with the sentence that describes it."""
-    from prometheus_client.core import CounterMetricFamily
-
-    for attribute, text in described:
-        yield CounterMetricFamily(f"tailrace_{attribute}", text, value=getattr(metrics, attribute))
-
-
-def render(families: Callable[[], Iterator["Metric"]]) -> bytes:
-    """The text a Prometheus server scrapes."""
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.exposition import generate_latest
-
-    class Scrape:
-        def collect(self) -> Iterator["Metric"]:
-            return families()
-
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Scrape())
-    return generate_latest(registry)

@@ -11,9 +11,8 @@ from msgspec import Struct, field
 from tailrace.broker.groups.hosting import group_metrics
 from tailrace.broker.groups.hosting.group_gauges import GroupGauges
 from tailrace.broker.spu_counters import BrokerMetrics
-from tailrace.server import server_metrics as server_metrics
-from tailrace.server.metric_text import gauge, labels
-from tailrace.server.server_metrics import counters
+from tailrace.server import metric_text
+from tailrace.server.metric_text import counters, gauge, labels
 
 from .replica_counts import PartitionGauges, ReplicaCounts
 
@@ -41,7 +40,7 @@ class Gauges(Struct):
 
 def render(metrics: BrokerMetrics, gauges: Gauges) -> bytes:
     """The text a Prometheus server scrapes, but for metrics with many series."""
-    return server_metrics.render(partial(_families, metrics, gauges))
+    return metric_text.render(partial(_families, metrics, gauges))
 
 
 def pieces(gauges: Gauges) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tailrace.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tailrace.server.public_server import SEE_OFF_SECONDS_MAX
+from tailrace.server.public_server import DRAIN_SECONDS_MAX
 
 DATA = "/data/spu-1"
 
@@ -47,7 +47,7 @@ async def test_a_client_that_does_not_leave_does_not_hold_up_a_stop(autojump_clo
         await running.client()
         await trio.testing.wait_all_tasks_blocked()
         started = trio.current_time()
-    assert trio.current_time() - started == pytest.approx(SEE_OFF_SECONDS_MAX)
+    assert trio.current_time() - started == pytest.approx(DRAIN_SECONDS_MAX)
 
 
 async def test_nobody_can_connect_once_it_stops(autojump_clock: object) -> None:

@@ -21,16 +21,16 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import (
-    ANSWERED_EARLY,
+    EARLY_RESPONSES,
+    EMPTY_RECEIVES_MAX,
     GATHERED_BYTES_MAX,
     HELD_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
-    VAIN_LOOKS_MAX,
-    AnswersTogether,
     ArrivedRequests,
     ClientConnection,
-    Expect,
+    ExpectResponse,
+    JointResponse,
     Route,
     Shortcut,
 )
@@ -163,8 +163,8 @@ async def test_nobody_looks_for_more_of_a_client_that_sends_one_request_at_a_tim
             await trio.testing.wait_all_tasks_blocked()
             return len(looks)
 
-        lone = [await looks_for("k") for _ in range(VAIN_LOOKS_MAX + 2)]
-        assert lone == [2] * VAIN_LOOKS_MAX + [1, 1]
+        lone = [await looks_for("k") for _ in range(EMPTY_RECEIVES_MAX + 2)]
+        assert lone == [2] * EMPTY_RECEIVES_MAX + [1, 1]
         assert await looks_for("several", "at once") == 2
         assert await looks_for("k") == 2, "it may have more again"
 
@@ -205,7 +205,7 @@ async def test_requests_that_arrived_together_are_one_turn_whose_first_answers_l
         await served.client.send(served.ask(*keys))
         assert [(await served.client.response()).host for _ in keys] == keys
         assert script.turns == [100]
-        assert served.server_side.send_calls == ANSWERED_EARLY + 1
+        assert served.server_side.send_calls == EARLY_RESPONSES + 1
 
 
 @pytest.mark.parametrize(("key_bytes", "turns"), [(100, [2]), (GATHERED_BYTES_MAX, [1, 1])])
@@ -354,7 +354,9 @@ async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> N
     """It answers whoever asks for `at once`; others go the ordinary way, and so does the first request."""
     ordinary = served_by_shortcut = 0
 
-    def answer(frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests) -> bytes | None:
+    def answer(
+        frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> bytes | None:
         nonlocal served_by_shortcut
         if b"at once" not in bytes(frame):
             return None
@@ -384,15 +386,15 @@ async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> N
 
 async def test_what_a_shortcut_answers_together_stands_in_one_place_and_counts_as_often() -> None:
     def answer(
-        frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
-    ) -> AnswersTogether | None:
+        frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> JointResponse | None:
         if b"pair" not in bytes(frame) or (second := following.next_request()) is None:
             return None
         answers = [
             encode_response(ApiKey.FIND_COORDINATOR, VERSION, number, FindCoordinatorResponse(host=host))
             for number, host in ((correlation_id, "one"), (read_request_kind(second)[2], "two"))
         ]
-        return AnswersTogether(b"".join(part for parts in answers for part in parts if isinstance(part, bytes)), 2)
+        return JointResponse(b"".join(part for parts in answers for part in parts if isinstance(part, bytes)), 2)
 
     def wait_sometimes(context: RequestContext, request: FindCoordinatorRequest) -> object:
         return script.wait(context, request) if request.key == "wait" else FindCoordinatorResponse(host=request.key)

@@ -135,7 +135,7 @@ def test_room_never_reaches_past_the_request_that_has_begun() -> None:
 def test_an_absurd_size_breaks_the_protocol(size: int) -> None:
     inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     _Sender(inbox, struct.pack(">i", size)).deliver(4)
-    with pytest.raises(RemoteProtocolError, match=f"a request of {size} bytes; at most {REQUEST_BYTES_MAX}"):
+    with pytest.raises(RemoteProtocolError, match=f"a request has {size} bytes; at most {REQUEST_BYTES_MAX}"):
         inbox.next_request()
 
 

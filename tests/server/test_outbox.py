@@ -17,7 +17,7 @@ from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox, SentRecords
 CONTENT = bytes(range(256)) * 2048  # 512 KiB
 
 
-class _Answer(Struct):
+class _Pending(Struct):
     parts: Sequence[Part] | None = None
     request_count: int = 1
 
@@ -94,7 +94,7 @@ def test_any_pattern_of_partial_sends_gives_the_same_bytes_in_request_order(
 ) -> None:
     connection = _Grudging(takes)
     outbox = Outbox()
-    answers = [_Answer() for _ in responses]
+    answers = [_Pending() for _ in responses]
     for answer in answers:
         outbox.expect(answer)
     becoming_known = list(range(len(responses)))
@@ -106,7 +106,7 @@ def test_any_pattern_of_partial_sends_gives_the_same_bytes_in_request_order(
     for index in becoming_known:
         parts = [FileRange(log, *part) if isinstance(part, tuple) else part for part in responses[index]]
         answers[index].parts = parts
-        outbox.on_known(parts)
+        outbox.on_response_ready(parts)
         outbox.collect()
         outbox.send(connection)
         assert b"".join(expected).startswith(bytes(connection.received))
@@ -120,15 +120,15 @@ def test_any_pattern_of_partial_sends_gives_the_same_bytes_in_request_order(
 
 def test_a_response_waits_for_those_before_it() -> None:
     outbox = Outbox()
-    first, second = _Answer(), _Answer([b"second"])
+    first, second = _Pending(), _Pending([b"second"])
     outbox.expect(first)
     outbox.expect(second)
     assert not outbox.collect()
     assert list(outbox.unanswered) == [first, second]
-    assert outbox.held_up_by is None, "it can wait"
+    assert outbox.blocking_response is None, "it can wait"
     first.parts = [b"first,"]
     assert outbox.collect()
-    assert outbox.held_up_by is None
+    assert outbox.blocking_response is None
     connection = _Grudging([])
     assert outbox.send(connection)
     assert connection.received == b"first,second"
@@ -136,58 +136,58 @@ def test_a_response_waits_for_those_before_it() -> None:
 
 def test_it_knows_how_many_requests_wait_for_answers() -> None:
     outbox = Outbox()
-    several = _Answer(request_count=3)
+    several = _Pending(request_count=3)
     outbox.expect(several)
     outbox.put(b"fourth")
     assert outbox.requests == 4
     several.parts = [b"first to third,"]
     assert outbox.collect()
     assert outbox.requests == 0
-    outbox.expect(_Answer())
+    outbox.expect(_Pending())
     outbox.clear()
     assert outbox.requests == 0
 
 
 def test_an_urgent_response_is_held_up_by_whoever_comes_first() -> None:
     outbox = Outbox()
-    first, second, urgent = _Answer(), _Answer(), _Answer()
+    first, second, urgent = _Pending(), _Pending(), _Pending()
     outbox.expect(first)
     outbox.expect(second)
     outbox.expect(urgent, is_urgent=True)
     outbox.expect(
-        _Answer(
+        _Pending(
             [b"4"],
         )
     )
-    assert outbox.held_up_by is None, "it is not known yet"
+    assert outbox.blocking_response is None, "it is not known yet"
     urgent.parts = [b"3"]
-    assert outbox.held_up_by is first
+    assert outbox.blocking_response is first
     first.parts = [b"1"]
     assert outbox.collect()
-    assert outbox.held_up_by is second
+    assert outbox.blocking_response is second
     second.parts = [b"2"]
     assert outbox.collect()
-    assert outbox.held_up_by is None
+    assert outbox.blocking_response is None
     assert not outbox.unanswered
 
 
 def test_an_urgent_response_that_comes_first_is_held_up_by_nobody_and_may_hold_up_the_next() -> None:
     outbox = Outbox()
-    first = _Answer()
+    first = _Pending()
     outbox.expect(first, is_urgent=True)
-    assert outbox.held_up_by is None
-    outbox.expect(_Answer([b"2"]), is_urgent=True)
-    assert outbox.held_up_by is first
+    assert outbox.blocking_response is None
+    outbox.expect(_Pending([b"2"]), is_urgent=True)
+    assert outbox.blocking_response is first
     first.parts = [b"1"]
-    assert outbox.held_up_by is first
+    assert outbox.blocking_response is first
     assert outbox.collect()
-    assert outbox.held_up_by is None
+    assert outbox.blocking_response is None
 
 
 def test_a_request_without_a_response_holds_up_nobody() -> None:
     outbox = Outbox()
-    outbox.expect(_Answer(()))
-    outbox.expect(_Answer([b"", b"next"]))
+    outbox.expect(_Pending(()))
+    outbox.expect(_Pending([b"", b"next"]))
     assert outbox.collect()
     connection = _Grudging([])
     assert outbox.send(connection)
@@ -198,7 +198,7 @@ def test_many_small_responses_leave_with_one_call(log: File) -> None:
     records = SentRecords()
     outbox = Outbox(records)
     for number in range(100):
-        outbox.expect(_Answer([bytes([number]), FileRange(log, number, 10)]))
+        outbox.expect(_Pending([bytes([number]), FileRange(log, number, 10)]))
     outbox.collect()
     connection = _Grudging([])
     assert outbox.send(connection)
@@ -209,7 +209,7 @@ def test_many_small_responses_leave_with_one_call(log: File) -> None:
 def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File) -> None:
     records = SentRecords()
     outbox = Outbox(records)
-    outbox.expect(_Answer([b"header", FileRange(log, 0, SENDFILE_BYTES_MIN)]))
+    outbox.expect(_Pending([b"header", FileRange(log, 0, SENDFILE_BYTES_MIN)]))
     outbox.collect()
     assert outbox.held_bytes == len(b"header")
     connection = _Grudging([])
@@ -221,7 +221,7 @@ def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File)
 
 def test_what_is_held_is_counted_until_it_has_left(log: File) -> None:
     outbox = Outbox()
-    outbox.expect(_Answer([b"x" * 100, FileRange(log, 0, 50)]))
+    outbox.expect(_Pending([b"x" * 100, FileRange(log, 0, 50)]))
     outbox.collect()
     assert outbox.held_bytes == 100, "a file range is not in memory yet"
     connection = _Grudging([30, 0])
@@ -233,14 +233,14 @@ def test_what_is_held_is_counted_until_it_has_left(log: File) -> None:
 
 def test_what_waits_for_those_before_it_is_held_as_well(log: File) -> None:
     outbox = Outbox()
-    first = _Answer()
+    first = _Pending()
     outbox.expect(first)
-    outbox.expect(_Answer([b"x" * 5000, FileRange(log, 0, 50)]))
+    outbox.expect(_Pending([b"x" * 5000, FileRange(log, 0, 50)]))
     outbox.put(b"y" * 10)
     assert not outbox.collect()
     assert outbox.held_bytes == 5010
     first.parts = [b"z"]
-    outbox.on_known(first.parts)
+    outbox.on_response_ready(first.parts)
     assert outbox.held_bytes == 5011
     assert outbox.collect()
     assert outbox.send(_Grudging([]))
@@ -249,7 +249,7 @@ def test_what_waits_for_those_before_it_is_held_as_well(log: File) -> None:
 
 def test_a_full_connection_is_left_alone_until_it_has_room() -> None:
     outbox = Outbox()
-    outbox.expect(_Answer([b"x" * 100]))
+    outbox.expect(_Pending([b"x" * 100]))
     outbox.collect()
     client, server = connected_pair(buffer_bytes=64)
     assert not outbox.send(server)
@@ -260,7 +260,7 @@ def test_a_full_connection_is_left_alone_until_it_has_room() -> None:
 
 def test_a_log_file_that_ended_early_breaks_the_connection(log: File) -> None:
     outbox = Outbox()
-    outbox.expect(_Answer([FileRange(log, len(CONTENT) - 5, 10)]))
+    outbox.expect(_Pending([FileRange(log, len(CONTENT) - 5, 10)]))
     outbox.collect()
     with pytest.raises(OSError, match="ended before position"):
         outbox.send(_Grudging([]))
@@ -268,7 +268,7 @@ def test_a_log_file_that_ended_early_breaks_the_connection(log: File) -> None:
 
 def test_a_broken_connection_is_the_callers_to_handle() -> None:
     outbox = Outbox()
-    outbox.expect(_Answer([b"x"]))
+    outbox.expect(_Pending([b"x"]))
     outbox.collect()
     client, server = connected_pair()
     client.reset()
@@ -281,7 +281,7 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
     outbox, connection = Outbox(), _Grudging([])
     outbox.put(b"1")
     outbox.put(b"2")
-    first, second = _Answer(), _Answer()
+    first, second = _Pending(), _Pending()
     outbox.expect(first)
     outbox.put(b"4")
     outbox.expect(second)
@@ -289,7 +289,7 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
     for answer, parts, left in ((None, (), b"12"), (first, (b"3",), b"1234"), (second, (b"5",), b"123456")):
         if answer is not None:
             answer.parts = parts
-            outbox.on_known(parts)
+            outbox.on_response_ready(parts)
         assert outbox.collect()
         assert outbox.send(connection)
         assert connection.received == left
@@ -299,30 +299,30 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
 
 
 def test_several_that_are_put_together_count_as_often_while_they_stand_in_line() -> None:
-    outbox, first = Outbox(), _Answer()
+    outbox, first = Outbox(), _Pending()
     outbox.put(b"12", 2)
     assert outbox.requests == 0, "nothing is in front of them"
     outbox.expect(first)
     outbox.put(b"45", 2)
     assert outbox.requests == 3
     first.parts = (b"3",)
-    outbox.on_known(first.parts)
+    outbox.on_response_ready(first.parts)
     assert outbox.collect()
     assert outbox.requests == 0
 
 
 def test_there_is_news_when_an_answer_may_leave_that_was_not_collected() -> None:
     outbox = Outbox()
-    first, second = _Answer(), _Answer((b"second",))
-    assert not outbox.has_news
+    first, second = _Pending(), _Pending((b"second",))
+    assert not outbox.has_ready
     outbox.put(b"known")
-    assert outbox.has_news
+    assert outbox.has_ready
     outbox.expect(first)
     outbox.expect(second)
-    assert outbox.has_news, "what was known before still waits to be collected"
+    assert outbox.has_ready, "what was known before still waits to be collected"
     outbox.collect()
-    assert not outbox.has_news, "the second waits for the first"
+    assert not outbox.has_ready, "the second waits for the first"
     first.parts = (b"first",)
-    assert outbox.has_news
+    assert outbox.has_ready
     outbox.collect()
-    assert not outbox.has_news
+    assert not outbox.has_ready

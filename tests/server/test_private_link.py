@@ -353,7 +353,7 @@ async def test_a_peer_that_never_answers_is_left(autojump_clock: trio.testing.Mo
         with trio.move_on_after(0.001):
             await world.spu.ask(RenewLeaseRequest())
         assert world.spu.closed_because == "the peer does not answer"
-        assert world.warnings == ["private_link_mute"]
+        assert world.warnings == ["private_link_unresponsive"]
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError("a disk that fails")])
@@ -384,15 +384,15 @@ def _request(key: int, version: int, body: str = "00", correlation_id: int = 1) 
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
-        ("", "an empty frame"),
-        ("02", "a frame of kind 2, which there is not"),
+        ("", "the peer sent an empty frame"),
+        ("02", "the peer sent a frame of unknown kind 2"),
         ("00 2711", "malformed request header"),
         (_request(InternalApiKey.APPLY_METADATA, 0), "API 10051 is not served here"),
-        (_request(InternalApiKey.RENEW_LEASE, 1), "RenewLease version 1 is not answered here"),
+        (_request(InternalApiKey.RENEW_LEASE, 1), "this server does not support RenewLease version 1"),
         (_request(InternalApiKey.FORWARD, 0, "0000"), "malformed ForwardRequest"),
-        ("01 0000", "a response that ends in its header"),
-        ("01 00000009 00", "a response to request 9, which was not asked"),
-        ("16 03 01", "a frame of kind 22"),
+        ("01 0000", "the peer sent a response that ends in its header"),
+        ("01 00000009 00", "the peer responded to request 9, which was not sent"),
+        ("16 03 01", "a frame of unknown kind 22"),
     ],
 )
 async def test_what_is_not_the_protocol_closes_the_link(frame: str, reason: str) -> None:
@@ -470,7 +470,7 @@ async def test_a_second_answer_is_refused(at_once: bool) -> None:
             assert link.closed_because is None
         theirs.send([answer])
         await trio.testing.wait_all_tasks_blocked()
-        assert link.closed_because == "a response to request 1, which was not asked"
+        assert link.closed_because == "the peer responded to request 1, which was not sent"
 
 
 async def test_our_own_programs_may_ask_with_more_elements_than_a_stranger() -> None:

@@ -137,7 +137,7 @@ async def test_whose_client_has_vanished_goes_when_others_wait(autojump_clock: t
     await trio.sleep(3600)
     assert not clients["first"].reason, "nobody waits"
     await memory.reserve(clients["second"], LIMIT)
-    assert "did not come" in clients["first"].reason
+    assert "did not arrive in time" in clients["first"].reason
     assert memory.reserved_bytes == LIMIT
 
 

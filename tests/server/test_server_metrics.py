@@ -5,7 +5,8 @@ import pytest
 from scrapes import Sample, sample, samples
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.server.server_metrics import CLIENTS_MAX, LATENCY_BUCKETS_SECONDS, ServerMetrics, render
+from tailrace.server.metric_text import render
+from tailrace.server.server_metrics import CLIENTS_MAX, LATENCY_BUCKETS_SECONDS, ServerMetrics
 
 
 def _metrics() -> ServerMetrics:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.lag import Lag
-from tailrace.server.metric_text import gauge, labels
-from tailrace.server.server_metrics import counters
+from tailrace.server.metric_text import counters, gauge, labels
 
 from .group_gauges import GroupGauges
 

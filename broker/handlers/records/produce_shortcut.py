@@ -34,7 +34,7 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.server.client_connection import AnswersTogether, ArrivedRequests, Expect
+from tailrace.server.client_connection import ArrivedRequests, ExpectResponse, JointResponse
 from tailrace.server.request_context import RequestContext
 
 from . import produce_steps
@@ -88,8 +88,8 @@ class ProduceShortcut:
         self._left_to_learn = LEARNED_MAX
 
     def __call__(
-        self, frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
-    ) -> bytes | AnswersTogether | RequestContext | None:
+        self, frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> bytes | JointResponse | RequestContext | None:
         """Returns the whole response, or its place in line. Returns None, and has changed nothing, if `produce` has to
         handle the request."""
         for end in self._ends:
@@ -200,8 +200,8 @@ class _UsualRequest:
         self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}sq{len(self._rest)}s").pack
 
     def answer(
-        self, records: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
-    ) -> bytes | AnswersTogether | RequestContext | None:
+        self, records: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
+    ) -> bytes | JointResponse | RequestContext | None:
         acks, host = self._acks, self._host
         now_ms = host.wall_clock.now_ms()
         try:
@@ -218,7 +218,7 @@ class _UsualRequest:
                     answers = b"".join([pack(size, number, before, base, rest) for number, base in together])
                     awaited = produce_steps.end_to_await(replica, acks, replica.log.log_end)
                     if awaited is None:
-                        return AnswersTogether(answers, len(together))
+                        return JointResponse(answers, len(together))
                     return self._await(replica, together, numbers, answers, awaited, expect)
             base_offset, append_time_ms, awaited = produce_steps.append_batch(
                 host, replica, self._topic, batch, header, acks, now_ms
@@ -238,7 +238,7 @@ class _UsualRequest:
         numbers: _Numbers,
         answers: bytes,
         end: int,
-        expect: Expect,
+        expect: ExpectResponse,
     ) -> RequestContext:
         first, _ = asked[0]
         context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))

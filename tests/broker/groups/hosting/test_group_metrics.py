@@ -17,7 +17,7 @@ from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tailrace.server.server_metrics import render
+from tailrace.server.metric_text import render
 
 
 def _scraped(counts: GroupCounts, gauges: GroupGauges) -> dict[Sample, float]:
