@@ -198,8 +198,8 @@ async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clo
             assert asked.reply == offset
         await cluster.kill_spu(spu.id)
         await trio.sleep(30)
-        others = [each.server for each in cluster.spus.values()]
-        (following,) = [each for each in others if isinstance(each, Spu) and ask(each, tell).error is None]
+        others = [each.spu for each in cluster.spus.values()]
+        (following,) = [each for each in others if ask(each, tell).error is None]
         assert records(following) == 5
 
 
@@ -325,6 +325,4 @@ async def test_what_was_committed_for_a_topic_goes_with_it(while_loading: bool, 
 async def coordinator_of(cluster: ClusterOfSpus, group: str = "g") -> Spu:
     node = await find(cluster, group)
     await trio.sleep(1)
-    server = cluster.spus[node].server
-    assert isinstance(server, Spu)
-    return server
+    return cluster.spus[node].spu
