@@ -1,4 +1,4 @@
-"""A broker that misses members soon, members that end with the test, and a way to fill topics."""
+"""Fixtures for groups: a broker that soon notices lost members, members that end with the test, and a producer."""
 
 import itertools
 import uuid
@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from groups.members import FLAVOURS, Flavour, Member
 from kafka import KafkaAdminClient
 
-# Clients of the classic protocol say themselves how long their sessions last; for the others the broker does.
+# Clients of the classic protocol choose their session timeouts; for other clients, the broker does.
 SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -25,7 +25,7 @@ SETTINGS = {
 Fill = Callable[..., set[str]]
 
 
-# Not one fixture for the settings: pytest would hand the broker of the first tests that ask to all that come later.
+# This overrides the whole fixture and not only the settings: pytest would pass the first broker to all later tests.
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with shared_broker(request, tmp_path_factory, SETTINGS) as address:
@@ -46,13 +46,16 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
 
 @pytest.fixture
 def group() -> str:
-    """Nobody else's."""
+    """Returns a unique name of a group."""
     return f"group-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def start_member(bootstrap: str, group: str) -> Iterator[Callable[..., Member]]:
-    """A function that starts members, as `Member` takes them, of the test's group unless another one is named."""
+    """Yields a function that starts members.
+
+    It takes the parameters of `Member`; the default group is the test's own.
+    """
     members: list[Member] = []
 
     def start(flavour: Flavour, topics: str | tuple[str, ...] = (), **more: object) -> Member:
@@ -68,7 +71,7 @@ def start_member(bootstrap: str, group: str) -> Iterator[Callable[..., Member]]:
 
 @pytest.fixture
 def make_filler() -> Callable[[str], Fill]:
-    """Of a broker's address, `fill`."""
+    """Yields a function that returns `fill` for a broker's address."""
     numbers = itertools.count()
 
     def make(bootstrap: str) -> Fill:
@@ -91,7 +94,8 @@ def make_filler() -> Callable[[str], Fill]:
 
 @pytest.fixture
 def fill(bootstrap: str, make_filler: Callable[[str], Fill]) -> Fill:
-    """`fill(topic, 100, partitions=4)` sends so many records to each; it returns their values, all different."""
+    """Returns `fill(topic, 100, partitions=4)`, which sends so many different records to each partition, and returns
+    the values."""
     return make_filler(bootstrap)
 
 

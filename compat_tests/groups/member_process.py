@@ -1,7 +1,7 @@
-"""One member of a consumer group as a process of its own, with the stock client that is asked for: it can be killed.
+"""One member of a consumer group, with any stock client, as a process that can be killed.
 
-It is told what to be in one line of JSON, and then what to do: `rest` (poll no more), `work` again; at the end of its
-input it leaves. It says what happens to it in lines of JSON.
+The first line of its input is JSON with its configuration. Further lines are orders: `rest` to stop polling, and `work`
+to poll again. At the end of its input, the member leaves. It prints what happens as lines of JSON.
 """
 
 import asyncio
@@ -14,13 +14,16 @@ from typing import Any
 
 POLL_SECONDS = 0.05
 KAFKA_PYTHON_POLL_MS = 1000
-"""When a poll ends while it rejoins for new metadata, it may forget what it is assigned. Records end a poll at once."""
+"""The time limit of a poll, which records end at once.
+
+A poll that ends while kafka-python rejoins for new metadata may forget the assignment.
+"""
 Record = tuple[str, int, int, str]
-"""Topic, partition, offset, value."""
+"""Topic, partition, offset and value."""
 
 
 def say(event: str, **what: Any) -> None:
-    """`at` is by the clock that all processes of a machine have in common."""
+    """Prints an event; `at` is the time of a clock that all processes of the machine share."""
     print(json.dumps({"event": event, "at": time.monotonic()} | what), flush=True)
 
 
@@ -29,12 +32,12 @@ def places(partitions: Iterable[Any]) -> list[tuple[str, int]]:
 
 
 def next_offsets(records: list[Record]) -> dict[tuple[str, int], int]:
-    """What to commit when these have been dealt with."""
+    """Returns the offsets to commit after these records have been processed."""
     return {(topic, partition): offset + 1 for topic, partition, offset, _ in records}
 
 
 class Orders:
-    """What whoever started this process wants of it."""
+    """Orders from the process that started this one."""
 
     def __init__(self) -> None:
         self.may_work = threading.Event()
@@ -101,7 +104,7 @@ class KafkaPython:
 
         try:
             polled = self._consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
-        except (RetriableError, UnknownBrokerIdError):  # a broker is away
+        except (RetriableError, UnknownBrokerIdError):  # a broker is offline
             return []
         return [
             (each.topic, each.partition, each.offset, each.value.decode()) for some in polled.values() for each in some

@@ -1,4 +1,4 @@
-"""Members of consumer groups, each a process of its own, and what is to be true of all of a group together."""
+"""Members of consumer groups, each in its own process, and conditions on all members of a group."""
 
 import contextlib
 import json
@@ -17,11 +17,11 @@ PROGRAM, HERE = "groups.member_process", Path(__file__).parents[1]
 PATIENCE_SECONDS = 40
 OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
 Place = tuple[str, int]
-"""A topic and the number of a partition."""
+"""A topic, and the number of a partition."""
 
 
 class Flavour(Struct, frozen=True):
-    """Which client, and which way of assigning partitions: each group is of one."""
+    """A client and a way of assigning partitions; all members of a group have the same flavour."""
 
     client: str
     assignor: str
@@ -31,7 +31,7 @@ class Flavour(Struct, frozen=True):
 
     @property
     def is_cooperative(self) -> bool:
-        """A partition that stays with its member is not taken away in between."""
+        """Whether a member keeps a partition during a rebalance, if it owns that partition before and after it."""
         return self.client == "confluent-consumer" or self.assignor == "cooperative-sticky"
 
 
@@ -53,7 +53,7 @@ ONE_OF_EACH_CLIENT = [FLAVOURS[0], FLAVOURS[4], FLAVOURS[7], FLAVOURS[10]]
 
 
 class Member:
-    """Works from when it is made until it leaves or dies."""
+    """A member that works from its creation until it leaves or is killed."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class Member:
         auto_commit_ms: int = 300,
         on_report: Callable[[dict[str, Any]], None] = lambda told: None,
     ) -> None:
-        """`commit` is after `each` poll, `auto` or `none`. `on_report` hears all that the process says."""
+        """Starts the process. It commits after `each` poll, `auto`matically, or `none` at all; `on_report` gets every
+        event."""
         role = {
             "client": flavour.client,
             "assignor": flavour.assignor,
@@ -94,12 +95,12 @@ class Member:
         self.name = name
         self._on_told = on_report
         self.assigned: frozenset[Place] = frozenset()
-        """What it believes to be its own."""
+        """The partitions that the member believes to own."""
         self.changes: list[tuple[str, frozenset[Place]]] = []
-        """What it was `assigned`, what was `revoked` or `lost`, in order."""
+        """Partitions that were `assigned`, `revoked` or `lost`, in order."""
         self.values: list[str] = []
         self.committed: dict[Place, int] = {}
-        """The last that was acknowledged."""
+        """The last committed offset of each partition that was acknowledged."""
         self.errors: list[str] = []
         self.failed_commits: list[str] = []
         self.is_resting = False
@@ -113,35 +114,35 @@ class Member:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._tell(json.dumps(role))
+        self._order(json.dumps(role))
 
     def rest(self) -> None:
-        """It polls no more, and stays connected."""
-        self._tell("rest")
+        """Makes the member stop polling; it stays connected."""
+        self._order("rest")
         wait_until(lambda: self.is_resting, PATIENCE_SECONDS, f"{self.name} rests")
 
     def work(self) -> None:
         self.is_resting = False
-        self._tell("work")
+        self._order("work")
 
     def leave(self) -> None:
         assert self._process.stdin is not None
         if not self._process.stdin.closed:
             self._process.stdin.close()
         self._process.wait(PATIENCE_SECONDS)
-        self._hear_the_rest()
+        self._read_to_the_end()
 
     def kill(self) -> None:
-        """Without a word to anybody."""
+        """Kills the process, so that it cannot leave its group."""
         self._process.kill()
         self._process.wait()
-        self._hear_the_rest()
+        self._read_to_the_end()
 
-    def _hear_the_rest(self) -> None:
+    def _read_to_the_end(self) -> None:
         self._reader.join(PATIENCE_SECONDS)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with contextlib.suppress(OSError):  # an order that it never read
+            with contextlib.suppress(OSError):  # an order that the process never read
                 pipe.close()
 
     def freeze(self) -> None:
@@ -156,9 +157,9 @@ class Member:
 
     def wait_for_values(self, values: Iterable[str]) -> None:
         wanted = set(values)
-        wait_until(lambda: wanted <= set(self.values), PATIENCE_SECONDS, f"{self.name} has read what it should")
+        wait_until(lambda: wanted <= set(self.values), PATIENCE_SECONDS, f"{self.name} has read the expected values")
 
-    def _tell(self, order: str) -> None:
+    def _order(self, order: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(order + "\n")
         self._process.stdin.flush()
@@ -167,10 +168,10 @@ class Member:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             told = json.loads(line)
-            self._learn(told)
+            self._record(told)
             self._on_told(told)
 
-    def _learn(self, told: dict[str, Any]) -> None:
+    def _record(self, told: dict[str, Any]) -> None:
         match told["event"]:
             case "assigned" | "revoked" | "lost" as what:
                 some = frozenset((topic, partition) for topic, partition in told["partitions"])
@@ -189,7 +190,7 @@ class Member:
 
 
 def wait_until_shared(members: Sequence[Member], wanted: Iterable[Place], seconds: float = PATIENCE_SECONDS) -> None:
-    """Until each of these has one owner among the members, and each member owns something."""
+    """Waits until each of these partitions has one owner among the members, and each member owns at least one."""
     places = frozenset(wanted)
 
     def are_shared() -> bool:
@@ -204,7 +205,7 @@ def wait_until_shared(members: Sequence[Member], wanted: Iterable[Place], second
 
 
 def wait_until_read(members: Iterable[Member], values: Iterable[str]) -> None:
-    """Until every value was read by one of them at least."""
+    """Waits until every value was read by at least one of the members."""
     everybody, wanted = list(members), set(values)
 
     def missing() -> set[str]:
@@ -213,11 +214,11 @@ def wait_until_read(members: Iterable[Member], values: Iterable[str]) -> None:
     try:
         wait_until(lambda: not missing(), PATIENCE_SECONDS)
     except AssertionError:
-        raise AssertionError(f"nobody has read {sorted(missing())[:20]} of {len(wanted)}") from None
+        raise AssertionError(f"no member has read {sorted(missing())[:20]} of {len(wanted)}") from None
 
 
 def partition_of(group: str) -> int:
-    """Of the topic of offsets, where what the group commits is kept: by Java's hash of its name."""
+    """Returns the partition of __consumer_offsets that stores the group: Java's hash of its name."""
     number = 0
     for character in group.encode("ascii"):
         number = (31 * number + character) & 0xFFFFFFFF

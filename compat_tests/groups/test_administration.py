@@ -1,4 +1,4 @@
-"""Groups as administrators see and change them, with the admin clients of three makers."""
+"""Groups as administrators see and change them, with three admin clients."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def places(topic):
 
 @pytest.fixture
 def abandoned_group(topic, places, group, fill, start_member):
-    """A group that has read 10 records of each partition and has no members any more."""
+    """Returns a group that has read 10 records of each partition, and whose members have left."""
 
     def leave(flavour):
         member = start_member(flavour, topic)
@@ -111,7 +111,7 @@ def test_librdkafka_lists_and_describes_both_kinds(topic, places, group, start_m
     assert shares == {member.name: member.assigned for member in members}
 
 
-def test_groups_that_nobody_knows_are_dead(group, admin, librdkafka_admin):
+def test_unknown_groups_are_dead(group, admin, librdkafka_admin):
     described = librdkafka_admin.describe_consumer_groups([group], request_timeout=10)[group]
     try:
         assert described.result(20).state == ConsumerGroupState.DEAD
@@ -127,7 +127,7 @@ def test_groups_are_deleted_when_their_members_are_gone(topic, places, group, st
     wait_until_shared([member], places)
     assert admin.delete_groups([group]) == {group: NonEmptyGroupError.__name__}
     member.leave()
-    wait_until(lambda: admin.delete_groups([group]) == {group: "OK"}, PATIENCE_SECONDS, "it is deleted")
+    wait_until(lambda: admin.delete_groups([group]) == {group: "OK"}, PATIENCE_SECONDS, "the group is deleted")
     assert not listed(admin, group)
     assert admin.list_group_offsets(group) == {group: {}}
 
@@ -144,11 +144,11 @@ def test_offsets_are_altered_reset_and_deleted(topic, abandoned_group, admin, st
     assert admin.delete_group_offsets(group, [third]) == {third: NoError}
     assert committed(admin, group) == {first: 2, second: 0}
     member = start_member(flavour, topic)
-    wait_until(lambda: len(member.values) == 8 + 10 + 10, PATIENCE_SECONDS, "it goes on where it was told to")
+    wait_until(lambda: len(member.values) == 8 + 10 + 10, PATIENCE_SECONDS, "the member continues at the new offsets")
 
 
 @pytest.mark.parametrize("flavour", [KAFKA_PYTHON, CONSUMER_PROTOCOL], ids=str)
-def test_offsets_of_a_group_at_work_are_left_alone(
+def test_offsets_of_a_working_group_cannot_be_changed(
     topic, create_topic, places, group, start_member, fill, admin, flavour
 ):
     other = Place(create_topic(), 0)

@@ -1,4 +1,4 @@
-"""`tailrace group` as a process, on groups of stock clients; all but `explain` on Apache Kafka as well."""
+"""`tailrace group` as a process, on groups of stock clients; all commands but `explain` also run on Apache Kafka."""
 
 import json
 import signal
@@ -27,30 +27,30 @@ def places(topic):
 
 @pytest.fixture
 def run(bootstrap):
-    """The exit status of `tailrace group`, and all that it says."""
+    """Returns a function that runs `tailrace group`, and returns its exit status and output."""
     return lambda *words: run_to_end(tailrace("group", *words, "--bootstrap", bootstrap))
 
 
 @pytest.fixture
 def shown(bootstrap):
-    """What it prints for programs."""
+    """Returns a function that runs `tailrace group`, and returns its JSON output."""
     return lambda *words: json.loads(tailrace_output("group", *words, "--bootstrap", bootstrap))
 
 
 @pytest.fixture
 def ours(request):
     if tests_apache_kafka(request):
-        pytest.skip("only SPUs explain groups")
+        pytest.skip("only Tailrace explains groups")
 
 
 def read_to_the_end(member, topic, fill, count=10):
     fill(topic, count, PARTITIONS)
     all_of_it = {(topic, partition): count for partition in range(PARTITIONS)}
-    wait_until(lambda: member.committed == all_of_it, PATIENCE_SECONDS, "all is committed")
+    wait_until(lambda: member.committed == all_of_it, PATIENCE_SECONDS, "everything is committed")
 
 
 def values_of(topic, number, member):
-    """What the member has read of one partition, as `fill` made it."""
+    """Returns what the member has read of one partition, as `fill` made it."""
     return [value for value in member.values if value.startswith(f"{topic}-{number}-")]
 
 
@@ -88,7 +88,7 @@ def test_what_a_member_has_not_read_yet_is_its_lag(topic, group, start_member, f
 
 
 @pytest.mark.parametrize("flavour", [KAFKA_PYTHON, CONFLUENT, CONSUMER_PROTOCOL], ids=str)
-def test_a_group_goes_on_where_it_was_reset_to(flavour, topic, group, start_member, fill, run, shown):
+def test_a_group_continues_where_it_was_reset_to(flavour, topic, group, start_member, fill, run, shown):
     member = start_member(flavour, topic)
     read_to_the_end(member, topic, fill)
     words = ("reset-offsets", group, "--topic", f"{topic}:0,1", "--shift-by", "-4")
@@ -107,7 +107,7 @@ def test_a_group_goes_on_where_it_was_reset_to(flavour, topic, group, start_memb
     wait_until(lambda: sorted(successor.values) == sorted(again), PATIENCE_SECONDS, "the last four are read again")
 
 
-def test_who_watches_a_group_sees_it_read_on(bootstrap, topic, group, start_member, fill):
+def test_a_watch_shows_the_progress_of_a_group(bootstrap, topic, group, start_member, fill):
     member = start_member(KAFKA_PYTHON, topic)
     read_to_the_end(member, topic, fill, count=1)
     command = tailrace("group", "describe", group, "--watch", "0.1", "--bootstrap", bootstrap, "--output", "json")
@@ -141,7 +141,7 @@ def test_a_backup_brings_all_offsets_back(tmp_path, topic, group, start_member, 
     assert [each["committed"] for each in described["partitions"]] == [10, 10, 10]
 
 
-def test_the_first_record_of_the_last_while_is_found(topic, group, fill, shown):
+def test_the_first_record_after_a_time_is_found(topic, group, fill, shown):
     fill(topic, 5, 1)
     words = ("reset-offsets", group, "--topic", f"{topic}:0")
     (move,) = shown(*words, "--by-duration", "1h")["partitions"]
@@ -152,7 +152,7 @@ def test_the_first_record_of_the_last_while_is_found(topic, group, fill, shown):
     assert (move["offset"], move["note"]) == (5, "9 lies beyond the end, 5")
 
 
-def test_who_makes_a_group_stand_still_is_named(ours, topic, places, group, start_member, run, shown):
+def test_explain_names_the_member_that_blocks_a_group(ours, topic, places, group, start_member, run, shown):
     quick, slow = (start_member(KAFKA_PYTHON, topic, name=name, max_poll_ms=20_000) for name in ("quick", "slow"))
     wait_until_shared([quick, slow], places)
     slow.rest()

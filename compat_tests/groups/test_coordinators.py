@@ -1,4 +1,4 @@
-"""A coordinator goes away while its groups work: another one knows all that was committed, and the members go on."""
+"""If a coordinator goes offline while groups work, another one knows every commit, and the members continue."""
 
 import re
 import uuid
@@ -47,27 +47,27 @@ class WorkingGroup:
         ]
 
     def committed(self):
-        """All that was acknowledged, to whichever member."""
+        """Returns all committed offsets that were acknowledged, to any member."""
         told = [dict(member.committed) for member in self.members]
         return {place: max(each.get(place, 0) for each in told) for place in self.places if place in ChainMap(*told)}
 
     def wait_for_more(self):
         before = self.committed()
 
-        def has_gone_on():
+        def has_committed_more():
             now = self.committed()
             return all(now.get(place, 0) > before.get(place, 0) for place in self.places)
 
-        wait_until(has_gone_on, PATIENCE_SECONDS, f"{self.name} commits more of each partition")
+        wait_until(has_committed_more, PATIENCE_SECONDS, f"{self.name} commits more of each partition")
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
-def test_groups_go_on_when_their_coordinator_is_gone(nodes, watcher, topic, is_killed):
+def test_groups_continue_when_their_coordinator_goes_offline(nodes, watcher, topic, is_killed):
     places = [(topic, partition) for partition in range(PARTITIONS)]
     producer = RunningProducer("producer", nodes.bootstrap, places)
     groups, watch = [], None
     try:
-        # Whoever looks for the first coordinator has the topic made.
+        # The first request for a coordinator creates the internal topic.
         warming = Member(ONE_OF_EACH_CLIENT[2], nodes.bootstrap, "warming", [topic])
         groups.append(warming)
         wait_until_shared([warming], places, PATIENCE_SECONDS)
@@ -90,8 +90,14 @@ def test_groups_go_on_when_their_coordinator_is_gone(nodes, watcher, topic, is_k
         producer.stop()
         ends = producer.sent().ends()
         for group in working:
-            wait_until(lambda group=group: group.committed() == ends, PATIENCE_SECONDS, f"{group.name} commits all")
-            wait_until(lambda group=group: watch.newest[group.name] == ends, PATIENCE_SECONDS, "and it can be seen")
+            wait_until(
+                lambda group=group: group.committed() == ends, PATIENCE_SECONDS, f"{group.name} commits everything"
+            )
+            wait_until(
+                lambda group=group: watch.newest[group.name] == ends,
+                PATIENCE_SECONDS,
+                "every SPU reports these offsets",
+            )
         watch.stop()
         assert not watch.contradictions, watch.contradictions[:10]
         sent = {value.decode() for log in producer.sent().acknowledged.values() for _, value in log}

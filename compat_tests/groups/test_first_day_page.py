@@ -1,4 +1,4 @@
-"""The consumers of docs/first-day.md run as a newcomer runs them: in two terminals, and then in one."""
+"""Runs the consumers of docs/first-day.md as a newcomer does: in two terminals, and then in one."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ SECONDS_MAX = 40
 
 
 class Terminal:
-    """Runs a program and notes what it prints."""
+    """Runs a program, and records what it prints."""
 
     def __init__(self, program: Path) -> None:
         self._printed = program.with_name(f"{id(self)}.printed")
@@ -36,13 +36,13 @@ def test_two_readers_share_the_parcels_and_one_takes_over(bootstrap, create_topi
         assert of_the_page in example
         example = example.replace(of_the_page, mine)
     reader = tmp_path / "reader.py"
-    # Who has been killed is missed sooner.
+    # The shorter session lets the broker notice the killed reader sooner.
     reader.write_text(example.replace("group_id=", "session_timeout_ms=10000, heartbeat_interval_ms=300, group_id="))
     one, two = terminals = [Terminal(reader), Terminal(reader)]
     try:
         wait_until(lambda: len(owners(admin, group)) == 2 and all(owners(admin, group)), SECONDS_MAX, "they share")
         values = fill(parcels, 3, PARTITIONS)
-        wait_until(lambda: one.values() | two.values() == values, SECONDS_MAX, "all is read")
+        wait_until(lambda: one.values() | two.values() == values, SECONDS_MAX, "everything is read")
         assert one.values() and two.values() and not one.values() & two.values()
         one.close()
         values = fill(parcels, 3, PARTITIONS)
@@ -53,7 +53,7 @@ def test_two_readers_share_the_parcels_and_one_takes_over(bootstrap, create_topi
 
 
 def owners(admin, group):
-    """How many partitions each member owns."""
+    """Returns how many partitions each member owns."""
     members = admin.describe_groups([group])[group]["members"]
     return [
         sum(len(each["partitions"]) for each in (member["member_assignment"] or {}).get("assigned_partitions", ()))

@@ -1,4 +1,4 @@
-"""Kafka's own readers of `__consumer_offsets`: what groups and their members are is there for everybody to see."""
+"""Kafka's own tools read groups and their members from `__consumer_offsets`."""
 
 import json
 
@@ -20,7 +20,10 @@ def topic(create_topic):
 
 @pytest.fixture
 def read(bootstrap, group):
-    """What a formatter of Kafka's makes of the test's group: type and version of the records, key and value."""
+    """Returns a function that reads the group's records with one of Kafka's formatters.
+
+    Each record has the type and version of its key and value.
+    """
 
     def of_group(formatter):
         printed = run_tool(
@@ -37,7 +40,7 @@ def read(bootstrap, group):
 
 
 def documents(printed):
-    """One after the other, with nothing in between, and with what the tool says besides."""
+    """Yields the JSON documents in the output, which have no separator and are mixed with other text."""
     decoder = json.JSONDecoder()
     position = 0
     while (position := printed.find('{"key"', position)) >= 0:
@@ -50,7 +53,9 @@ def test_kafkas_tools_read_what_members_commit(flavour, topic, group, fill, star
     fill(topic, 10, PARTITIONS)
     member = start_member(flavour, topic, name="reader")
     wait_until_shared([member], {(topic, partition) for partition in range(PARTITIONS)})
-    wait_until(lambda: list(member.committed.values()) == [10] * PARTITIONS, PATIENCE_SECONDS, "all is committed")
+    wait_until(
+        lambda: list(member.committed.values()) == [10] * PARTITIONS, PATIENCE_SECONDS, "everything is committed"
+    )
     committed = {}
     for record_type, version, key, value in read("OffsetsMessageFormatter"):
         assert (record_type, version) == (OFFSET, 4)

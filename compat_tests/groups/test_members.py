@@ -1,4 +1,4 @@
-"""Members that come, go and die: in the end every partition has one owner, and no record was left out."""
+"""If members join, leave or are killed, every partition has one owner in the end, and no record is left out."""
 
 import pytest
 from clients.java import JavaConsumer
@@ -40,7 +40,7 @@ def test_members_join_and_leave(flavour, topic, places, start_member, fill):
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_a_member_that_dies_is_missed(flavour, topic, places, start_member, fill):
+def test_the_loss_of_a_member_is_noticed(flavour, topic, places, start_member, fill):
     dying = start_member(flavour, topic, session_ms=3000)
     wait_until_shared([dying], places)
     other = start_member(flavour, topic)
@@ -52,7 +52,7 @@ def test_a_member_that_dies_is_missed(flavour, topic, places, start_member, fill
 
 
 @pytest.mark.parametrize("flavour", COOPERATIVE, ids=str)
-def test_what_a_member_keeps_is_not_taken_away_in_between(flavour, topic, places, start_member):
+def test_partitions_that_a_member_keeps_are_not_revoked_meanwhile(flavour, topic, places, start_member):
     first = start_member(flavour, topic)
     wait_until_shared([first], places)
     second = start_member(flavour, topic)
@@ -65,7 +65,7 @@ def test_what_a_member_keeps_is_not_taken_away_in_between(flavour, topic, places
     assert not [some & kept for what, some in first.changes if what != "assigned" and some & kept]
 
 
-def test_clients_of_four_makers_share_a_topic(topic, places, group, bootstrap, start_member, fill, librdkafka_admin):
+def test_four_different_clients_share_a_topic(topic, places, group, bootstrap, start_member, fill, librdkafka_admin):
     values = fill(topic, 50, PARTITIONS)
     members = [start_member(Flavour(client, "range"), topic) for client in ("kafka-python", "aiokafka", "confluent")]
     range_assignor = {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor"}
@@ -101,7 +101,8 @@ def test_a_static_member_that_restarts_disturbs_nobody(flavour, topic, places, s
     wait_until_shared([first, second], places)
     before, own = len(first.changes), second.assigned
     if flavour.client == "confluent-consumer":
-        second.leave()  # for a while, it says: until its session ended, its instance id would be refused to others
+        # the member leaves temporarily; until its session ends, its instance id is refused to other members
+        second.leave()
     else:
         second.kill()
     again = start_member(flavour, topic, instance="second", **calm)
@@ -112,25 +113,27 @@ def test_a_static_member_that_restarts_disturbs_nobody(flavour, topic, places, s
     assert len(first.changes) == before, "the others were disturbed"
 
 
-def test_the_first_of_two_with_one_instance_id_is_fenced(topic, places, start_member):
+def test_the_first_of_two_members_with_one_instance_id_is_fenced(topic, places, start_member):
     flavour = Flavour("confluent", "range")
     first = start_member(flavour, topic, instance="same")
     wait_until_shared([first], places)
     second = start_member(flavour, topic, instance="same")
     wait_until_shared([second], places)
-    wait_until(lambda: first.errors, PATIENCE_SECONDS, "the first one is told")
+    wait_until(lambda: first.errors, PATIENCE_SECONDS, "the first member is told")
     assert "fenced" in first.errors[0]
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_who_does_not_poll_in_time_is_out_until_it_polls_again(flavour, topic, places, start_member, fill):
-    # librdkafka looks at it once a second, and allows no less than the length of a session.
+def test_a_member_that_does_not_poll_in_time_is_removed_until_it_polls_again(
+    flavour, topic, places, start_member, fill
+):
+    # librdkafka checks this once a second, and allows no time shorter than the session.
     slow = start_member(flavour, topic, max_poll_ms=4000, session_ms=3000)
     wait_until_shared([slow], places)
     quick = start_member(flavour, topic)
     wait_until_shared([slow, quick], places)
     slow.rest()
-    wait_until(lambda: quick.assigned == places, PATIENCE_SECONDS, "the other one takes over")
+    wait_until(lambda: quick.assigned == places, PATIENCE_SECONDS, "the other member takes over")
     values = fill(topic, 20, PARTITIONS)
     quick.wait_for_values(values)
     slow.work()
@@ -138,13 +141,13 @@ def test_who_does_not_poll_in_time_is_out_until_it_polls_again(flavour, topic, p
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_who_was_frozen_returns_as_another_member(flavour, topic, places, start_member, fill):
+def test_a_frozen_member_returns_as_a_new_member(flavour, topic, places, start_member, fill):
     frozen = start_member(flavour, topic, session_ms=3000)
     wait_until_shared([frozen], places)
     other = start_member(flavour, topic)
     wait_until_shared([frozen, other], places)
     frozen.freeze()
-    wait_until(lambda: other.assigned == places, PATIENCE_SECONDS, "the other one takes over")
+    wait_until(lambda: other.assigned == places, PATIENCE_SECONDS, "the other member takes over")
     values = fill(topic, 20, PARTITIONS)
     other.wait_for_values(values)
     frozen.thaw()

@@ -1,4 +1,4 @@
-"""What members committed: kept with all that they said of it, through restarts and kill -9, and for no stranger."""
+"""Committed offsets and their metadata survive restarts and kill -9, and no outsider can change them."""
 
 import pytest
 from clients.kafka_python import read
@@ -21,7 +21,7 @@ def topic(create_topic):
 
 @pytest.fixture
 def make_consumer(bootstrap, group):
-    """A function that makes consumers of kafka-python, of the test's group unless another one is named."""
+    """Yields a function that makes consumers of kafka-python, by default in the test's group."""
     made = []
 
     def make(**settings):
@@ -37,14 +37,14 @@ def make_consumer(bootstrap, group):
 
 
 def joined(consumer, topic):
-    """Once it has been assigned all of the topic."""
+    """Returns the consumer once all partitions of the topic are assigned to it."""
     consumer.subscribe([topic])
     wait_until(lambda: consumer.poll(timeout_ms=300) or len(consumer.assignment()) == PARTITIONS, PATIENCE_SECONDS)
     return consumer
 
 
 def committed(admin, group):
-    """Offsets by topic and partition."""
+    """Returns committed offsets by topic and partition."""
     return {tuple(place): kept.offset for place, kept in admin.list_group_offsets(group)[group].items()}
 
 
@@ -55,7 +55,7 @@ def test_what_was_committed_is_found_with_its_metadata(topic, make_consumer, fil
     consumer.commit({places[0]: OffsetAndMetadata(4, "as far as here: ü", 0)})
     done = []
     consumer.commit_async({places[1]: OffsetAndMetadata(7, "", -1)}, callback=lambda *what: done.append(what))
-    wait_until(lambda: consumer.poll(timeout_ms=20, update_offsets=False) or done, what="the commit is answered")
+    wait_until(lambda: consumer.poll(timeout_ms=20, update_offsets=False) or done, what="the commit has a response")
     other = make_consumer()
     kept = other.committed(places[0], metadata=True)
     assert (kept.offset, kept.metadata, kept.leader_epoch) == (4, "as far as here: ü", 0)
@@ -93,15 +93,15 @@ def test_commits_without_membership(topic, bootstrap, group, fill):
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_commits_that_are_made_by_themselves(flavour, topic, group, start_member, fill, admin):
+def test_clients_commit_automatically(flavour, topic, group, start_member, fill, admin):
     values = fill(topic, 30, PARTITIONS)
     member = start_member(flavour, topic, commit="auto", auto_commit_ms=200)
     member.wait_for_values(values)
     all_of_it = {(topic, partition): 30 for partition in range(PARTITIONS)}
-    wait_until(lambda: committed(admin, group) == all_of_it, PATIENCE_SECONDS, "all is committed")
+    wait_until(lambda: committed(admin, group) == all_of_it, PATIENCE_SECONDS, "everything is committed")
     more = fill(topic, 5, PARTITIONS)
     member.wait_for_values(more)
-    member.leave()  # which commits first
+    member.leave()  # a member commits before it leaves
     assert committed(admin, group) == {(topic, partition): 35 for partition in range(PARTITIONS)}
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_committed_is_refused(topic, group, make_consumer, admin)
     assert committed(admin, group + "-other") == {tuple(here): 5}
 
 
-def test_a_member_that_is_out_commits_nothing(topic, group, start_member, make_consumer, fill, admin):
+def test_a_removed_member_commits_nothing(topic, group, start_member, make_consumer, fill, admin):
     fill(topic, 10, PARTITIONS)
     slow = make_consumer(max_poll_interval_ms=6000, session_timeout_ms=6000)
     joined(slow, topic)
@@ -132,7 +132,7 @@ def test_a_member_that_is_out_commits_nothing(topic, group, start_member, make_c
     assert committed(admin, group)[topic, 0] == 10
 
 
-def test_a_stranger_commits_nothing_for_a_group_with_members(topic, bootstrap, group, start_member, make_consumer):
+def test_an_outsider_commits_nothing_for_a_group_with_members(topic, bootstrap, group, start_member, make_consumer):
     member = start_member(ONE_OF_EACH_CLIENT[0], topic)
     wait_until_shared([member], {(topic, partition) for partition in range(PARTITIONS)})
     stranger = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
@@ -150,17 +150,19 @@ def test_two_groups_read_all_and_keep_their_own_offsets(topic, group, start_memb
     for member in members:
         member.wait_for_values(values)
     all_of_it = {(topic, partition): 20 for partition in range(PARTITIONS)}
-    wait_until(lambda: all(committed(admin, name) == all_of_it for name in names), what="both have committed all")
+    wait_until(
+        lambda: all(committed(admin, name) == all_of_it for name in names), what="both have committed everything"
+    )
     members[0].leave()
     more = fill(topic, 5, PARTITIONS)
     members[1].wait_for_values(more)
-    wait_until(lambda: set(committed(admin, names[1]).values()) == {25}, what="the second one has gone on")
+    wait_until(lambda: set(committed(admin, names[1]).values()) == {25}, what="the second group has continued")
     assert committed(admin, names[0]) == all_of_it
 
 
 @pytest.mark.parametrize("flavour", [ONE_OF_EACH_CLIENT[0], ONE_OF_EACH_CLIENT[3]], ids=str)
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
-def test_a_broker_that_comes_back_knows_groups_and_offsets(
+def test_a_restarted_broker_knows_groups_and_offsets(
     request, broker, flavour, is_killed, group, start_member, make_filler
 ):
     topic = topic_creator(broker.bootstrap, request.node.name)(PARTITIONS)
@@ -169,7 +171,7 @@ def test_a_broker_that_comes_back_knows_groups_and_offsets(
     member = start_member(flavour, topic, bootstrap=broker.bootstrap, session_ms=60_000)
     member.wait_for_values(values)
     all_of_it = {(topic, partition): 20 for partition in range(PARTITIONS)}
-    wait_until(lambda: member.committed == all_of_it, PATIENCE_SECONDS, "all is committed")
+    wait_until(lambda: member.committed == all_of_it, PATIENCE_SECONDS, "everything is committed")
     before = len(member.changes)
     if is_killed:
         broker.kill()
@@ -178,14 +180,14 @@ def test_a_broker_that_comes_back_knows_groups_and_offsets(
     broker.start()
     more = fill(topic, 20, PARTITIONS)
     member.wait_for_values(more)
-    assert len(member.values) == len(values | more), "some was read again"
-    assert len(member.changes) == before, "the group had to form again"
-    wait_until(lambda: member.committed == dict.fromkeys(all_of_it, 40), PATIENCE_SECONDS, "all of it is committed")
+    assert len(member.values) == len(values | more), "some records were read again"
+    assert len(member.changes) == before, "the group had to rebalance"
+    wait_until(lambda: member.committed == dict.fromkeys(all_of_it, 40), PATIENCE_SECONDS, "everything is committed")
     member.leave()
     rest = fill(topic, 5, PARTITIONS)
     heir = start_member(flavour, topic, bootstrap=broker.bootstrap)
     heir.wait_for_values(rest)
-    assert set(heir.values) == rest, "something that had been committed was read again"
+    assert set(heir.values) == rest, "committed records were read again"
 
 
 def test_a_consumer_seeks_to_what_was_committed(topic, make_consumer, fill):

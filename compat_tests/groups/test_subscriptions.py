@@ -1,4 +1,4 @@
-"""What groups read changes under them: topics come, grow and go, and patterns find them."""
+"""Groups notice new, grown and deleted topics, also those that match a pattern."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from waiting import wait_until
 from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
 
 QUICK = 500
-"""Milliseconds after which a client looks for new topics and partitions."""
+"""How often a client looks for new topics and partitions, in milliseconds."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_topics_that_match_a_pattern_are_read_as_they_come_and_go(
     places |= {(second, 0), (second, 1)}
     wait_until_shared(members, places)
     values = fill(first, 5, 2) | fill(second, 5, 2)
-    wait_until(lambda: values <= {value for member in members for value in member.values}, what="all is read")
+    wait_until(lambda: values <= {value for member in members for value in member.values}, what="everything is read")
     admin.delete_topics([first])
     wait_until_shared(members, {(second, 0), (second, 1)})
 
@@ -49,11 +49,11 @@ def test_added_partitions_are_shared_too(flavour, create_topic, start_member, fi
     members.append(start_member(flavour, topic, metadata_ms=QUICK))
     wait_until_shared(members, {(topic, partition) for partition in range(4)})
     values = fill(topic, 5, 4)
-    wait_until(lambda: values <= {value for member in members for value in member.values}, what="all is read")
+    wait_until(lambda: values <= {value for member in members for value in member.values}, what="everything is read")
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_a_deleted_topic_takes_its_offsets_along(flavour, create_topic, group, start_member, fill, admin):
+def test_deleting_a_topic_deletes_its_committed_offsets(flavour, create_topic, group, start_member, fill, admin):
     topics = create_topic(), create_topic()
     member = start_member(flavour, topics, metadata_ms=QUICK)
     wait_until_shared([member], {(topic, 0) for topic in topics})
@@ -67,7 +67,7 @@ def test_a_deleted_topic_takes_its_offsets_along(flavour, create_topic, group, s
     assert committed() == {(topic, 0): 5 for topic in topics}
     gone, left = topics
     admin.delete_topics([gone])
-    wait_until(lambda: committed() == {(left, 0): 5}, PATIENCE_SECONDS, "its offsets are gone")
+    wait_until(lambda: committed() == {(left, 0): 5}, PATIENCE_SECONDS, "the deleted topic's offsets are gone")
     member.wait_for_values(fill(left, 5))
 
 
@@ -83,19 +83,19 @@ def test_members_may_read_different_topics(flavour, create_topic, start_member):
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT[2:], ids=str)
-def test_a_topic_is_waited_for(flavour, prefix, bootstrap, start_member, admin, fill):
-    """Clients of the others create it by asking for it."""
+def test_members_wait_for_a_topic_that_does_not_exist_yet(flavour, prefix, bootstrap, start_member, admin, fill):
+    """Clients of the other kinds create the topic by asking for it."""
     member = start_member(flavour, prefix, metadata_ms=QUICK)
     other = start_member(flavour, prefix, metadata_ms=QUICK)
     admin.create_topics({prefix: {"num_partitions": 2, "replication_factor": 1}})
     wait_until_shared([member, other], {(prefix, 0), (prefix, 1)})
     values = fill(prefix, 5, 2)
-    wait_until(lambda: values <= {*member.values, *other.values}, what="all is read")
+    wait_until(lambda: values <= {*member.values, *other.values}, what="everything is read")
 
 
 @pytest.fixture(params=["kafka-python", "classic", "consumer"])
 def consumer(request, bootstrap, group):
-    """Of this process: kafka-python's, or librdkafka's with one of the protocols."""
+    """Yields a consumer in this process: kafka-python's, or librdkafka's with either protocol."""
     if request.param == "kafka-python":
         made = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=300)
     else:
@@ -113,36 +113,38 @@ def test_a_member_changes_what_it_reads(consumer, create_topic, group, librdkafk
 
     def state():
         if isinstance(consumer, Consumer):
-            consumer.poll(0)  # leaving is the work of polls too
+            consumer.poll(0)  # leaving also happens in polls
         return librdkafka_admin.describe_consumer_groups([group], request_timeout=10)[group].result(20).state
 
     consumer.subscribe([first])
-    wait_until(lambda: reads((first, 0), (first, 1)), PATIENCE_SECONDS, "it reads the first")
+    wait_until(lambda: reads((first, 0), (first, 1)), PATIENCE_SECONDS, "the consumer reads the first topic")
     consumer.subscribe([second])
-    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "it reads the second")
+    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "the consumer reads the second topic")
     consumer.subscribe([first, second])
-    wait_until(lambda: reads((first, 0), (first, 1), (second, 0)), PATIENCE_SECONDS, "it reads both")
+    wait_until(lambda: reads((first, 0), (first, 1), (second, 0)), PATIENCE_SECONDS, "the consumer reads both topics")
     consumer.unsubscribe()
-    wait_until(lambda: state() == State.EMPTY, PATIENCE_SECONDS, "it has left")
+    wait_until(lambda: state() == State.EMPTY, PATIENCE_SECONDS, "the consumer has left")
     consumer.subscribe([second])
-    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "it is back")
+    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "the consumer has joined again")
     assert state() == State.STABLE
 
 
 @pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
-def test_a_topic_that_is_created_again_is_another_one(flavour, prefix, group, start_member, fill, admin):
+def test_a_recreated_topic_is_a_different_topic(flavour, prefix, group, start_member, fill, admin):
     def create():
         admin.create_topics({prefix: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
 
     create()
     member = start_member(flavour, prefix, metadata_ms=QUICK)
     member.wait_for_values(fill(prefix, 20))
-    wait_until(lambda: member.committed == {(prefix, 0): 20}, PATIENCE_SECONDS, "it is committed")
+    wait_until(lambda: member.committed == {(prefix, 0): 20}, PATIENCE_SECONDS, "everything is committed")
     member.leave()
     admin.delete_topics([prefix])
-    wait_until(lambda: not admin.list_group_offsets(group)[group], PATIENCE_SECONDS, "its offsets are gone")
+    wait_until(
+        lambda: not admin.list_group_offsets(group)[group], PATIENCE_SECONDS, "the deleted topic's offsets are gone"
+    )
     create()
     values = fill(prefix, 5)
     heir = start_member(flavour, prefix, metadata_ms=QUICK)
     heir.wait_for_values(values)
-    wait_until(lambda: heir.committed == {(prefix, 0): 5}, PATIENCE_SECONDS, "it is committed")
+    wait_until(lambda: heir.committed == {(prefix, 0): 5}, PATIENCE_SECONDS, "everything is committed")

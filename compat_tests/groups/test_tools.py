@@ -1,4 +1,4 @@
-"""Kafka's own tools for groups: what they print of a group, and what they do to it."""
+"""What Kafka's own tools print of a group, and how they change it."""
 
 import itertools
 import re
@@ -21,7 +21,7 @@ def topic(create_topic):
 
 @pytest.fixture
 def tool(bootstrap, group):
-    """Runs `consumer-groups`, for the test's group unless another one is named."""
+    """Returns a function that runs `consumer-groups`, by default for the test's group."""
 
     def run(*words, of=group):
         named = ("--group", of) if of else ()
@@ -32,13 +32,15 @@ def tool(bootstrap, group):
 
 @pytest.fixture
 def at_work(topic, fill, start_member):
-    """A group of one member that has read 10 records of each partition."""
+    """Yields a function that starts a group of one member that has read 10 records of each partition."""
 
     def start(flavour):
         fill(topic, 10, PARTITIONS)
         member = start_member(flavour, topic, name="reader")
         wait_until_shared([member], {(topic, partition) for partition in range(PARTITIONS)})
-        wait_until(lambda: list(member.committed.values()) == [10] * PARTITIONS, PATIENCE_SECONDS, "all is committed")
+        wait_until(
+            lambda: list(member.committed.values()) == [10] * PARTITIONS, PATIENCE_SECONDS, "everything is committed"
+        )
         return member
 
     return start
@@ -85,15 +87,15 @@ def test_an_abandoned_group_is_reset_and_deleted(topic, group, tool, at_work, tm
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_console_consumer_goes_on_where_it_stopped(protocol, topic, group, bootstrap, fill, librdkafka_admin):
+def test_the_console_consumer_continues_where_it_stopped(protocol, topic, group, bootstrap, fill, librdkafka_admin):
     properties = {"group.protocol": protocol}
     values = fill(topic, 50, PARTITIONS)
     with JavaConsumer(bootstrap, topic, group, properties) as consumer:
-        wait_until(lambda: set(consumer.values) == values, PATIENCE_SECONDS, "all is read")
-        consumer.leave()  # which commits first
+        wait_until(lambda: set(consumer.values) == values, PATIENCE_SECONDS, "everything is read")
+        consumer.leave()  # the consumer commits before it leaves
     more = fill(topic, 5, PARTITIONS)
     with JavaConsumer(bootstrap, topic, group, properties) as consumer:
-        wait_until(lambda: more <= set(consumer.values), PATIENCE_SECONDS, "it goes on")
+        wait_until(lambda: more <= set(consumer.values), PATIENCE_SECONDS, "the consumer continues")
         assert set(consumer.values) == more
     described = librdkafka_admin.describe_consumer_groups([group], request_timeout=10)[group].result(20)
     assert described.type.name.lower() == protocol
@@ -111,4 +113,4 @@ def test_two_java_consumers_share_a_topic(assignor, topic, group, bootstrap, fil
         wait_until(lambda: sorted(map(len, shares())) == [1, 2], PATIENCE_SECONDS, "they share")
         assert sorted(itertools.chain(*shares())) == [0, 1, 2]
         one.leave()
-        wait_until(lambda: list(map(len, shares())) == [3], PATIENCE_SECONDS, "the other one takes over")
+        wait_until(lambda: list(map(len, shares())) == [3], PATIENCE_SECONDS, "the other consumer takes over")

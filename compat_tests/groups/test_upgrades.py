@@ -1,4 +1,4 @@
-"""Groups that change their protocol while they work: members are replaced one by one, and miss nothing."""
+"""Groups that change their protocol while they work: members are replaced one by one, and miss no records."""
 
 import pytest
 from clients.java import JavaConsumer
@@ -39,7 +39,7 @@ def test_a_group_is_upgraded_member_by_member_and_back(classic, topic, places, s
     everybody = list(members)
 
     def replace(flavour):
-        """One of them."""
+        """Replaces one of the members."""
         members.append(start_member(flavour, topic))
         everybody.append(members[-1])
         wait_until_shared(members, places)
@@ -57,17 +57,17 @@ def test_a_group_is_upgraded_member_by_member_and_back(classic, topic, places, s
     wait_until_read(everybody, values)
     wait_until(lambda: set().union(*[member.committed for member in members]) == places, PATIENCE_SECONDS)
     read_twice = sum(len(member.values) for member in everybody) - len(values)
-    assert read_twice == 0, "what had been committed was read again"
+    assert read_twice == 0, "committed records were read again"
 
 
-def test_a_group_whose_assignor_keeps_data_of_its_own_is_not_upgraded_at_work(topic, places, start_member, kind):
-    """librdkafka's cooperative one does, for who had something before: nobody else would understand it."""
+def test_a_working_group_whose_assignor_has_private_data_is_not_upgraded(topic, places, start_member, kind):
+    """librdkafka's cooperative assignor sends earlier owners data of its own format, which no other client reads."""
     members = [start_member(COOPERATIVE, topic)]
     wait_until_shared(members, places)
     members.append(start_member(COOPERATIVE, topic))
     wait_until_shared(members, places)
     refused = start_member(CONSUMER_PROTOCOL, topic)
-    wait_until(lambda: refused.errors, PATIENCE_SECONDS, "it is refused")
+    wait_until(lambda: refused.errors, PATIENCE_SECONDS, "the member is refused")
     assert "group id does not exist" in refused.errors[0]
     assert kind() == ConsumerGroupType.CLASSIC
     wait_until_shared(members, places)
@@ -88,7 +88,7 @@ def test_java_members_of_both_protocols_share_a_group(topic, group, bootstrap, f
         values |= fill(topic, 20, PARTITIONS)
         wait_until_read([classic, new], values)
         classic.leave()
-        wait_until(lambda: shares() == [4], PATIENCE_SECONDS, "the other one takes over")
+        wait_until(lambda: shares() == [4], PATIENCE_SECONDS, "the other member takes over")
 
 
 def test_an_empty_group_takes_either_protocol(topic, places, start_member, fill, kind):

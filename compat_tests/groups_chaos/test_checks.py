@@ -1,4 +1,4 @@
-"""The checks of groups under harm find what they are there for."""
+"""The checks that the chaos tests of groups rely on find what they must find."""
 
 from chaos.group_history import GroupHistory
 from chaos.offset_watch import fallen
@@ -32,7 +32,7 @@ def test_a_partition_may_go_from_one_member_to_the_next():
         ("a", "committed", 1.2, committed(2)),
         ("b", "assigned", 2.0, partitions(PLACE)),
         ("b", "records", 2.1, records(2)),
-        ("a", "revoked", 1.9, partitions(PLACE)),  # heard late
+        ("a", "revoked", 1.9, partitions(PLACE)),  # the report arrives late
     )
     assert (made.contradictions, made.overlaps()) == ([], [])
     assert (made.floors(), made.values) == ({PLACE: 2}, {"value-0", "value-1", "value-2"})
@@ -47,13 +47,13 @@ def test_two_owners_are_found():
     assert len(made.overlaps()) == 1
 
 
-def test_an_owner_that_never_gave_it_back_is_found_unless_it_has_ended():
+def test_an_owner_that_never_released_a_partition_is_found_unless_it_has_ended():
     told = [("a", "assigned", 1.0, partitions(PLACE)), ("b", "assigned", 2.0, partitions(PLACE))]
     assert len(history(*told).overlaps()) == 1
     assert history(*told, ("a", "ended", 1.5, {})).overlaps() == []
 
 
-def test_beginning_below_what_was_committed_is_found():
+def test_starting_below_the_committed_offset_is_found():
     made = history(
         ("a", "assigned", 1.0, partitions(PLACE)),
         ("a", "committed", 1.2, committed(5)),
@@ -75,7 +75,7 @@ def test_reading_twice_is_found_only_while_a_member_keeps_the_partition():
     assert len(made.contradictions) == 1
 
 
-def test_reading_what_is_not_ones_own_is_found():
+def test_reading_a_partition_without_owning_it_is_found():
     assert len(history(("a", "records", 1.0, records(0))).contradictions) == 1
 
 

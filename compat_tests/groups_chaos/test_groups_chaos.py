@@ -1,7 +1,7 @@
-"""Real faults while groups work: SPUs killed, stopped and frozen, their links severed, silenced and slowed, by a seed.
+"""Kills, stops and freezes SPUs, and severs, silences and slows links, by a seeded plan while groups work.
 
-No acknowledged commit is lost or moved back, no partition has two owners, and every record is read by each group.
-TAILRACE_CHAOS_SEED and TAILRACE_GROUPS_SECONDS run another plan, or a longer one.
+No acknowledged commit is lost or moved back, no partition has two owners, and each group reads every record.
+TAILRACE_CHAOS_SEED and TAILRACE_GROUPS_SECONDS choose another or a longer plan.
 """
 
 import os

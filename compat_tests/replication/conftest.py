@@ -1,4 +1,4 @@
-"""Three nodes and a topic with three copies, under load from stock clients for the length of a test."""
+"""Fixtures for three nodes and a topic with three copies, under load from stock clients during each test."""
 
 import re
 import uuid
@@ -14,14 +14,14 @@ PARTITIONS = 3
 
 @pytest.fixture(scope="module")
 def shared(request, tmp_path_factory):
-    """By the tests of a module."""
+    """Yields the nodes that the tests of a module share."""
     with shared_nodes(request, tmp_path_factory, ours={"has_links": True}) as made:
         yield made
 
 
 @pytest.fixture
 def nodes(shared):
-    """Those that a test leaves dead, because it failed or has no more use for them, live again for the next one."""
+    """Yields the nodes, and afterwards restarts those that the test has left stopped, for the next test."""
     yield shared
     for node in shared.ids:
         if not shared.is_running(node):
@@ -30,10 +30,10 @@ def nodes(shared):
 
 @pytest.fixture
 def links(nodes):
-    """What the nodes say to each other, to be lost; it is carried again at the end."""
+    """Yields the links between the nodes, which a test may harm, and heals them afterwards."""
     links = getattr(nodes, "links", None)
     if links is None:
-        pytest.skip("the original's nodes reach each other directly")
+        pytest.skip("the nodes of Apache Kafka have no proxy between them")
     yield links
     links.restore_all()
 

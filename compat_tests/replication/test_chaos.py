@@ -1,7 +1,8 @@
-"""Real faults under load: nodes and the SC killed, stopped and frozen, links severed, silenced and slowed, by a seed.
+"""Kills, stops and freezes nodes and the SC, and severs, silences and slows links, by a seeded plan under load.
 
-No acknowledged record is lost, moved or doubled, each producer's order is kept, consumers see one log, and at the end
-all copies hold the same. TAILRACE_CHAOS_SEED and TAILRACE_REPLICATION_SECONDS run another plan, or a longer one.
+No acknowledged record is lost, moved or duplicated, the order of each producer is kept, consumers see a single log, and
+at the end all copies are the same. TAILRACE_CHAOS_SEED and TAILRACE_REPLICATION_SECONDS choose another or a longer
+plan.
 """
 
 import os
@@ -23,7 +24,7 @@ TOPICS = {
     "nrw": {"replication.policy": "nrw:3,2,2"},
 }
 UNHARMED_SECONDS = (0.5, 6.0)
-"""Of each target: most of the time two of three nodes hear each other."""
+"""How long each target is unharmed between faults; most of the time, two of three nodes can reach each other."""
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def cluster(tmp_path):
 
 
 @pytest.mark.timeout(150 + 5 * SECONDS)
-def test_no_copy_loses_what_was_acknowledged_whatever_dies(cluster):
+def test_no_copy_loses_acknowledged_records_whatever_dies(cluster):
     watcher = Watcher(cluster.bootstrap)
     for topic, configs in TOPICS.items():
         watcher.create_topic(topic, PARTITIONS, configs={"min.insync.replicas": 2} | configs)

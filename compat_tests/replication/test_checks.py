@@ -1,4 +1,4 @@
-"""What the other tests here believe in finds what it is to find."""
+"""The checks that the chaos tests rely on find what they must find."""
 
 import struct
 
@@ -21,7 +21,7 @@ def stored_batch(base, values, epoch=1, attributes=0, producer=(-1, -1, -1)):
 
 @pytest.fixture
 def replica(tmp_path):
-    """Makes one of batches, each in a file of its own."""
+    """Returns a function that writes a replica of these batches, with one file for each batch."""
 
     def make(node, *batches):
         directory = tmp_path / str(node)
@@ -85,21 +85,21 @@ SENT = Sent("one", {PLACE: 2}, {PLACE: [(0, b"one:0"), (3, b"one:1")]})
     ("log", "seen", "unseen"),
     [
         pytest.param(LOG, LOG, set(), id="a gap"),
-        pytest.param(LOG, LOG, {2, 3}, id="a record that nobody is shown"),
+        pytest.param(LOG, LOG, {2, 3}, id="a record that no consumer sees"),
         pytest.param(LOG[:2], LOG[:2], {2}, id="lost"),
         pytest.param([(0, b"one:0"), (1, b"one:0"), (3, b"one:1")], None, {2}, id="doubled"),
         pytest.param([(0, b"one:1"), (1, b"other"), (3, b"one:0")], None, {2}, id="out of order"),
         pytest.param([(0, b"other"), (1, b"one:0"), (3, b"one:1")], None, {2}, id="moved"),
-        pytest.param(LOG, [(0, b"one:0"), (1, b"cut"), (3, b"one:1")], {2}, id="seen, and cut later"),
+        pytest.param(LOG, [(0, b"one:0"), (1, b"cut"), (3, b"one:1")], {2}, id="seen, and truncated later"),
         pytest.param(LOG, LOG[:2], {2}, id="not seen"),
     ],
 )
-def test_a_history_that_cannot_be_is_noticed(log, seen, unseen):
+def test_an_impossible_history_is_detected(log, seen, unseen):
     assert History({PLACE: LOG}, [SENT], [{PLACE: LOG}], {PLACE: {2}}).contradictions() == []
     assert History({PLACE: log}, [SENT], [{PLACE: seen or log}], {PLACE: unseen}).contradictions() != []
 
 
-def test_where_a_log_ends_is_known_though_the_client_was_not_told_of_each_record():
+def test_the_log_end_is_known_even_if_the_offsets_of_some_records_are_not():
     for unknown in (None, -1001):
         acknowledged = [(0, b"one:0"), (3, b"one:1"), (unknown, b"one:3"), (unknown, b"one:2")]
         assert Sent("one", {PLACE: 4}, {PLACE: acknowledged}).ends() == {PLACE: 6}

@@ -1,4 +1,4 @@
-"""What the command line tells of leader epochs and of replicas, and of an election while it goes on; ours alone."""
+"""What the command line shows of leader epochs, replicas, and an election in progress; only for Tailrace."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ OFFSET_FOR_LEADER_EPOCH = 23
 @pytest.fixture(autouse=True)
 def ours(nodes):
     if not isinstance(nodes, SeparateCluster):
-        pytest.skip("the SC is asked")
+        pytest.skip("only Tailrace has an SC")
 
 
 def shown(nodes, *words):
@@ -35,7 +35,7 @@ def produce(nodes, topic, count):
 
 
 def end_of_epoch(nodes, topic, epoch):
-    """As the leader of partition 0 answers any client."""
+    """Asks the leader of partition 0, as any client does, where the epoch ends."""
     body = struct.pack(">i", 1) + string(topic) + struct.pack(">iiii", 1, 0, -1, epoch)
     for address in nodes.bootstrap.split(","):
         with connect(address) as connection:
@@ -43,7 +43,7 @@ def end_of_epoch(nodes, topic, epoch):
         error, _, _, end = struct.unpack(">hiiq", answer[-18:])
         if not error:
             return end
-    raise AssertionError("nobody leads it")
+    raise AssertionError("the partition has no leader")
 
 
 def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watcher, topic):
@@ -59,10 +59,10 @@ def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watch
         (partition,) = shown(nodes, "partition", "describe", f"{topic}/0")
         return partition
 
-    def is_agreed():
+    def agree():
         return all(len(each["replicas"]) == 3 for each in described()["epochs"])
 
-    wait_until(is_agreed, 30, "all replicas have all epochs")
+    wait_until(agree, 30, "all replicas know all epochs")
     partition = described()
     assert partition["leader"] == second
     epochs = partition["epochs"]
@@ -73,7 +73,7 @@ def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watch
     assert all(end_of_epoch(nodes, topic, each["epoch"]) == each["end"] for each in epochs)
 
 
-def test_each_spu_says_what_it_holds(nodes, watcher, topic):
+def test_each_spu_reports_the_replicas_that_it_holds(nodes, watcher, topic):
     produce(nodes, topic, 10)
     watcher.wait_until_in_sync(topic)
 
@@ -83,7 +83,7 @@ def test_each_spu_says_what_it_holds(nodes, watcher, topic):
     def is_quiet():
         return ends(shown(nodes, "replica", "list", topic)) == {(0, 10, 10, 0), (1, 0, 0, 0), (2, 0, 0, 0)}
 
-    wait_until(is_quiet, 30, "all have all, and know that it is committed")
+    wait_until(is_quiet, 30, "all replicas have everything, and know that it is committed")
     replicas = shown(nodes, "replica", "list", topic)
     assert [each["spuId"] for each in replicas] == [spu for spu in nodes.ids for _ in range(PARTITIONS)]
     assert all(each["isLive"] and each["error"] is None for each in replicas)
@@ -93,15 +93,15 @@ def test_each_spu_says_what_it_holds(nodes, watcher, topic):
     assert mine == [each for each in replicas if each["spuId"] == 2]
 
 
-def test_who_watches_sees_another_leader_come_and_each_status_on_the_way(nodes, watcher, topic):
-    """Though an election is over in a part of the second between two looks."""
+def test_a_watch_shows_the_new_leader_and_each_status_before_it(nodes, watcher, topic):
+    """The watch shows the election, although it lasts only a fraction of the second between two polls."""
     first = watcher.leader(topic)
     passed = []
     words = ("partition", "list", topic, "--watch", "--sc", nodes.sc, "--output", "json")
     with subprocess.Popen(tailrace(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
 
         def leader():
-            """Of partition 0, as soon as it has one; the next time that anything changes."""
+            """Returns the leader of partition 0 from the next change after which it has one."""
             partition = json.loads(watching.stdout.readline())[0]
             passed.extend(each["resolution"] for each in partition.get("statusChanges", ()))
             return partition["leader"] if partition["resolution"] == "Online" else None

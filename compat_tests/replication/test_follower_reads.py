@@ -1,4 +1,4 @@
-"""Consumers that name their rack read from the copy that stands there (KIP-392), and lose nothing when it goes."""
+"""Consumers that name their rack read from the replica in it (KIP-392), and lose nothing if it goes offline."""
 
 import json
 import struct
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture(scope="module")
 def nodes(request, tmp_path_factory):
-    """Each in a rack of its own."""
+    """Yields nodes that each have their own rack."""
     with shared_nodes(request, tmp_path_factory, has_racks=True) as made:
         yield made
 
 
 class Reader:
-    """librdkafka's consumer of one partition, from the beginning."""
+    """A consumer of librdkafka that reads one partition from the beginning."""
 
     def __init__(self, nodes, topic, rack):
         self._topic = topic
@@ -40,13 +40,13 @@ class Reader:
         self._reads_from = partitions["0"]["broker"] if "0" in partitions else None
 
     def read_to(self, count):
-        def are_all_here():
+        def have_all_arrived():
             for message in self._consumer.consume(1000, 0.1):
                 assert message.error() is None, message.error()
                 self.values.append(message.value())
             return len(self.values) >= count
 
-        wait_until(are_all_here, 60, f"{count} records of {self._topic}")
+        wait_until(have_all_arrived, 60, f"{count} records of {self._topic}")
 
     def wait_until_it_reads_from(self, node):
         def does():
@@ -125,11 +125,11 @@ def test_kafka_python_reads_from_the_copy_in_its_rack(nodes, topic, follower):
         consumer.seek_to_beginning(place)
         values = []
 
-        def are_all_here():
+        def have_all_arrived():
             values.extend(record.value for records in consumer.poll(100).values() for record in records)
             return len(values) >= 1000
 
-        wait_until(are_all_here, 60, "all records")
+        wait_until(have_all_arrived, 60, "all records")
         assert values == numbered(0, 1000)
         nodes_metrics = consumer.metrics()
         rates = {node: nodes_metrics.get(f"consumer-node-metrics.node-{node}", {}) for node in nodes.ids}
@@ -139,7 +139,7 @@ def test_kafka_python_reads_from_the_copy_in_its_rack(nodes, topic, follower):
         consumer.close()
 
 
-def test_a_consumer_goes_on_when_the_copy_in_its_rack_has_gone(nodes, watcher, topic, follower, reader):
+def test_a_consumer_continues_when_the_copy_in_its_rack_goes_offline(nodes, watcher, topic, follower, reader):
     produce(nodes, topic, numbered(0, 500))
     consumer = reader(topic, f"rack-{follower}")
     consumer.read_to(500)
@@ -157,8 +157,9 @@ def test_a_consumer_goes_on_when_the_copy_in_its_rack_has_gone(nodes, watcher, t
     assert consumer.values == numbered(0, 1500)
 
 
-def test_a_follower_serves_nobody_who_does_not_know_of_it(nodes, topic, follower):
-    """Fetch v4, and a ListOffsets of a consumer: what is committed is asked of the leader."""
+def test_a_follower_does_not_serve_requests_that_expect_the_leader(nodes, topic, follower):
+    """Neither Fetch v4 nor a consumer's ListOffsets is served by a follower: only the leader is asked what is
+    committed."""
     produce(nodes, topic, numbered(0, 10))
     with raw.connect(nodes.bootstrap.split(",")[nodes.ids.index(follower)]) as connection:
         fetched = connection.call(raw.FETCH, 4, raw.fetch_body(topic, 0, 0, bytes_max=1000))

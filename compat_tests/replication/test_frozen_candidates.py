@@ -1,4 +1,4 @@
-"""Replicas that do not answer when a leader is wanted, and are not lost: one of them leads once it answers."""
+"""Replicas that do not respond during an election, but are not lost: one of them leads once it responds."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from spu_cluster import SeparateCluster, objects
 from waiting import wait_until
 
 PATIENT = ("--set=broker.session.timeout.ms=60000", "--reconciliation", "3600")
-"""Whoever is frozen does not count as gone, and nothing is looked at again without a reason."""
+"""Options with which a frozen SPU stays online, and nothing is decided without a new event."""
 PATIENCE_SECONDS = 40
 pytestmark = pytest.mark.timeout(180)
 
@@ -27,7 +27,7 @@ def cluster(tmp_path):
 
 @pytest.mark.parametrize(("copies", "policy"), [(3, "live"), (3, "majority"), (2, "live")])
 def test_candidates_that_were_frozen_when_the_leader_was_lost(cluster, copies, policy):
-    """One alone is not asked, but elected."""
+    """If only one candidate is left, it is elected without being asked."""
     watcher = Watcher(cluster.bootstrap)
     watcher.create_topic("t", copies=copies, configs={"replication.policy": policy})
     leader = watcher.leader("t")

@@ -1,4 +1,4 @@
-"""Reading what is acknowledged while nobody leads: a leader is killed, and the SC that would elect one is frozen."""
+"""Quorum reads of acknowledged records while nobody leads: the leader is killed, and the SC is frozen."""
 
 import json
 
@@ -25,7 +25,7 @@ def cluster(tmp_path):
         cluster.kill()
 
 
-def test_all_that_was_acknowledged_is_read_without_a_leader(cluster):
+def test_everything_acknowledged_is_read_without_a_leader(cluster):
     watcher = Watcher(cluster.bootstrap)
     values = [f"{number}".encode() for number in range(RECORDS)]
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -43,7 +43,7 @@ def test_all_that_was_acknowledged_is_read_without_a_leader(cluster):
         status, said = run_to_end(tailrace("consume", "majority", "--quorum", "--bootstrap", cluster.bootstrap))
         assert status == 1 and "majority/0: too few of its replicas answer to tell what is acknowledged" in said
         assert f"SPU {leaders[0]}" in said and f"SPU {others[0]}" in said and f"SPU {others[1]}" not in said
-        assert _read(cluster, "live") == values, "any live replica has all"
+        assert _read(cluster, "live") == values, "any live replica has everything"
 
 
 def _read(cluster, topic):

@@ -1,4 +1,4 @@
-"""`tailrace produce` and `tailrace consume` while leaders die; the first test on Apache Kafka as well."""
+"""`tailrace produce` and `tailrace consume` while leaders are killed; the first test also runs on Apache Kafka."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from cluster import tailrace
 from spu_cluster import SeparateCluster
 
-from .test_stories import nothing_replicated, produce_alone
+from .test_stories import produce_alone, replication_stopped
 
 pytestmark = pytest.mark.timeout(180)
 LINES = 20_000
@@ -21,7 +21,7 @@ def values(nodes, *words):
     return done.stdout.split()
 
 
-def test_each_line_is_there_once_and_in_order_though_its_leader_died(nodes, watcher, topic):
+def test_each_line_is_stored_once_and_in_order_although_its_leader_died(nodes, watcher, topic):
     leader = watcher.leader(topic)
     command = tailrace("produce", f"{topic}/0", "--bootstrap", nodes.bootstrap, "--output", "json")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producing:
@@ -44,13 +44,13 @@ def test_each_line_is_there_once_and_in_order_though_its_leader_died(nodes, watc
     assert [int(value) for value in values(nodes, f"{topic}/0")] == list(range(3 * LINES))
 
 
-def test_what_is_not_committed_is_shown_and_marked_and_gone_with_its_leader(nodes, links, watcher, topic):
+def test_uncommitted_records_are_shown_as_such_and_lost_with_their_leader(nodes, links, watcher, topic):
     assert isinstance(nodes, SeparateCluster)
     leader = watcher.leader(topic)
     subprocess.run(
         tailrace("produce", f"{topic}/0", "--bootstrap", nodes.bootstrap), input=b"kept\n", check=True, timeout=60
     )
-    with nothing_replicated(nodes, leader):
+    with replication_stopped(nodes, leader):
         alone = produce_alone(nodes.bootstrap, topic, 5)
         assert values(nodes, f"{topic}/0") == [b"kept"]
         command = tailrace("consume", f"{topic}/0", "--bootstrap", nodes.bootstrap, "--uncommitted", "--output", "json")

@@ -1,4 +1,5 @@
-"""A bit that flips on one disk comes back from another one, whether its copy leads or follows. Ours alone."""
+"""A bit that flips on one disk is repaired from another copy, whether the replica leads or follows; only for
+Tailrace."""
 
 import struct
 import uuid
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 def scrubbed(request, nodes):
     if tests_apache_kafka(request):
-        pytest.skip("the original does not look")
+        pytest.skip("Apache Kafka does not scrub")
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 2})
     for operation in (AlterConfigOpType.SET, AlterConfigOpType.DELETE):
         for node in nodes.ids:
@@ -37,7 +38,7 @@ def fill(bootstrap, topic, segments):
 
 
 def second_batch(data):
-    """Where it begins: behind the first one's offset and length, and as many bytes as that says."""
+    """Returns where the second batch begins: after the first batch's offset, its length field, and that many bytes."""
     (length,) = struct.unpack_from(">i", data, 8)
     return 12 + length
 
@@ -54,7 +55,7 @@ def flip(path, position):
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
 @pytest.mark.parametrize("damage", ["a bit", "a page"])
-def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
+def test_data_that_a_disk_has_lost_is_repaired(scrubbed, watcher, role, damage):
     topic = f"scrubbed-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
     fill(scrubbed.bootstrap, topic, 3)
@@ -68,15 +69,15 @@ def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
         flip(segment, len(sound) // 2)
     else:
         overwrite(segment, len(sound) // 2, bytes(4096))
-    wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
+    wait_until(lambda: segment.read_bytes() == sound, 60, "the segment is repaired")
 
 
 @pytest.mark.parametrize("where", ["a sealed segment", "the open segment"])
 @pytest.mark.parametrize("damage", ["a record", "an offset"])
-def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where, damage):
-    """Long before anything is looked at by itself."""
+def test_readers_get_data_that_the_leader_has_lost(request, nodes, watcher, where, damage):
+    """The repair happens long before the next scheduled scrub."""
     if tests_apache_kafka(request):
-        pytest.skip("the original does not look")
+        pytest.skip("Apache Kafka does not scrub")
     topic = f"lost-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
     leader = watcher.leader(topic)
@@ -91,15 +92,15 @@ def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where
     flip(segment, len(sound) // 2 if damage == "a record" else second_batch(sound) + 6)
     nodes.start_node(away)
     watcher.wait_until_in_sync(topic)
-    wait_until(lambda: segment.read_bytes()[: len(sound)] == sound, 60, "what was there is there again")
+    wait_until(lambda: segment.read_bytes()[: len(sound)] == sound, 60, "the segment is repaired")
     copy = nodes.replica_directory(away, topic, 0) / segment.name
     assert copy.read_bytes()[: len(sound)] == sound
 
 
-def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, watcher):
-    """It does not say any more how it goes on, behind what its SPU knows to be committed."""
+def test_a_log_that_cannot_be_opened_is_repaired_and_then_opened(request, nodes, watcher):
+    """The damage hides how the log continues after the offset that its SPU knows to be committed."""
     if tests_apache_kafka(request):
-        pytest.skip("the original does not look")
+        pytest.skip("Apache Kafka does not scrub")
     topic = f"unopened-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
     fill(nodes.bootstrap, topic, 3)
@@ -110,7 +111,7 @@ def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, wa
     directory = nodes.replica_directory(node, topic, 0)
     segment = min(directory.glob("*.log"))
     sound = segment.read_bytes()
-    overwrite(segment, second_batch(sound) + 8, b"\x80")  # a length that no batch has
+    overwrite(segment, second_batch(sound) + 8, b"\x80")  # no batch has this length
     (directory.parents[3] / "high-watermarks").unlink(missing_ok=True)
     nodes.start_node(node)
     watcher.wait_until_in_sync(topic)
@@ -118,10 +119,10 @@ def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, wa
 
 
 @pytest.mark.parametrize("damage", ["a record", "a length"])
-def test_what_recovery_has_to_cut_off_comes_back_from_those_who_have_it(request, nodes, watcher, damage):
-    """The process was killed, and bits have flipped in what it had not noted to be on the disk."""
+def test_data_that_recovery_truncates_is_copied_back_from_other_replicas(request, nodes, watcher, damage):
+    """The process was killed, and bits flipped in data that it had not recorded as synced."""
     if tests_apache_kafka(request):
-        pytest.skip("the original does not look")
+        pytest.skip("Apache Kafka does not scrub")
     topic = f"cut-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"lrs.max.lag.ms": 1000})
     fill(nodes.bootstrap, topic, 1)
@@ -135,5 +136,5 @@ def test_what_recovery_has_to_cut_off_comes_back_from_those_who_have_it(request,
     else:
         overwrite(segment, second_batch(sound) + 8, b"\x40")
     nodes.start_node(node)
-    wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
+    wait_until(lambda: segment.read_bytes() == sound, 60, "the segment is repaired")
     watcher.wait_until_in_sync(topic)

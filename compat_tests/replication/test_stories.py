@@ -1,4 +1,4 @@
-"""One fault at a time: what each is to do to the clients that work meanwhile, and what is there afterwards."""
+"""One fault at a time: what it may do to the clients that work meanwhile, and what the copies contain afterwards."""
 
 import time
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def test_a_leader_that_is_killed_is_followed_by_another_and_comes_back_as_a_foll
     load.check()
 
 
-def test_a_follower_that_is_killed_is_missed_by_nobody_and_catches_up(nodes, watcher, topic, load):
+def test_a_killed_follower_delays_nobody_and_catches_up(nodes, watcher, topic, load):
     follower = next(node for node in nodes.ids if node != watcher.leader(topic))
     nodes.kill_node(follower)
     watcher.wait_until_in_sync(topic, copies=2)
@@ -40,17 +40,17 @@ def test_a_follower_that_is_killed_is_missed_by_nobody_and_catches_up(nodes, wat
     load.check()
 
 
-def test_what_a_leader_alone_had_is_cut_when_it_returns(nodes, watcher, topic, load):
+def test_records_that_only_the_old_leader_had_are_truncated_when_it_returns(nodes, watcher, topic, load):
     leader = watcher.leader(topic)
     load.wait_for_more()
-    with nothing_replicated(nodes, leader):
+    with replication_stopped(nodes, leader):
         alone = produce_alone(nodes.bootstrap, topic, 50)
         nodes.kill_node(leader)
     watcher.leader_other_than(leader, topic)
     load.wait_for_more()
     nodes.start_node(leader)
     load.check()
-    assert alone - load.values((topic, 0)), "nothing was cut"
+    assert alone - load.values((topic, 0)), "nothing was truncated"
 
 
 def test_every_node_is_restarted_under_load(nodes, load):
@@ -71,7 +71,7 @@ def test_everything_is_killed_at_once_and_comes_back(nodes, load):
     load.check()
 
 
-def test_a_leader_that_was_frozen_is_no_leader_any_more(nodes, watcher, topic, load):
+def test_a_leader_that_was_frozen_does_not_lead_any_more(nodes, watcher, topic, load):
     leader = watcher.leader(topic)
     with frozen([nodes.node_pid(leader)]):
         watcher.leader_other_than(leader, topic)
@@ -80,7 +80,7 @@ def test_a_leader_that_was_frozen_is_no_leader_any_more(nodes, watcher, topic, l
     load.check()
 
 
-def test_with_two_of_three_gone_nothing_is_accepted_until_one_is_back(nodes, watcher, topic, load):
+def test_with_two_of_three_nodes_down_nothing_is_accepted_until_one_returns(nodes, watcher, topic, load):
     gone = {watcher.leader(topic)}
     gone.add(next(node for node in nodes.ids if node not in gone))
     for node in gone:
@@ -89,9 +89,9 @@ def test_with_two_of_three_gone_nothing_is_accepted_until_one_is_back(nodes, wat
     def is_refused():
         return refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS
 
-    wait_until(is_refused, 60, "it is refused")
+    wait_until(is_refused, 60, "the record is refused")
     before = load.acknowledged()
-    wait_until(is_refused, 60, "it is refused again")
+    wait_until(is_refused, 60, "the record is refused again")
     assert load.acknowledged() == before
     first, second = gone
     nodes.start_node(first)
@@ -129,14 +129,14 @@ def test_a_follower_whose_link_is_severed_leaves_the_set_and_returns(nodes, link
 def test_a_leader_that_reaches_nobody_acknowledges_nothing(nodes, links, watcher, topic, load, state):
     leader = watcher.leader(topic)
     links.isolate(leader, state)
-    wait_until(lambda: refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS, 60, "it is refused")
+    wait_until(lambda: refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS, 60, "the record is refused")
     links.restore_all()
     load.wait_for_more()
     load.check()
 
 
 @pytest.mark.parametrize("state", [SEVERED, SILENT], ids=["severed", "silent"])
-def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, watcher, topic, load, state):
+def test_clients_move_on_from_a_leader_that_only_they_can_reach(nodes, links, watcher, topic, load, state):
     leader = watcher.leader(topic)
     links.isolate_from_all(leader, state)
     load.wait_for_more()
@@ -146,8 +146,8 @@ def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, 
 
 
 @pytest.mark.parametrize("state", [SEVERED, SILENT], ids=["severed", "silent"])
-def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(nodes, links, watcher, state):
-    """All that it says of the cluster is how it was before."""
+def test_clients_that_know_only_an_isolated_leader_find_another_one(nodes, links, watcher, state):
+    """Everything that the isolated leader says about the cluster is out of date."""
     topic = f"a-single-partition-{state.is_open}"
     watcher.create_topic(topic, configs={"min.insync.replicas": 2, "lrs.max.lag.ms": 1000})
     leader = watcher.leader(topic)
@@ -175,10 +175,10 @@ def test_followers_are_waited_for_when_links_are_slow(links, nodes, load):
 
 
 @contextmanager
-def nothing_replicated(nodes, leader):
-    """The leader believes in its followers as long as this is short."""
+def replication_stopped(nodes, leader):
+    """Keeps the followers from replicating, for a short time in which the leader still counts them as live."""
     if isinstance(nodes, SeparateCluster):
-        # Frozen followers would find what they were sent in their sockets.
+        # Frozen followers would still find in their sockets what the leader had sent them.
         nodes.links.isolate(leader, SILENT)
         try:
             yield
@@ -191,7 +191,7 @@ def nothing_replicated(nodes, leader):
 
 
 def produce_alone(bootstrap, topic, count):
-    """What the leader of partition 0 acknowledged with acks=1."""
+    """Produces with acks=1, and returns what the leader of partition 0 acknowledged."""
     acknowledged = set()
 
     def on_delivery(error, message):
@@ -206,7 +206,7 @@ def produce_alone(bootstrap, topic, count):
 
 
 def refusal(bootstrap, topic):
-    """The error code of one record for partition 0 with acks=all; None when it was stored."""
+    """Produces one record to partition 0 with acks=all, and returns its error code, or None if it was stored."""
     errors = []
     settings = {"bootstrap.servers": bootstrap, "acks": "all", "retries": 0, "message.timeout.ms": 5000, "linger.ms": 0}
     producer = Producer(settings | QUICKLY)
