@@ -1,1 +1,3 @@
-"""What the SC knows: events, actions, the local copy of the store, observations from connections. Pure."""
+"""What the SC knows: events, actions, the local copy of the store, reports of SPUs. Pure; may import objects and
+the interface of key_value.
+"""

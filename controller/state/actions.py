@@ -1,4 +1,4 @@
-"""What controllers ask for; the Action Dispatcher hands each to the updater that owns its destination."""
+"""The actions that controllers decide on. The Action Dispatcher hands each to the updater for its destination."""
 
 from msgspec import Struct
 
@@ -7,57 +7,65 @@ from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 
 class Put(Struct, frozen=True):
-    """To the KV store, if it still has the object's version; 0: if it has none."""
+    """Writes an object to the KV store if the store still has the object's version. Version 0 stands for no object."""
 
     object: Object
 
 
 class Delete(Struct, frozen=True):
-    """From the KV store, if it still has the object's version."""
+    """Deletes an object from the KV store if the store still has the object's version."""
 
     object: Object
 
 
 class WithdrawStatus(Struct, frozen=True):
-    """Of the KV store: the status that this SPU has there is right. Another one may wait to be written, if the store
-    did not answer in between."""
+    """Drops a waiting write of another status for this SPU, because the stored status is right.
+
+    A write waits for long only while the KV store does not respond.
+    """
 
     spu: Spu
 
 
 class AddSpu(Struct, frozen=True):
-    """To the Connection Manager: from now on this SPU may connect."""
+    """Lets an SPU connect from now on. For the Connection Manager."""
 
     spu: Spu
 
 
 class UpdateSpu(Struct, frozen=True):
+    """Replaces the object of an SPU that may connect. For the Connection Manager."""
+
     spu: Spu
 
 
 class DeleteSpu(Struct, frozen=True):
-    """Its connection is closed."""
+    """Closes the connection of an SPU and refuses further ones. For the Connection Manager."""
 
     spu: SpuId
 
 
 class AddPartition(Struct, frozen=True):
-    """To the Connection Manager, which tells the SPUs that hold it."""
+    """Sends a new partition to the SPUs that hold it. For the Connection Manager."""
 
     partition: Partition
 
 
 class UpdatePartition(Struct, frozen=True):
+    """Sends a changed partition to the SPUs that hold it or held it. For the Connection Manager."""
+
     partition: Partition
 
 
 class DeletePartition(Struct, frozen=True):
+    """Tells the SPUs that held a partition to remove it. For the Connection Manager."""
+
     topic_id: TopicId
     number: int
 
 
 class AskLogEnd(Struct, frozen=True):
-    """To an SPU, in that process: how far its replica goes, for the election that follows the epoch."""
+    """Asks one process of an SPU for the log end of its replica, for the election that ends `epoch`."""
 
     spu: SpuId
     incarnation: str
@@ -67,7 +75,7 @@ class AskLogEnd(Struct, frozen=True):
 
 
 class AwaitLeader(Struct, frozen=True):
-    """Who was elected for the epoch is to report in time."""
+    """Watches whether the process that was elected for `epoch` reports in time that it leads."""
 
     spu: SpuId
     incarnation: str
@@ -77,13 +85,13 @@ class AwaitLeader(Struct, frozen=True):
 
 
 class Provision(Struct, frozen=True):
-    """To the provisioner: this managed SPU is to run as its spec says."""
+    """Makes a managed SPU run as its spec says. For the provisioner."""
 
     spu: Spu
 
 
 class Terminate(Struct, frozen=True):
-    """To the provisioner: this managed SPU is to run no more."""
+    """Stops a managed SPU for good. For the provisioner."""
 
     spu: SpuId
 

@@ -1,7 +1,7 @@
-"""Which SPUs the rows of topics name: those that the store has, and those that were decided and are being written.
+"""Counts the replicas that each SPU holds or will hold, for a balanced assignment of new ones.
 
-Many topics may be placed before the first of them comes back from the store. Without the rows under way all of them
-would be given to the SPU that had the least when the first was placed.
+Rows that were decided count at once, before the store has them. Many topics may be placed before the first one comes
+back from the store: otherwise all of them would go to the SPU that had the fewest replicas when the first was placed.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ class ReplicaAssignments:
         self._load = Load()
 
     def put(self, topic_id: TopicId, rows: ReplicaMap) -> None:
-        """From now on the topic has these rows, and no others."""
+        """Replaces the rows of the topic by `rows`."""
         before = self._rows.get(topic_id, {})
         if rows == before:
             return
@@ -32,7 +32,7 @@ class ReplicaAssignments:
         return self._load.replicas[spu]
 
     def beside(self, topic_id: TopicId) -> Load:
-        """The load of the other topics."""
+        """Returns the load of all topics but this one."""
         load = Load(self._load.replicas.copy(), self._load.leaders.copy())
         for row in self._rows.get(topic_id, {}).values():
             load.replicas.subtract(row)

@@ -1,8 +1,8 @@
-"""Keeps the mirror of the cluster that clients are told of, from what the KV store says.
+"""Keeps the mirror of the cluster, from which clients' metadata requests are served, in step with the Local Store.
 
-A topic appears whole: when all its partitions are there and have had their first election, so that whoever was told
-that it is created can use it. Changes are gathered and published together, for the partitions of a topic tend to change
-together.
+A topic appears as a whole, when all its partitions exist and have had their first election. So a client that was told
+that the topic is created can use it. Changes are collected and published together, since the partitions of a topic tend
+to change together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,27 +30,30 @@ from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
 from .local_store import Change, LocalStore
 
 PUBLIC = "PUBLIC"
-"""The listener whose address is part of an SPU's spec."""
+"""The name of the listener for clients, whose address is part of an SPU's spec."""
 PRIVATE = "PRIVATE"
-"""The one for other SPUs."""
+"""The name of the listener for other SPUs."""
 
 
 class MirrorChange(Struct, frozen=True):
-    """What is different in the mirror since it was published last."""
+    """The differences between the mirror now and when it was last published."""
 
     spus: tuple[SpuSpec, ...] = ()
     removed_spus: tuple[SpuId, ...] = ()
     topics: tuple[TopicSpec, ...] = ()
     removed_topics: tuple[TopicId, ...] = ()
     partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
-    """Of those topics in which nothing else has changed, the partitions that have."""
+    """The changed partitions of each topic in which nothing else has changed."""
     groups: tuple[str, ...] = ()
-    """The consumer groups whose own configs are others than before."""
+    """The consumer groups whose own configs have changed."""
     is_identity_changed: bool = False
-    """The cluster's id, or the SPU that clients send admin requests to."""
+    """Whether the cluster's id, or the SPU to which clients send admin requests, has changed."""
     are_overrides_changed: bool = False
-    """Broker configs set at run time. They are no part of the mirror, but its version rises with them, too: whoever
-    waits for a version has them."""
+    """Whether broker configs that were set at run time have changed.
+
+    They are not part of the mirror, but its version rises with them as well: an SPU that has a version has the configs
+    that belong to it.
+    """
 
     def __bool__(self) -> bool:
         return self != NO_CHANGE
@@ -67,13 +70,13 @@ class ClusterMirror:
         self._without_election: dict[TopicId, dict[int, Partition]] = {}
         self._changed_spus: dict[SpuId, None] = {}
         self._changed_topics: dict[TopicId, bool] = {}
-        """Whether the topic itself has changed, and not its partitions alone."""
+        """The changed topics, each with whether the topic itself has changed and not only its partitions."""
         self._changed_groups: dict[str, None] = {}
         self._is_identity_changed = False
         self._are_overrides_changed = False
 
     def on_change(self, change: Change[Object]) -> None:
-        """Takes note of what the store has just been told; the mirror changes when it is published."""
+        """Notes which parts of the mirror a change of the Local Store concerns. The mirror changes in `publish`."""
         match change.current or change.previous:
             case Partition() as partition:
                 self._note_partition(partition, is_there=change.current is not None)
@@ -94,6 +97,7 @@ class ClusterMirror:
                 self._changed_groups[group] = None
 
     def publish(self) -> MirrorChange:
+        """Brings the mirror up to date and returns what has changed."""
         spus, removed_spus = self._publish_spus()
         topics, removed_topics, partitions = self._publish_topics()
         groups = self._publish_groups()
@@ -153,7 +157,7 @@ class ClusterMirror:
             is_known = self._cluster.topic_by_id(topic_id) is not None
             if topic_id not in self._store.topics_by_id and (is_known or is_itself):
                 self._cluster.remove_topic(topic_id)
-                removed.append(topic_id)  # also one that is hidden here: SPUs may know it from another SC
+                removed.append(topic_id)  # Also if this SC hides the topic: SPUs may know it from another SC.
         for topic_id in self._changed_topics:
             topic = self._store.topics_by_id.get(topic_id)
             now = None if topic is None else self._mirrored_topic(topic)
@@ -187,7 +191,10 @@ class ClusterMirror:
         return True
 
     def _mirrored_topic(self, topic: Topic) -> TopicSpec | None:
-        """None: it is not to be seen yet. A topic that grows keeps its partitions until the new ones are ready."""
+        """Returns the topic as clients see it, or None if it is still hidden.
+
+        A topic that grows shows only its old partitions until all new ones are ready.
+        """
         if topic.status.resolution is not TopicResolution.PROVISIONED:
             return None
         rows = self._rows.get(topic.id, {})
@@ -204,13 +211,14 @@ class ClusterMirror:
         return TopicSpec(topic.id, topic.name, topic.spec.configs, partitions, internal=topic.name in INTERNAL_TOPICS)
 
     def _awaits_election(self, topic_id: TopicId) -> bool:
-        """Whether there is to be an election yet; where no replica is online there is none."""
+        """Tells whether a partition still awaits its first election, which needs at least one replica online."""
         spus = self._store.spus
         waiting: Iterable[Partition] = self._without_election.get(topic_id, {}).values()
         return any(spu in spus and spus[spu].is_online for partition in waiting for spu in partition.spec.replicas)
 
 
 def mirrored_spu(spu: Spu) -> SpuSpec:
+    """Returns the SPU as the mirror shows it."""
     private = spu.status.private
     return SpuSpec(
         spu.spec.id,
@@ -222,7 +230,7 @@ def mirrored_spu(spu: Spu) -> SpuSpec:
 
 
 def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:
-    """As the SPU reports them, but where a person said how clients reach it, that counts."""
+    """Returns the endpoints that the SPU reports; what the spec of a custom SPU says takes precedence."""
     reported = {each.name: Endpoint(each.name, each.host, each.port) for each in spu.status.listeners}
     public = spu.spec.public
     if spu.spec.type is SpuType.CUSTOM and public.port and public.ingress:
@@ -244,7 +252,7 @@ def _mirrored(partition: Partition) -> MirroredPartition:
 
 
 def _in_order(partition: MirroredPartition, wanted: tuple[SpuId, ...]) -> MirroredPartition:
-    """While a partition gets other replicas, Kafka names those first that it is to have, and then those that leave."""
+    """Orders replicas as Kafka does during a reassignment: those that stay or are added before those that leave."""
     replicas = partition.replicas
     if replicas == wanted:
         return partition
@@ -254,7 +262,7 @@ def _in_order(partition: MirroredPartition, wanted: tuple[SpuId, ...]) -> Mirror
 
 
 def _changed_partitions(before: TopicSpec, now: TopicSpec) -> frozenset[int] | None:
-    """None: there are more of them, or fewer."""
+    """Returns the partitions that differ, or None if the number of partitions has changed."""
     if len(before.partitions) != len(now.partitions):
         return None
     both = zip(before.partitions, now.partitions, strict=True)

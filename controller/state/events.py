@@ -1,4 +1,4 @@
-"""What readers report to the Metadata Dispatcher."""
+"""The events that readers and other parts of the SC report to the Metadata Dispatcher."""
 
 from collections.abc import Mapping
 
@@ -10,20 +10,22 @@ from tailrace.runtime.network import Address
 
 
 class Stored(Struct, frozen=True):
-    """The KV store has an object, or another version of it."""
+    """The KV store has a new object, or a new version of one."""
 
     object: Object
 
 
 class Removed(Struct, frozen=True):
-    """The KV store has it no more; `key` is the object's key, `version` the revision that removed it."""
+    """The KV store no longer has an object."""
 
     key: str
+    """The key of the object."""
     version: int
+    """The revision that removed the object."""
 
 
 class SpuConnected(Struct, frozen=True):
-    """The Connection Manager has authorised an SPU and keeps its stream."""
+    """The Connection Manager has admitted an SPU and keeps its stream."""
 
     spu: SpuId
     incarnation: str
@@ -33,7 +35,7 @@ class SpuConnected(Struct, frozen=True):
 
 
 class SpuLost(Struct, frozen=True):
-    """Its lease has run out, or it gave it back."""
+    """An SPU's lease has expired, or the SPU has given it back."""
 
     spu: SpuId
     incarnation: str
@@ -41,7 +43,7 @@ class SpuLost(Struct, frozen=True):
 
 
 class StorageReported(Struct, frozen=True):
-    """An SPU's logs have reached its size, or there is room again."""
+    """An SPU's logs have reached its size limit, or there is room again."""
 
     spu: SpuId
     incarnation: str
@@ -51,7 +53,7 @@ class StorageReported(Struct, frozen=True):
 
 
 class LiveReplicasReported(Struct, frozen=True):
-    """From the leader of a partition."""
+    """The leader of a partition reports that it leads, and proposes live replicas."""
 
     spu: SpuId
     incarnation: str
@@ -59,16 +61,18 @@ class LiveReplicasReported(Struct, frozen=True):
     number: int
     epoch: Epoch
     version: int
-    """Of the live replicas from which this was made."""
+    """The version of the stored live replicas from which the leader made this report."""
     members: tuple[tuple[SpuId, str], ...]
-    """The live replicas, each with the incarnation of its store, or "" for the one that is stored; none: the sender
-    leads, and they are as they are stored."""
+    """The proposed live replicas, each with its store incarnation, or "" for the incarnation that is stored.
+
+    Empty if the leader proposes no change and only reports that it leads.
+    """
     has_taken_over: bool = False
-    """Those whose copies count have all that this epoch began with: the sets before are needed no more."""
+    """Whether the newest copy set has everything that this epoch began with, so that older sets can be dropped."""
 
 
 class ShelvesReported(Struct, frozen=True):
-    """From the leader of a partition."""
+    """The leader of a partition reports the state of its shelves."""
 
     spu: SpuId
     incarnation: str
@@ -76,34 +80,34 @@ class ShelvesReported(Struct, frozen=True):
     number: int
     epoch: Epoch
     shelved_from: int
-    """Records before are deleted for good."""
+    """The offset before which all records are deleted for good."""
     filled: tuple[tuple[int, SpuId, int], ...] = ()
-    """Where a shelf begins, an SPU, and up to where that has it on its disk."""
+    """Copies of shelves: the base of the shelf, an SPU, and the end up to which that SPU has the shelf on its disk."""
     next_base: int = -1
-    """Where another shelf is to begin; -1: nowhere."""
+    """The offset at which another shelf should begin, or -1 for none."""
 
 
 class LogEndsReported(Struct, frozen=True):
-    """From an SPU that was asked for an election, or that did not answer."""
+    """An SPU that was asked for an election has responded with its log ends, or has not responded in time."""
 
     spu: SpuId
     incarnation: str
     asked: Mapping[tuple[TopicId, int], Epoch]
-    """The partitions, each with its epoch then."""
+    """The partitions that the SPU was asked about, each with its epoch at that time."""
     log_ends: Mapping[tuple[TopicId, int], int]
-    """Of those that it has, and can read."""
+    """The log ends of the replicas that the SPU has and can read."""
     is_busy: bool = False
-    """The others are not opened yet: it is still being asked."""
+    """Whether the SPU is still opening the other replicas, so that it is asked again."""
 
 
 class SpuResponded(Struct, frozen=True):
-    """An SPU that was silent when it was asked for an election, or elected, can be asked again."""
+    """An SPU that did not respond in an election, or after it was elected, responds again."""
 
     spu: SpuId
 
 
 class LeaderSilent(Struct, frozen=True):
-    """Who was elected has not reported in time."""
+    """An elected leader has not reported in time that it leads."""
 
     spu: SpuId
     incarnation: str
@@ -113,18 +117,18 @@ class LeaderSilent(Struct, frozen=True):
 
 
 class ReplicaFailed(Struct, frozen=True):
-    """An SPU that leads the partition, or might be elected, says that it cannot lead: its storage has failed."""
+    """An SPU that leads the partition, or might be elected, reports that its storage has failed and it cannot lead."""
 
     spu: SpuId
     incarnation: str
     topic_id: TopicId
     number: int
     epoch: Epoch
-    """It has led, or followed, in this one last."""
+    """The last epoch in which the replica has led or followed."""
 
 
 class ReplicaOpened(Struct, frozen=True):
-    """A log that had failed, or did not open, is well again, in the same process."""
+    """A log that had failed, or that could not be opened, works again in the same process."""
 
     spu: SpuId
     incarnation: str
@@ -133,31 +137,34 @@ class ReplicaOpened(Struct, frozen=True):
 
 
 class LeaseGracePeriodOver(Struct, frozen=True):
-    """One lease has passed since this SC became the active one, or since the first SPU came when there was none: who
-    has not been heard of by now is offline."""
+    """Every SPU has had the duration of one lease to connect, and SPUs that did not are offline.
+
+    The period begins when this SC becomes active, and again when the first SPU connects after all were offline.
+    """
 
 
 FailedReplica = tuple[TopicId, int, SpuId]
-"""The partition, and the SPU that has or had it."""
+"""A partition, and the SPU that has or had the failed replica of it."""
 
 
 class SpusAway(Struct, frozen=True):
-    """Those that have been offline for so long that others are to have what they hold."""
+    """Some SPUs or disks have been unusable for so long that others should take over what they hold."""
 
     spus: frozenset[SpuId]
+    """The SPUs that have been offline for so long."""
     failed: frozenset[FailedReplica] = frozenset()
-    """And replicas of others, the disks of which failed as long ago."""
+    """Replicas on other SPUs whose disks failed as long ago."""
 
 
 class RebalanceDue(Struct, frozen=True):
-    """Preferred replicas that could lead are to lead."""
+    """Leadership should return to the preferred replicas that can lead."""
 
     failed: frozenset[FailedReplica] = frozenset()
-    """These could not: also those whose logs did not open, which are tried again when they are elected."""
+    """Replicas that cannot lead, including those whose logs could not be opened and are retried when elected."""
 
 
 class ReconciliationDue(Struct, frozen=True):
-    """Everything is to be looked at again."""
+    """Every object should be checked again."""
 
 
 Event = (

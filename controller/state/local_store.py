@@ -1,7 +1,7 @@
-"""The Local Store: what is in the KV store, as far as the SC has been told, with the indexes that decisions need.
+"""The Local Store: the SC's copy of the KV store, with the indexes that decisions need.
 
-Only the Metadata Dispatcher changes it, and only by what the KV store reports: no decision rests on a write that may
-yet be lost. Everything else that it has is a read-only view.
+Only the Metadata Dispatcher changes it, and only when the KV store reports a change. So no decision depends on a write
+that may still fail. Everyone else gets read-only views.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ _NO_SPUS: Mapping[SpuId, Spu] = MappingProxyType({})
 
 
 class Change(Struct, Generic[O_co], frozen=True):
-    """One object before and after; at least one of the two is there."""
+    """One object before and after a change; at least one of the two is not None."""
 
     previous: O_co | None
     current: O_co | None
@@ -66,25 +66,25 @@ class LocalStore:
         self._config_overrides: dict[str, ConfigOverrides] = {}
         self._group_configs: dict[str, GroupConfigs] = {}
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
-        """Everything, by the store's keys."""
+        """All objects, by their keys in the KV store."""
         self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
         self.spu_groups: Mapping[str, SpuGroup] = MappingProxyType(self._spu_groups)
-        """In the order in which they came."""
+        """The SPU groups by name, in the order in which they were created."""
         self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
         self.topics_by_id: Mapping[TopicId, Topic] = MappingProxyType(self._topics_by_id)
         self.unfinished_topics: Mapping[str, Topic] = MappingProxyType(self._unfinished_topics)
-        """By name, those that do not have all their rows: SPUs that arrive may help them."""
+        """By name, the topics that lack some of their rows; SPUs that come online may supply them."""
         self.partitions: Partitions = MappingProxyType(self._partitions)
-        """Those of deleted topics too, for as long as the topic may be brought back."""
+        """All partitions, including those of deleted topics that can still be brought back."""
         self.deleted_topics: Mapping[TopicId, DeletedTopic] = MappingProxyType(self._deleted_topics)
         self.config_overrides: Mapping[str, ConfigOverrides] = MappingProxyType(self._config_overrides)
-        """By the SPU's id as text; under the empty name, those for all."""
+        """Broker configs set at run time, by the SPU's id as text, or under the empty name for all SPUs."""
         self.group_configs: Mapping[str, GroupConfigs] = MappingProxyType(self._group_configs)
-        """By the consumer group's id."""
+        """Configs of consumer groups, by the group's id."""
         self._identity: ClusterIdentity | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
-    # what is
+    # state
 
     @property
     def identity(self) -> ClusterIdentity | None:
@@ -99,7 +99,7 @@ class LocalStore:
 
     @property
     def groups_with_spus(self) -> tuple[str, ...]:
-        """The names that managed SPUs bear, whether there is such a group or not any more."""
+        """The group names of all managed SPUs, including groups that no longer exist."""
         return tuple(self._spus_by_group)
 
     def partitions_of(self, topic_id: TopicId) -> Mapping[int, Partition]:
@@ -110,17 +110,20 @@ class LocalStore:
         return tuple(self._partitions_by_topic)
 
     def held_by(self, spu: SpuId) -> Partitions:
-        """Those that have a replica on the SPU."""
+        """Returns the partitions that have a replica on the SPU."""
         return _view(self._partitions_by_replica.get(spu), _NOTHING)
 
     def shelved_on(self, spu: SpuId) -> Partitions:
-        """Those of which the SPU keeps a shelf, or is to get one."""
+        """Returns the partitions of which the SPU keeps or is filling a shelf."""
         return _view(self._partitions_by_shelf.get(spu), _NOTHING)
 
-    # what the KV store says
+    # changes
 
     def apply(self, event: Stored | Removed) -> Change[Object] | None:
-        """None: it was known already, or is older than what is known, as when a reader begins anew."""
+        """Applies a change of the KV store, and returns it with the object before.
+
+        Returns None if the change is not newer than what is known. That happens when a reader lists the store again.
+        """
         if isinstance(event, Stored):
             current, key = event.object, key_of(event.object)
             previous = self._objects.get(key)
@@ -142,13 +145,13 @@ class LocalStore:
                 assert isinstance(previous, Partition | None) and isinstance(current, Partition | None)
                 self._index_partition(previous, current)
             case _:
-                if previous is not None and not isinstance(current, SpuGroup):  # groups keep their order
+                if previous is not None and not isinstance(current, SpuGroup):  # A changed group keeps its place.
                     self._drop(previous)
                 if current is not None:
                     self._add(current)
 
     def _index_partition(self, previous: Partition | None, current: Partition | None) -> None:
-        """The common case, a new status, costs a few assignments."""
+        """Updates the indexes of partitions. The common case, a new status, costs only a few assignments."""
         found = current or previous
         assert found is not None
         key = (found.topic_id, found.number)
@@ -215,6 +218,7 @@ class LocalStore:
 
 
 def is_finished(topic: Topic) -> bool:
+    """Tells whether the topic has a row for each of its partitions."""
     status = topic.status
     return status.resolution is TopicResolution.PROVISIONED and len(status.replica_map) >= topic.spec.partitions
 
@@ -239,7 +243,7 @@ def _index_by_spu(
 
 
 def _drop_from(index: dict[N, dict[K, V]], name: N, key: K) -> None:
-    """Keeps no empty rows: names come and go."""
+    """Removes the key from the index, and the name when it has no keys left."""
     rows = index[name]
     del rows[key]
     if not rows:

@@ -1,7 +1,7 @@
-"""Objects as the KV store holds them: a key, and a document in JSON that is sealed by a checksum.
+"""Encodes objects as the KV store holds them: a key, and a JSON document that is sealed with a checksum.
 
-A store may be shared, copied, or written to by hand. What we did not write ourselves, to the last byte, is refused with
-a sentence that names the key: an object that was read by halves would become a decision, and then the truth.
+A store may be shared, copied, or edited by hand. A value that the SC did not write itself, byte for byte, is refused
+with a message that names the key: decisions from a half-understood object would be stored, and then be true.
 """
 
 import json
@@ -36,11 +36,11 @@ _compact = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class ObjectError(Exception):
-    """What lies under a key is no object that we could have written: one sentence."""
+    """A stored value is not an object that the SC could have written; the message is one sentence."""
 
 
 class OversizedError(Exception):
-    """The store would not take that object."""
+    """An object is larger than the KV store accepts."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(f"it takes {size_bytes} bytes")
@@ -48,6 +48,7 @@ class OversizedError(Exception):
 
 
 def key_of(found: Object) -> str:
+    """Returns the key under which the KV store holds the object."""
     match found:
         case Partition():
             return f"partition/{found.topic_id}/{found.number}"
@@ -70,12 +71,12 @@ def key_of(found: Object) -> str:
 
 
 def encode(found: Object) -> bytes:
-    """The object without its version, which the store knows; a topic inside a deleted one has none."""
+    """Encodes an object without its version, which the store keeps itself."""
     return _sealed({"format": FORMAT, **document_of(found)})
 
 
 def change_of(action: KvAction) -> key_value.Change:
-    """What the store is asked for. Raises OversizedError."""
+    """Returns the change of the KV store that carries out the action. Raises OversizedError."""
     key, version = key_of(action.object), action.object.version
     if isinstance(action, Delete):
         return key_value.Delete(key, version)
@@ -86,13 +87,13 @@ def change_of(action: KvAction) -> key_value.Change:
 
 
 def decode(key: str, value: bytes, version: int) -> Object:
-    """Raises ObjectError."""
+    """Decodes the object that the store holds under `key`. Raises ObjectError."""
     try:
         found = read_document(key.partition("/")[0], _unsealed(value))
     except FieldError as error:
-        raise ObjectError(f"{key}: it is no object of ours: {error}") from error
+        raise ObjectError(f"{key}: the value is not an object that an SC has written: {error}") from error
     if key_of(found) != key:
-        raise ObjectError(f"{key}: what lies there belongs under {key_of(found)}")
+        raise ObjectError(f"{key}: the object there belongs under {key_of(found)}")
     return replace(found, version=version)
 
 
@@ -102,12 +103,12 @@ def _sealed(document: dict[str, object]) -> bytes:
 
 
 def _unsealed(value: bytes) -> dict[str, object]:
-    """The fields of an object, once it is known that they are as we wrote them."""
+    """Returns the fields of an object after checking that they are unchanged since they were written."""
     if len(value) > VALUE_BYTES_MAX:
         raise FieldError(f"its {len(value)} bytes are more than any object has")
     body, seal = value[:-_SEAL_BYTES], value[-_SEAL_BYTES:]
     if not body.startswith(b'{"format":') or not seal.startswith(_SEAL[:11]):
-        raise FieldError("it is not in our format")
+        raise FieldError("it is not in the SC's format")
     if seal != _SEAL % crc32c.crc32c(body):
         raise FieldError("its checksum is wrong")
     try:
@@ -116,6 +117,6 @@ def _unsealed(value: bytes) -> dict[str, object]:
         raise FieldError("it is not JSON") from error
     written = document.pop("format")
     if type(written) is not int or written != FORMAT:
-        raise FieldError(f"its format is {written!r:.40}; this version knows {FORMAT}")
+        raise FieldError(f"its format is {written!r:.40}; this version reads format {FORMAT}")
     assert isinstance(document, dict)
     return document

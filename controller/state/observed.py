@@ -1,7 +1,8 @@
-"""What SPUs said by their connections: who is there, whose storage is full, and what was said of partitions.
+"""What SPUs reported over their connections: who is online, whose storage is full, and the state of partitions.
 
-It is kept beside the Local Store and changed by the Connection Manager's events alone, so that a decision whose write
-was lost can be taken again when the newer version of its object arrives: what was said is still known then.
+It is kept beside the Local Store, and only events of the Connection Manager change it. If the write of a decision loses
+its compare-and-set, the decision is made again when the newer version of the object arrives, and the reports that it
+needs are still known.
 """
 
 from collections.abc import Mapping
@@ -45,44 +46,48 @@ ObservedEvent = (
 
 
 class ReportedLogEnd(Struct, frozen=True):
+    """The log end of a replica, which its SPU reported for an election."""
+
     incarnation: str
-    """Of the process that said it."""
+    """The incarnation of the process that reported it."""
     epoch: Epoch
-    """Of the partition when it was asked."""
+    """The epoch of the partition when the SPU was asked."""
     log_end: int | None
-    """None: it will be said later, the log is being opened."""
+    """The log end, or None while the SPU is still opening the log."""
 
 
 class FailedStorage(Struct, frozen=True):
+    """A failure of a replica's storage, which its SPU reported."""
+
     incarnation: str
-    """Of the process that said it."""
+    """The incarnation of the process that reported it."""
     epoch: Epoch
-    """It leads in none up to this one any more, whatever becomes of its log."""
+    """The largest epoch in which the replica does not lead any more, even if its log works again."""
     has_opened: bool = False
-    """The log is well again, and it may be elected."""
+    """Whether the log works again, so that the replica may be elected."""
 
 
 class PartitionReports(Struct):
-    """What was said of one partition."""
+    """The latest reports of SPUs about one partition."""
 
     live_replicas: LiveReplicasReported | None = None
     """The last report of a leader about its live replicas."""
     shelves: ShelvesReported | None = None
-    """What a leader said of shelves last, until that is how they are."""
+    """The last report of a leader about shelves, until it has been carried out or refused."""
     log_ends: dict[SpuId, ReportedLogEnd] = field(default_factory=dict)
-    """While there is an election."""
+    """The log ends that SPUs have reported for the current election."""
     silent: dict[SpuId, str] = field(default_factory=dict)
-    """Those that did not respond in this round of elections, each with its incarnation."""
+    """SPUs that did not respond in this round of elections, each with the incarnation of the process that was asked."""
     failed: dict[SpuId, FailedStorage] = field(default_factory=dict)
-    """Those whose storage has failed, until another process looks at it again."""
+    """SPUs whose storage has failed, until another process of theirs starts."""
 
     def has_failed(self, spu: Spu) -> bool:
-        """Whether its storage cannot be used, in the process that there is."""
+        """Tells whether the SPU's current process cannot use its storage."""
         failure = self._failure_of(spu)
         return failure is not None and not failure.has_opened
 
     def has_given_up(self, spu: Spu, epoch: Epoch) -> bool:
-        """Whether it does not lead in that epoch, in the process that there is."""
+        """Tells whether the SPU's current process does not lead in that epoch because its storage has failed."""
         failure = self._failure_of(spu)
         return failure is not None and (epoch <= failure.epoch or not failure.has_opened)
 
@@ -99,25 +104,24 @@ class Observed:
         self._reports: dict[PartitionKey, PartitionReports] = {}
         self._lease_grace_period_over = False
         self.away: frozenset[SpuId] = frozenset()
-        """Those that have been offline for long."""
+        """The SPUs that have been offline for so long that others should take over."""
         self.failed: frozenset[FailedReplica] = frozenset()
-        """Replicas whose disks failed long ago."""
+        """The replicas whose disks failed so long ago that others should take over."""
         self.with_failed_disks: frozenset[SpuId] = frozenset()
-        """The SPUs that have, or had, these replicas."""
+        """The SPUs that have or had the replicas in `failed`."""
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
-        """Why each SPU that was here is here no more."""
+        """The SPUs that were online and are not any more, each with the reason."""
         self.full: Mapping[SpuId, StorageReported] = MappingProxyType(self._full)
-        """What each SPU said whose storage is full."""
+        """The last reports of the SPUs whose storage is full."""
 
     @property
     def lease_grace_period_over(self) -> bool:
-        """Whether one lease has passed since this SC began, or since the first SPU came when there was none any more,
-        or none yet: an SPU that has not been heard of by then is offline."""
+        """Whether every SPU has had the duration of one lease to connect; see the event LeaseGracePeriodOver."""
         return self._lease_grace_period_over
 
     def reports_of(self, key: PartitionKey) -> PartitionReports:
-        """Of that partition, so far."""
+        """Returns the reports about a partition."""
         return self._reports.get(key) or PartitionReports()
 
     def apply(self, event: ObservedEvent) -> None:
@@ -129,7 +133,7 @@ class Observed:
                 self._connected[event.spu] = event
                 self._lost.pop(event.spu, None)
             case SpuLost():
-                if self._runs(event.spu, event.incarnation):  # else another process has taken over
+                if self._runs(event.spu, event.incarnation):  # Otherwise another process has taken over.
                     del self._connected[event.spu]
                     self._lost[event.spu] = event.reason
                     self._lease_grace_period_over &= bool(self._connected)
@@ -159,31 +163,31 @@ class Observed:
                 self._lease_grace_period_over = True
 
     def forget(self, key: PartitionKey) -> None:
-        """The partition is gone; nothing that was said of it can matter any more."""
+        """Forgets all reports about a partition, which was deleted."""
         self._reports.pop(key, None)
 
     def forget_election(self, key: PartitionKey) -> None:
-        """It is over: at the next one the logs may end elsewhere."""
+        """Forgets the reported log ends when an election is over, since they may change until the next one."""
         if key in self._reports:
             self._reports[key].log_ends.clear()
 
     def forget_shelves(self, key: PartitionKey) -> None:
-        """What was said of them is so by now, or never will be."""
+        """Forgets the report about shelves, which was carried out or will never be."""
         if key in self._reports:
             self._reports[key].shelves = None
 
     def forget_silence(self, key: PartitionKey) -> None:
-        """Who did not respond may do so now."""
+        """Forgets which SPUs did not respond, so that they are asked again."""
         if key in self._reports:
             self._reports[key].silent.clear()
 
     def forget_failure(self, key: PartitionKey, spu: SpuId) -> None:
-        """It is to have that replica again, and says so if it cannot."""
+        """Forgets the failure of a replica that the SPU gets anew; if it fails again, the SPU reports that."""
         if key in self._reports:
             self._reports[key].failed.pop(spu, None)
 
     def forget_silence_of(self, key: PartitionKey, spu: SpuId) -> bool:
-        """Whether there was something to forget."""
+        """Forgets that the SPU did not respond, and returns whether that was known."""
         return key in self._reports and self._reports[key].silent.pop(spu, None) is not None
 
     def _keep_report(self, event: LiveReplicasReported) -> None:

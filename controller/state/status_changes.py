@@ -1,7 +1,7 @@
-"""The last statuses that partitions have passed through: who looks now and then sees those, too, that lasted a moment.
+"""Remembers the last status changes of partitions, so that a periodic observer also sees those that lasted a moment.
 
-They are what the KV store told of, in its order, each with the moment at which this SC heard of it. An SC that has just
-begun to lead knows of none.
+The changes come from the KV store, in its order, each with the time at which this SC heard of it. An SC that has just
+become active knows of none.
 """
 
 from collections import deque
@@ -16,13 +16,15 @@ from tailrace.runtime.wall_clock import WallClock
 from .local_store import PartitionKey
 
 CHANGES_MAX = 10_000
-"""Of all partitions together: three or four for each that gets another leader."""
+"""How many changes of all partitions are kept. An election takes three or four."""
 
 
 class StatusChange(Struct, frozen=True):
+    """One change of a partition's status."""
+
     key: PartitionKey
     time_us: int
-    """No other change has the same, and a later one has a larger one."""
+    """When this SC heard of the change. It is unique, and larger for a later change."""
     resolution: PartitionResolution
     leader: SpuId
     epoch: Epoch
@@ -34,10 +36,10 @@ class StatusChanges:
         self._wall_clock = wall_clock
         self._changes: deque[StatusChange] = deque(maxlen=CHANGES_MAX)
         self.last_us = wall_clock.now_ms() * 1000
-        """When something changed last, or else when this began."""
+        """The time of the last change, or the time at which this SC started if there was none."""
 
     def note(self, before: PartitionStatus, partition: Partition) -> None:
-        """As it was, and as the store has it now."""
+        """Records the change from the status `before` to the partition's status, if an observer should see it."""
         status = partition.status
         if _passed_through(before) == _passed_through(status):
             return
@@ -54,7 +56,7 @@ class StatusChanges:
         )
 
     def after(self, time_us: int) -> list[StatusChange]:
-        """Those that came later than that, in their order."""
+        """Returns the changes after that time, oldest first."""
         later = list(takewhile(lambda change: change.time_us > time_us, reversed(self._changes)))
         return later[::-1]
 

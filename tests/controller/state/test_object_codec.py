@@ -130,22 +130,23 @@ def test_a_document_that_someone_changed_is_another_object_or_refused(
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        (b"", "it is not in our format"),
-        (b"hello", "it is not in our format"),
-        (b'{"kind": "topic"}', "it is not in our format"),
-        (encode(TOPIC)[:-2] + b"x}", "it is not in our format|its checksum is wrong"),
+        (b"", "it is not in the SC's format"),
+        (b"hello", "it is not in the SC's format"),
+        (b'{"kind": "topic"}', "it is not in the SC's format"),
+        (encode(TOPIC)[:-2] + b"x}", "it is not in the SC's format|its checksum is wrong"),
         (encode(TOPIC).replace(b"orders", b"border"), "its checksum is wrong"),
-        (_resealed(_document(TOPIC) | {"format": 2}), "its format is 2; this version knows 1"),
-        (_resealed(_document(TOPIC) | {"format": True}), "its format is True; this version knows 1"),
+        (_resealed(_document(TOPIC) | {"format": 2}), "its format is 2; this version reads format 1"),
+        (_resealed(_document(TOPIC) | {"format": True}), "its format is True; this version reads format 1"),
         (_resealed(_document(TOPIC) | {"owner": "me"}), "unknown field 'owner'"),
         (_resealed(_document(TOPIC) | {"kind": "spu"}), "kind: 'spu' stands where there should be 'topic'"),
         (_resealed(_document(TOPIC) | {"id": "1"}), "id: '1' is not the id of a topic"),
-        (b'{"format":' + b"[" * 10**5, "it is not in our format"),
+        (b'{"format":' + b"[" * 10**5, "it is not in the SC's format"),
         (b" " * (1024 * 1024 + 1), "more than any object has"),
     ],
 )
 def test_foreign_values_are_refused_by_their_key(value: bytes, fault: str) -> None:
-    with pytest.raises(ObjectError, match=f"^topic/orders: it is no object of ours: .*({fault})"):
+    message = f"^topic/orders: the value is not an object that an SC has written: .*({fault})"
+    with pytest.raises(ObjectError, match=message):
         decode("topic/orders", value, 1)
 
 
