@@ -1,1 +1,1 @@
-"""The objects of the SC, with spec and status, and their form as documents for people. Pure; imports no other room."""
+"""The objects of the SC, each with a spec and a status, and their form as documents. Pure; imports no other room."""

@@ -1,7 +1,7 @@
-"""Reads a document field by field; what is wrong is said in one sentence that begins with the field's path.
+"""Reads a document field by field and reports each fault in one sentence that begins with the field's path.
 
-A document is what JSON or YAML was parsed to, written by a person, another program or an older version of us. Nothing
-about it is taken for granted: every field is of its type and in its range, and no field is left over.
+A document is parsed JSON or YAML, written by a person, another program, or an older version of this one. So everything
+is checked: every field has its type and its range, and unknown fields are refused.
 """
 
 import re
@@ -25,13 +25,13 @@ _BINARY_UNITS = ("Pi", "Ti", "Gi", "Mi", "Ki")
 
 
 class FieldError(Exception):
-    """One sentence: the path of the field, and what is wrong with it."""
+    """A field of a document is wrong; the message names the path of the field and what is wrong with it."""
 
 
 class Fields:
-    """The fields of one mapping. Each is asked for once, by its name; `end` refuses those that nobody asked for.
+    """The fields of one mapping. The reader takes each field once, by its name; `end` refuses fields that are left.
 
-    A field that is null counts as not given: that is what an empty line of YAML says.
+    A field that is null counts as absent, since that is what an empty line of YAML means.
     """
 
     __slots__ = ("_asked", "_left", "_path")
@@ -44,46 +44,50 @@ class Fields:
         self._path = path
 
     def path_of(self, name: str) -> str:
+        """Returns the path of a field from the top of the document."""
         return f"{self._path}.{name}" if self._path else name
 
     def fault(self, name: str, fault: str) -> FieldError:
+        """Returns the error that says what is wrong with a field."""
         return FieldError(f"{self.path_of(name)}: {fault}")
 
     def raw(self, name: str) -> object:
-        """As it stands; None when it is not given."""
+        """Takes a field without any check. Returns None if it is absent."""
         self._asked.append(name)
         return self._left.pop(name, None)
 
     def has(self, name: str) -> bool:
+        """Tells whether the document has the field, and it was not taken yet."""
         return name in self._left
 
     def default(self, name: str, value: object) -> None:
-        """What the field is where it is not given."""
+        """Gives a field a value if it is absent."""
         if self._left.get(name) is None:
             self._left[name] = value
 
     def number(
         self, name: str, low: int = 0, high: int = INT_MAX, *, default: int | None = None, noun: str = "a whole number"
     ) -> int:
-        """Without a default it must be given."""
+        """Takes a whole number from `low` to `high`. The field is required if there is no default."""
         value = self.raw(name)
         if value is None and default is not None:
             return default
         return whole_number(self._given(name, value), self, name, low, high, noun)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Without a default it must be given."""
+        """Takes a text. The field is required if there is no default."""
         value = self.raw(name)
         if value is None and default is not None:
             return default
         return self._text(name, self._given(name, value))
 
     def optional_text(self, name: str) -> str | None:
+        """Takes a text, or None if the field is absent."""
         value = self.raw(name)
         return None if value is None else self._text(name, value)
 
     def choice(self, name: str, choices: type[E], default: E, *, also: dict[str, E] | None = None) -> E:
-        """In capitals or not; `also`: other words for some of the choices."""
+        """Takes one of the choices, in upper or lower case; `also` has further words for some choices."""
         value = self.raw(name)
         if value is None:
             return default
@@ -100,6 +104,7 @@ class Fields:
         raise self.fault(name, f"{shown(value)} is not one of {', '.join(each for each in choices if each)}")
 
     def flag(self, name: str, default: bool) -> bool:
+        """Takes true or false."""
         value = self.raw(name)
         if value is None:
             return default
@@ -108,7 +113,7 @@ class Fields:
         return value
 
     def size(self, name: str, default: int | None) -> int | None:
-        """A number of bytes, `500M` (of 1000), `2Gi` (of 1024), or `unlimited`: None."""
+        """Takes a size: a number of bytes, `500M` (powers of 1000), `2Gi` (powers of 1024), or `unlimited` for None."""
         value = self.raw(name)
         if value is None:
             return default
@@ -123,7 +128,7 @@ class Fields:
         return count
 
     def texts(self, name: str) -> dict[str, str]:
-        """A mapping of names to values; numbers and true or false need no quotes."""
+        """Takes a mapping of names to texts, in which numbers, true and false need no quotes."""
         value = self.raw(name)
         if value is None:
             return {}
@@ -131,12 +136,12 @@ class Fields:
         return {key: _value_text(each, entries, key) for key, each in entries._named().items()}
 
     def fields(self, name: str) -> "Fields":
-        """An empty mapping where it is not given."""
+        """Takes a mapping, which is empty if the field is absent."""
         value = self.raw(name)
         return Fields({} if value is None else value, self.path_of(name))
 
     def each(self, name: str) -> "list[Fields] | None":
-        """The mappings of a list; None when it is not given."""
+        """Takes a list of mappings, or None if the field is absent."""
         value = self.raw(name)
         if value is None:
             return None
@@ -146,8 +151,9 @@ class Fields:
         return [Fields(element, f"{path}[{index}]") for index, element in enumerate(value)]
 
     def end(self) -> None:
+        """Refuses the document if it has fields that were not taken."""
         for name in self._left:
-            import difflib  # only for the person who mistyped: it is slow to load
+            import difflib  # Imported only for a mistyped field, since it is slow to load.
 
             close = difflib.get_close_matches(str(name), self._asked, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(self._asked))}"
@@ -172,13 +178,14 @@ class Fields:
 
 
 def whole_number(value: object, fields: Fields, name: str, low: int, high: int, noun: str = "a whole number") -> int:
+    """Checks that `value`, which the field `name` has, is a whole number from `low` to `high`."""
     if type(value) is not int or not low <= value <= high:
         raise fields.fault(name, f"{shown(value)} is not {noun} from {low} to {high}")
     return value
 
 
 def size_text(count: int | None) -> str | int:
-    """As people write it, where that is exact."""
+    """Returns a size as people write it, with a unit if that is exact."""
     if count is None:
         return UNLIMITED
     for unit in _BINARY_UNITS:
@@ -188,7 +195,7 @@ def size_text(count: int | None) -> str | int:
 
 
 def shown(value: object) -> str:
-    """On one line, whatever it is."""
+    """Shows any value on one short line, for an error message."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

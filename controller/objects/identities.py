@@ -1,4 +1,4 @@
-"""Ids that this SC gives out: of the cluster, and of topics, one for each that there ever was."""
+"""Makes ids for the cluster and for topics; a topic id is never used again."""
 
 import base64
 from collections.abc import Callable
@@ -12,7 +12,7 @@ def new_cluster_id(uuid: Callable[[], UUID]) -> str:
 
 
 def new_topic_id(uuid: Callable[[], UUID]) -> TopicId:
-    """An id whose text does not start with a dash, or it would look like an option on a command line."""
+    """Makes a topic id whose text does not begin with a dash, which would look like an option on a command line."""
     while True:
         topic_id = uuid()
         if topic_id.int > 1 and not _base64(topic_id).startswith("-"):
@@ -20,5 +20,5 @@ def new_topic_id(uuid: Callable[[], UUID]) -> TopicId:
 
 
 def _base64(uuid: UUID) -> str:
-    """The way Kafka writes ids."""
+    """Returns the text of an id as Kafka writes it."""
     return base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=")

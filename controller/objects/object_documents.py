@@ -1,7 +1,8 @@
-"""Every object as a document, for people and for the store: `{kind, name, spec, status}` in the seed's words.
+"""Converts objects to and from documents for people and for the store: `{kind, name, spec, status}`.
 
-What a person writes may be the spec alone, and leave out whatever has a default; what we write says everything, and is
-accepted again. The fields of each kind stand in `spu_documents` and `topic_documents`.
+A person may write only the spec, and leave out fields that have a default. Documents that the SC writes are complete,
+and it accepts them again. The modules `spu_documents` and `topic_documents` know the fields of each kind. The names of
+fields are those of the project's design documents.
 """
 
 import re
@@ -41,7 +42,7 @@ from .topic_documents import (
 )
 
 DEFAULTS_NAME = "default"
-"""Of the broker configs for all SPUs."""
+"""The name of the object with the broker configs for all SPUs."""
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -50,7 +51,7 @@ _SPU_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def document_of(found: Object) -> Document:
-    """Everything about the object but the store's version of it."""
+    """Returns the object as a document, without its version in the store."""
     match found:
         case Partition():
             return {"kind": "partition", **partition_document(found)}
@@ -73,9 +74,9 @@ def document_of(found: Object) -> Document:
 
 
 def parse_object(kind: str, document: object, name: str | None = None) -> Object:
-    """The object that someone asks for, after every check that needs nobody else. Raises FieldError.
+    """Returns the object that a person's document describes, after every check that needs no other object.
 
-    `name` is what the object is called where the document does not say it.
+    `name` is the name of the object if the document does not say it. Raises FieldError.
     """
     found = read_document(kind, document, name)
     match found:
@@ -89,14 +90,14 @@ def parse_object(kind: str, document: object, name: str | None = None) -> Object
 
 
 def read_document(kind: str, document: object, name: str | None = None) -> Object:
-    """The object that a document describes, field by field; what is wrong with one raises FieldError.
+    """Returns the object that a document describes. Raises FieldError if a single field is wrong.
 
-    Whether the fields fit together is not asked here: of what lies in the store, the controllers judge.
+    Whether the fields fit together is not checked: the controllers judge the objects in the store.
     """
     whole = Fields(document)
     stated = whole.text("kind", kind)
     if folded(stated) != folded(kind):
-        raise whole.fault("kind", f"{stated!r} stands where there should be {kind!r}")
+        raise whole.fault("kind", f"it is {stated!r} and should be {kind!r}")
     if name is not None:
         whole.default("name", name)
     spec = whole.fields("spec") if whole.has("spec") else whole
@@ -126,7 +127,7 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return ClusterIdentity(spec.text("clusterId"))
         case "producer-ids":
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
-    raise FieldError(f"kind: there is none that is called {kind!r}")
+    raise FieldError(f"kind: there is no kind {kind!r}")
 
 
 def _checked_topic(topic: Topic) -> Topic:
@@ -140,7 +141,8 @@ def _checked_topic(topic: Topic) -> Topic:
             raise FieldError(f"replicaMap: it has partition {number}, but partitions says {spec.partitions}")
         if len(row) != spec.replication_factor:
             raise FieldError(
-                f"replicaMap: partition {number} has not the {spec.replication_factor} of replicationFactor"
+                f"replicaMap: partition {number} has {len(row)} replicas, but replicationFactor says "
+                f"{spec.replication_factor}"
             )
     configs = _checked("configs", check_topic_configs, spec.configs)
     _checked("configs", lambda checked: check_for_replicas(checked, spec.replication_factor), configs)
@@ -166,5 +168,5 @@ def _config_owner(whole: Fields) -> str:
 
 
 def folded(kind: str) -> str:
-    """`SpuGroup` is another way to write `spu-group`."""
+    """Returns a kind without case and hyphens, so that `SpuGroup` equals `spu-group`."""
     return kind.replace("-", "").replace("_", "").lower()

@@ -1,7 +1,7 @@
-"""The SC's core objects, each with a spec (what is wanted) and a status (what is).
+"""The SC's objects, each with a spec (what should be) and a status (what is).
 
-They never change: an update is another object, made from the version of the store that its writer had seen. Kafka's
-words stay out; the seed's words for resolutions are kept to the letter, for they are what a person reads.
+Objects are immutable. An update is a new object, made from the version in the store that its writer had seen. The names
+and resolutions are those of the project's design documents, since people read them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,20 +19,20 @@ PUBLIC_PORT = 9005
 PRIVATE_PORT = 9006
 FIRST_ID = SpuId(0)
 GROUP_REPLICAS_MAX = 1000
-"""Of one SPU group: each becomes an object, and a process."""
+"""The largest SPU group: each replica becomes an object and a process."""
 
 LiveReplicas = Mapping[SpuId, str]
-"""Each with the incarnation of its store that is known to have caught up."""
+"""The live replicas, each with the store incarnation that is known to have everything that was committed."""
 
 ReplicaMap = Mapping[int, tuple[SpuId, ...]]
-"""By partition number: the SPUs that hold it, the (initial) leader first."""
+"""The SPUs that hold each partition, by partition number, with the preferred leader first."""
 
 
 class SpuType(StrEnum):
     MANAGED = "Managed"
-    """Started and stopped by a provisioner, on behalf of an SPU group."""
+    """A provisioner starts and stops the SPU on behalf of an SPU group."""
     CUSTOM = "Custom"
-    """Registered by a person, and started by whatever that person uses."""
+    """An administrator registers the SPU and starts it."""
 
 
 class Encryption(StrEnum):
@@ -41,15 +41,16 @@ class Encryption(StrEnum):
 
 
 class PublicEndpoint(Struct, frozen=True):
-    """Where clients connect; the host names are what clients are told."""
+    """The address at which clients connect to an SPU."""
 
     port: int = PUBLIC_PORT
     ingress: tuple[str, ...] = ("localhost",)
+    """The host names that clients are told."""
     encryption: Encryption = Encryption.PLAINTEXT
 
 
 class PrivateEndpoint(Struct, frozen=True):
-    """Where other SPUs connect."""
+    """The address at which other SPUs connect to an SPU."""
 
     port: int = PRIVATE_PORT
     host: str = "localhost"
@@ -57,23 +58,25 @@ class PrivateEndpoint(Struct, frozen=True):
 
 
 class SpuSpec(Struct, frozen=True):
+    """What an SPU should be."""
+
     id: SpuId
     type: SpuType = SpuType.CUSTOM
     rack: str | None = None
     public: PublicEndpoint = PublicEndpoint()
     private: PrivateEndpoint = PrivateEndpoint()
     size_bytes: int | None = None
-    """How much it may store; None: as much as its disk takes."""
+    """How much the SPU may store, or None for as much as its disk takes."""
     log_directory: str | None = None
     group: str | None = None
-    """The SPU group that owns it, if it is managed."""
+    """The SPU group that owns a managed SPU."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Kafka's broker settings that it is started with, if it is managed."""
+    """Kafka's broker settings with which a managed SPU is started."""
 
 
 class SpuResolution(StrEnum):
     INIT = "Init"
-    """Registered; it has not been heard of yet."""
+    """The SPU is registered and has not connected yet."""
     ONLINE = "Online"
     OFFLINE = "Offline"
 
@@ -87,21 +90,25 @@ class PublicListener(Struct, frozen=True):
 
 
 class SpuStatus(Struct, frozen=True):
+    """What an SPU is, as it reported when it connected."""
+
     resolution: SpuResolution = SpuResolution.INIT
     incarnation: str = ""
-    """Another one each time the SPU's process starts."""
+    """The process incarnation, which is new each time the SPU's process starts."""
     store_incarnation: str = ""
-    """Another one when what is on its disk may lack something that it had."""
+    """The store incarnation, which changes when the SPU's disk may have lost some of its contents."""
     listeners: tuple[PublicListener, ...] = ()
     private: Address | None = None
     reason: str = ""
 
 
 class Spu(Struct, frozen=True):
+    """An SPU that is registered in the cluster."""
+
     spec: SpuSpec
     status: SpuStatus = SpuStatus()
     version: int = 0
-    """Of the store, when this object was read; 0: not stored yet."""
+    """The object's version in the KV store, or 0 if it is not stored yet. Every kind of object has this field."""
 
     @property
     def is_online(self) -> bool:
@@ -109,7 +116,7 @@ class Spu(Struct, frozen=True):
 
 
 class SpuTemplate(Struct, frozen=True):
-    """What all SPUs of a group are made with."""
+    """The part of the spec that all SPUs of a group share."""
 
     rack: str | None = None
     public: PublicEndpoint = PublicEndpoint()
@@ -120,6 +127,8 @@ class SpuTemplate(Struct, frozen=True):
 
 
 class SpuGroupSpec(Struct, frozen=True):
+    """What an SPU group should be: `replicas` SPUs with consecutive ids from `min_id` on."""
+
     replicas: int = 1
     min_id: SpuId = FIRST_ID
     template: SpuTemplate = SpuTemplate()
@@ -137,6 +146,8 @@ class SpuGroupStatus(Struct, frozen=True):
 
 
 class SpuGroup(Struct, frozen=True):
+    """A set of managed SPUs with the same settings."""
+
     name: str
     spec: SpuGroupSpec
     status: SpuGroupStatus = SpuGroupStatus()
@@ -144,18 +155,23 @@ class SpuGroup(Struct, frozen=True):
 
 
 class TopicSpec(Struct, frozen=True):
+    """What a topic should be."""
+
     partitions: int = 1
     replication_factor: int = 1
     replica_map: ReplicaMap = field(default_factory=dict)
-    """Rows chosen by hand; the SC computes the others. Where partition 0 is among them, the two numbers follow them."""
+    """Rows that a person chose; the SC computes the others.
+
+    In a document, `partitions` and `replication_factor` may be left out if the rows begin with partition 0.
+    """
     ignores_racks: bool = False
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Only what the topic sets itself, by Kafka's names; every value is checked and in its canonical form."""
+    """The topic's own configs by Kafka's names, each checked and in canonical form."""
 
 
 class TopicResolution(StrEnum):
     NONE = ""
-    """Just stored: the topic controller has not seen it yet."""
+    """The topic was just stored, and the Topic Controller has not seen it yet."""
     INIT = "Init"
     PENDING = "Pending"
     INSUFFICIENT_RESOURCES = "InsufficientResources"
@@ -170,53 +186,58 @@ class TopicStatus(Struct, frozen=True):
 
 
 class Topic(Struct, frozen=True):
+    """A topic, which is a list of partitions with the same configs."""
+
     name: str
     id: TopicId
-    """Another one for each topic that ever had the name, so that a new topic starts empty."""
+    """An id that no other topic ever had, not even one of the same name, so that a new topic starts empty."""
     spec: TopicSpec
     status: TopicStatus = TopicStatus()
     version: int = 0
 
 
 class PartitionSpec(Struct, frozen=True):
-    """The SC's part."""
+    """Which SPUs should hold a partition."""
 
     initial_leader: SpuId
+    """The preferred leader."""
     replicas: tuple[SpuId, ...]
-    """All that have it, or are to have it."""
+    """All SPUs that hold a replica or should get one."""
     copy_sets: tuple[tuple[SpuId, ...], ...] = ()
-    """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
-    Empty: all replicas are one set."""
+    """The copy sets while the replicas are being changed: the newest last, after the sets that it takes over from.
+
+    Empty if all replicas form the only copy set.
+    """
     shelved_from: int = 0
-    """Records before are deleted for good, where there are shelves. It never falls while there are some."""
+    """The offset before which records are deleted for good, if there are shelves. It never falls while there are."""
     shelves: tuple[Shelf, ...] = ()
-    """What others keep of it than its replicas, in order, each from the end of the one before."""
+    """The shelves in the order of their offsets; each begins where the one before ends."""
 
     @property
     def shelved_end(self) -> int:
-        """All before it is on shelves, or deleted; 0 where there are none."""
+        """The offset before which every record is on a shelf or deleted, or 0 if there are no shelves."""
         return self.shelves[-1].end if self.shelves else 0
 
     def with_replicas(
         self, initial_leader: SpuId, replicas: tuple[SpuId, ...], copy_sets: tuple[tuple[SpuId, ...], ...] = ()
     ) -> "PartitionSpec":
-        """What is on shelves stays there, whoever has the rest."""
+        """Returns the spec with other replicas and the same shelves."""
         return replace(self, initial_leader=initial_leader, replicas=replicas, copy_sets=copy_sets)
 
     @property
     def copy_set(self) -> tuple[SpuId, ...]:
-        """Those whose copies count."""
+        """The newest copy set: the replicas whose copies count towards a commit."""
         return self.copy_sets[-1] if self.copy_sets else self.replicas
 
     @property
     def adding(self) -> tuple[SpuId, ...]:
-        """Those that are to have all before their copies count."""
+        """The replicas that must catch up before they join a copy set."""
         return tuple(spu for spu in self.replicas if self.copy_sets and not any(spu in each for each in self.copy_sets))
 
 
 class PartitionResolution(StrEnum):
     NONE = ""
-    """Just stored: the partition controller has not seen it yet."""
+    """The partition was just stored, and the Partition Controller has not seen it yet."""
     OFFLINE = "Offline"
     ELECTION = "Election"
     CANDIDATE_FOUND = "CandidateFound"
@@ -227,28 +248,34 @@ _LED = (PartitionResolution.CANDIDATE_FOUND, PartitionResolution.ONLINE)
 
 
 class PartitionStatus(Struct, frozen=True):
-    """The leader's part, and what an election decided."""
+    """What an election decided about a partition, and what its leader reported."""
 
     resolution: PartitionResolution = PartitionResolution.NONE
     leader: SpuId = NO_LEADER
+    """The last elected leader, which keeps its place here while it is offline; see `leads`."""
     epoch: Epoch = NO_EPOCH
-    """Rises with each election, never falls, and is given to one leader only."""
+    """The epoch of the last election. It never falls, and no two elections have the same."""
     incarnation: str = ""
-    """Of the leader's process when it was elected: one that starts anew is elected anew."""
+    """The incarnation of the leader's process when it was elected. A restarted process must be elected anew."""
     live_replicas: LiveReplicas = field(default_factory=dict)
     live_version: int = 0
-    """Rises when the live replicas change, and when a change was refused."""
+    """A number that rises when the live replicas change, and when a change was refused."""
     reason: str = ""
     was_unclean: bool = False
-    """A leader was elected once that may have lacked something. A replica may have been away since, so it stays so."""
+    """Whether a leader that may have lacked committed records was ever elected.
+
+    It is never reset, since a replica may have been offline since that election.
+    """
 
     @property
     def leads(self) -> SpuId:
-        """Who leads now: one that is offline stays named for its return, and so does one that an election follows."""
+        """The SPU that leads now, or NO_LEADER while the partition is offline or in an election."""
         return self.leader if self.resolution in _LED else NO_LEADER
 
 
 class Partition(Struct, frozen=True):
+    """A partition of a topic."""
+
     topic: str
     topic_id: TopicId
     number: int
@@ -258,26 +285,26 @@ class Partition(Struct, frozen=True):
 
 
 def shelf_keepers_of(partition: Partition) -> tuple[SpuId, ...]:
-    """Those that have a shelf of it, or are to get one, each of them once."""
+    """Returns the SPUs that store or are filling a shelf of the partition, each once."""
     shelves = partition.spec.shelves
     return tuple(dict.fromkeys(spu for shelf in shelves for spu in (*shelf.stores, *shelf.filling)))
 
 
 def keepers_of(partition: Partition) -> tuple[SpuId, ...]:
-    """Those that have a replica of it or a shelf, or are to get one."""
+    """Returns the SPUs that have or should get a replica or a shelf of the partition."""
     if not partition.spec.shelves:
         return partition.spec.replicas
     return tuple(dict.fromkeys((*partition.spec.replicas, *shelf_keepers_of(partition))))
 
 
 def shelves_on(spu: SpuId, partitions: Iterable[Partition]) -> int:
-    """How many of their shelves it keeps, or is to get."""
+    """Returns how many shelves of the partitions the SPU stores or is filling."""
     shelves = (shelf for partition in partitions for shelf in partition.spec.shelves)
     return sum(spu in shelf.stores or spu in shelf.filling for shelf in shelves)
 
 
 class DeletedTopic(Struct, frozen=True):
-    """Remembered until its storage, which the SPUs keep parked, is too old to be brought back."""
+    """A deleted topic, which can be brought back as long as the SPUs keep its files parked."""
 
     topic: Topic
     deleted_at_ms: int
@@ -285,15 +312,16 @@ class DeletedTopic(Struct, frozen=True):
 
 
 class ConfigOverrides(Struct, frozen=True):
-    """Broker configs set at run time, for one SPU or, under the empty name, for all."""
+    """Broker configs that were set at run time."""
 
     spu: str
+    """The SPU's id as text, or the empty text for all SPUs."""
     configs: Mapping[str, str]
     version: int = 0
 
 
 class GroupConfigs(Struct, frozen=True):
-    """What a consumer group sets itself. It may be set before there is such a group, and outlives it."""
+    """The configs of a consumer group. They may be set before the group exists, and they outlive it."""
 
     group: str
     configs: Mapping[str, str]
@@ -301,16 +329,17 @@ class GroupConfigs(Struct, frozen=True):
 
 
 class ClusterIdentity(Struct, frozen=True):
-    """One per store: what the cluster is called."""
+    """The id of the cluster, of which a store has one."""
 
     cluster_id: str
     version: int = 0
 
 
 class ProducerIdBlock(Struct, frozen=True):
-    """One per store: the first producer id that nobody was given."""
+    """The place at which the next block of producer ids begins, of which a store has one."""
 
     next_id: int
+    """The first producer id that was not given out."""
     version: int = 0
 
 

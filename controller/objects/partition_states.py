@@ -1,4 +1,4 @@
-"""How the status of a partition changes, and why: every transition that there is, for people and for tests."""
+"""Every transition between the resolutions of a partition, with its reason, for documentation and tests."""
 
 from collections.abc import Mapping
 
@@ -27,11 +27,11 @@ TRANSITIONS: Mapping[Transition, str] = {
     (_ONLINE, _ELECTION): "the leader is lost, and several others could lead",
     (_ONLINE, _OFFLINE): "the leader is lost, and no other can lead",
 }
-"""From one to the other; from CandidateFound to itself at another epoch."""
+"""The reason for each transition. The one from CandidateFound to itself begins another epoch."""
 
 
 def mermaid() -> str:
-    """As a state diagram in Mermaid's notation."""
+    """Returns the transitions as a state diagram in Mermaid's notation."""
     lines = ["stateDiagram-v2"]
     for (before, after), why in TRANSITIONS.items():
         lines.append(f"    {before.value or '[*]'} --> {after.value}: {why}")

@@ -1,4 +1,4 @@
-"""SPUs and SPU groups as people write and read them: the seed's fields, in its words and with its defaults."""
+"""Converts SPUs and SPU groups to and from documents, with the field names and defaults of the design documents."""
 
 import re
 
@@ -37,6 +37,7 @@ Document = dict[str, object]
 
 
 def spu_document(spu: Spu) -> Document:
+    """Returns an SPU as a document."""
     spec: Document = {"spuId": int(spu.spec.id), "spuType": spu.spec.type.value}
     spec |= _common_document(spu.spec, default_size_bytes=None)
     if spu.spec.group is not None:
@@ -58,6 +59,7 @@ def spu_document(spu: Spu) -> Document:
 
 
 def read_spu(whole: Fields, spec: Fields) -> Spu:
+    """Reads an SPU. Raises FieldError."""
     spu_id = SpuId(spec.number("spuId", noun="an id"))
     name = whole.text("name", str(spu_id))
     if name != str(spu_id):
@@ -74,11 +76,13 @@ def read_spu(whole: Fields, spec: Fields) -> Spu:
         read_group_name(spec, "group") if spec.has("group") else None,
         spec.texts("configs"),
     )
-    whole.raw("controllers")  # `tailrace spu describe` adds what the SPU itself says, and what it prints can be applied
+    # `tailrace spu describe` adds what the SPU reports about itself, and its output can be applied again.
+    whole.raw("controllers")
     return Spu(spu_spec, _spu_status(whole))
 
 
 def spu_group_document(group: SpuGroup) -> Document:
+    """Returns an SPU group as a document."""
     spec: Document = {
         "replicas": group.spec.replicas,
         "minId": int(group.spec.min_id),
@@ -91,15 +95,16 @@ def spu_group_document(group: SpuGroup) -> Document:
 
 
 def read_spu_group(whole: Fields, spec: Fields) -> SpuGroup:
+    """Reads an SPU group. Raises FieldError."""
     name = read_group_name(whole, "name")
     group_spec = SpuGroupSpec(
         spec.number("replicas", 1, GROUP_REPLICAS_MAX, default=1),
         SpuId(spec.number("minId", default=0, noun="an id")),
-        # Beside the other fields, where the seed's flattened example has what belongs to the template.
+        # The template's fields may also stand beside the others, as in a flattened example of the design documents.
         _template(spec.fields("template") if spec.has("template") else spec),
     )
     if group_spec.min_id + group_spec.replicas - 1 > INT_MAX:
-        raise spec.fault("minId", f"{group_spec.replicas} ids from {group_spec.min_id} on would pass {INT_MAX}")
+        raise spec.fault("minId", f"{group_spec.replicas} ids from {group_spec.min_id} on would exceed {INT_MAX}")
     status = whole.fields("status")
     group_status = SpuGroupStatus(
         status.choice("resolution", SpuGroupResolution, SpuGroupResolution.INIT), status.text("reason", "")
@@ -109,6 +114,7 @@ def read_spu_group(whole: Fields, spec: Fields) -> SpuGroup:
 
 
 def read_group_name(fields: Fields, field: str) -> str:
+    """Reads the name of an SPU group. Raises FieldError."""
     name = fields.text(field)
     if _GROUP_NAME.fullmatch(name) is None:
         raise fields.fault(
@@ -150,7 +156,7 @@ def _template(template: Fields) -> SpuTemplate:
 
 
 def _common_document(spec: SpuSpec | SpuTemplate, default_size_bytes: int | None) -> Document:
-    """What an SPU and the template of a group both have."""
+    """Returns the fields that an SPU and the template of a group share."""
     document: Document = {}
     if spec.rack is not None:
         document["rack"] = spec.rack
@@ -177,11 +183,11 @@ def _common_document(spec: SpuSpec | SpuTemplate, default_size_bytes: int | None
 
 
 def _storage(spec: Fields, default_size_bytes: int | None) -> tuple[int | None, str | None]:
-    """Under `storage`, or beside it, where the seed's flattened examples have them."""
+    """Reads the size and the log directory, under `storage` or beside it, as in the flattened examples."""
     storage = spec.fields("storage")
     for name in ("size", "logDir"):
         if storage.has(name) and spec.has(name):
-            raise spec.fault(name, f"it stands in {storage.path_of(name)} too")
+            raise spec.fault(name, f"it is also given as {storage.path_of(name)}")
     size_bytes = storage.size("size", spec.size("size", default_size_bytes))
     beside = spec.optional_text("logDir")
     log_directory = storage.optional_text("logDir")
@@ -194,7 +200,7 @@ def _rack(spec: Fields) -> str | None:
     if rack == "":
         raise spec.fault("rack", "it is empty; leave it out for an SPU in no rack")
     if rack is not None and (size := len(rack.encode())) > STRING_BYTES_MAX:
-        raise spec.fault("rack", f"it has {size} bytes; no rack that clients are told has more than {STRING_BYTES_MAX}")
+        raise spec.fault("rack", f"it has {size} bytes; clients can be told at most {STRING_BYTES_MAX}")
     return rack
 
 

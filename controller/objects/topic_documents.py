@@ -1,4 +1,4 @@
-"""Topics and partitions as people write and read them, and the map of replicas, which may be a file of its own."""
+"""Converts topics and partitions to and from documents, and reads a replica map, which may be a file of its own."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -31,6 +31,7 @@ Document = dict[str, object]
 
 
 def topic_document(topic: Topic) -> Document:
+    """Returns a topic as a document."""
     spec: Document = {"partitions": topic.spec.partitions, "replicationFactor": topic.spec.replication_factor}
     if topic.spec.ignores_racks:
         spec["ignoreRackAssignment"] = True
@@ -47,6 +48,7 @@ def topic_document(topic: Topic) -> Document:
 
 
 def read_topic(whole: Fields, spec: Fields) -> Topic:
+    """Reads a topic. Raises FieldError."""
     name = _name(whole, "name")
     topic_id = _topic_id(whole, "id", NO_TOPIC_ID)
     rows = read_rows(spec.raw("replicaMap"), spec.path_of("replicaMap"))
@@ -68,6 +70,7 @@ def read_topic(whole: Fields, spec: Fields) -> Topic:
 
 
 def deleted_topic_document(deleted: DeletedTopic) -> Document:
+    """Returns a deleted topic as a document."""
     return {
         "name": str(deleted.topic.id),
         "deletedAtMs": deleted.deleted_at_ms,
@@ -76,6 +79,7 @@ def deleted_topic_document(deleted: DeletedTopic) -> Document:
 
 
 def read_deleted_topic(whole: Fields) -> DeletedTopic:
+    """Reads a deleted topic. Raises FieldError."""
     inside = whole.fields("topic")
     spec = inside.fields("spec")
     topic = read_topic(inside, spec)
@@ -88,6 +92,7 @@ def read_deleted_topic(whole: Fields) -> DeletedTopic:
 
 
 def partition_document(partition: Partition) -> Document:
+    """Returns a partition as a document."""
     spec: Document = {
         "initialLeader": int(partition.spec.initial_leader),
         "replicas": list(partition.spec.replicas),
@@ -122,13 +127,14 @@ def partition_document(partition: Partition) -> Document:
 
 
 def read_partition(whole: Fields, spec: Fields) -> Partition:
+    """Reads a partition. Raises FieldError."""
     topic = _name(whole, "topic")
     topic_id = _topic_id(whole, "topicId", None)
     number = whole.number("partition", noun="a partition")
     initial_leader = SpuId(spec.number("initialLeader", noun="an id"))
     replicas = _ids(spec.raw("replicas"), spec.path_of("replicas"))
     if not replicas or len(set(replicas)) != len(replicas):
-        raise spec.fault("replicas", f"{list(replicas)} are not one or more SPUs, each of them once")
+        raise spec.fault("replicas", f"{list(replicas)} is not a list of one or more different SPUs")
     partition_spec = PartitionSpec(
         initial_leader,
         replicas,
@@ -152,16 +158,16 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
 
 
 def read_rows(value: object, path: str) -> dict[int, tuple[SpuId, ...]]:
-    """A map of replicas, in any of three forms: `{0: [0, 1]}`, the seed's list `- 0: [0, 1]`, or a list of rows.
+    """Reads a replica map in any of three forms: `{0: [0, 1]}`, the list `- 0: [0, 1]`, or a list of rows.
 
-    Whether the rows fit together, and to which SPUs, is asked elsewhere.
+    Callers check whether the rows fit together and name known SPUs. Raises FieldError.
     """
     if value is None:
         return {}
     rows: dict[int, tuple[SpuId, ...]] = {}
     for number, replicas in _entries(value, path):
         if number in rows:
-            raise FieldError(f"{path}: partition {number} stands there twice")
+            raise FieldError(f"{path}: partition {number} is given twice")
         rows[number] = _ids(replicas, f"{path}.{number}")
     return dict(sorted(rows.items()))
 
@@ -215,13 +221,13 @@ def _shelves(spec: Fields) -> tuple[Shelf, ...]:
     for fields in spec.each("shelves") or ():
         base = fields.number("base", 0, LONG_MAX, noun="an offset")
         if shelves and base != shelves[-1].end:
-            raise fields.fault("base", f"{base} is not {shelves[-1].end}, where the shelf before ends")
+            raise fields.fault("base", f"{base} is not {shelves[-1].end}, where the previous shelf ends")
         end = fields.number("end", base, LONG_MAX, noun="an offset")
         stores = _ids(fields.raw("stores"), fields.path_of("stores"))
         filling = _ids(fields.raw("filling") or [], fields.path_of("filling"))
         if not stores or len({*stores, *filling}) != len(stores) + len(filling):
             named = list(stores + filling)
-            raise fields.fault("stores", f"{named}, with those of filling, are not one or more SPUs, each of them once")
+            raise fields.fault("stores", f"{named}, with those of filling, is not a list of one or more different SPUs")
         fields.end()
         shelves.append(Shelf(base, end, stores, filling))
     return tuple(shelves)
@@ -233,7 +239,7 @@ def _live_replicas(status: Fields) -> LiveReplicas:
     if not isinstance(incarnations, list) or not all(isinstance(each, str) for each in incarnations):
         raise status.fault("lrsIncarnations", f"{shown(incarnations)} is not a list of incarnations")
     if len(incarnations) != len(spus) or len(set(spus)) != len(spus):
-        raise status.fault("lrsIncarnations", "they are not one for each SPU of lrs")
+        raise status.fault("lrsIncarnations", "there must be one for each SPU of lrs, each of them once")
     return dict(zip(spus, incarnations, strict=True))
 
 
@@ -242,7 +248,7 @@ def _rows_document(rows: ReplicaMap) -> dict[int, list[int]]:
 
 
 def _partitions_of(rows: Collection[int], spec: Fields) -> int:
-    """As many as have rows, where the document does not say it; then none may be left out."""
+    """Returns the default number of partitions: one for each row, in which case no row may be missing."""
     gap = gap_in_rows(rows)
     if gap is not None and not spec.has("partitions"):
         raise spec.fault("replicaMap", f"partition {gap} is missing; with partitions given, the SC places the others")

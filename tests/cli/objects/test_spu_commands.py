@@ -141,7 +141,7 @@ spuId: 101
     [
         ("spuId: 1\nports: 5\n", "unknown field 'ports'; there are "),
         ("spuId: 1\npublicEndpoint: {port: 70000}\n", "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
-        ("kind: topic\nspuId: 1\n", "kind: 'topic' stands where there should be 'spu'"),
+        ("kind: topic\nspuId: 1\n", "kind: it is 'topic' and should be 'spu'"),
         ("", "there is no document in it"),
         ("- 1\n", "the document: a list is not a mapping of fields"),
         ("a: [", "line 1, column 5: "),

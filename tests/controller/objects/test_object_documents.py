@@ -34,7 +34,7 @@ def test_a_document_says_what_it_is(found: Object) -> None:
     kind = str(document["kind"])
     assert (document.keys() >= {"kind", "spec", "status"}) or kind == "deleted-topic"
     for another in {"spu", "topic"} - {kind}:
-        with pytest.raises(FieldError, match=f"^kind: '{kind}' stands where there should be '{another}'$"):
+        with pytest.raises(FieldError, match=f"^kind: it is '{kind}' and should be '{another}'$"):
             read_document(another, document)
 
 
@@ -72,7 +72,7 @@ def test_what_is_beside_the_spec_is_known_too() -> None:
 
 
 def test_an_unknown_kind() -> None:
-    assert _fault("pod", {}) == "kind: there is none that is called 'pod'"
+    assert _fault("pod", {}) == "kind: there is no kind 'pod'"
 
 
 def test_topics_are_checked_as_a_whole() -> None:
@@ -100,7 +100,7 @@ def test_topics_are_checked_as_a_whole() -> None:
         ),
         (
             {"replicaMap": {0: [0]}, "replicationFactor": 2},
-            "replicaMap: partition 0 has not the 2 of replicationFactor",
+            "replicaMap: partition 0 has 1 replicas, but replicationFactor says 2",
         ),
         (
             {"replicaMap": {1: [0]}},

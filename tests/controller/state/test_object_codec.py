@@ -138,7 +138,7 @@ def test_a_document_that_someone_changed_is_another_object_or_refused(
         (_resealed(_document(TOPIC) | {"format": 2}), "its format is 2; this version reads format 1"),
         (_resealed(_document(TOPIC) | {"format": True}), "its format is True; this version reads format 1"),
         (_resealed(_document(TOPIC) | {"owner": "me"}), "unknown field 'owner'"),
-        (_resealed(_document(TOPIC) | {"kind": "spu"}), "kind: 'spu' stands where there should be 'topic'"),
+        (_resealed(_document(TOPIC) | {"kind": "spu"}), "kind: it is 'spu' and should be 'topic'"),
         (_resealed(_document(TOPIC) | {"id": "1"}), "id: '1' is not the id of a topic"),
         (b'{"format":' + b"[" * 10**5, "it is not in the SC's format"),
         (b" " * (1024 * 1024 + 1), "more than any object has"),
