@@ -1,1 +1,1 @@
-"""Handlers of the consumer group APIs."""
+"""Handlers of the group APIs, which ask the coordinator of a group and wait for its answer."""

@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, what these have and what they shall have.
+"""ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, current assignments and target assignments.
 
-v1 tells which members speak the classic protocol. Every client may do everything with a group, as long as there are no
-access rules. A group that is named twice is described once.
+v1 tells which members speak the classic protocol. There are no access rules, so that every client may do everything
+with a group. A group that is named twice is described once.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

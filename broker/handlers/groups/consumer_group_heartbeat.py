@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat, versions 0–1: members of KIP-848 groups join, learn what they have, and leave.
+"""ConsumerGroupHeartbeat, versions 0–1: members of KIP-848 groups join, learn their assignments, and leave.
 
-v1 knows patterns, and clients choose their member ids. While a group has not settled, its members are told to ask
-again sooner than `group.consumer.heartbeat.interval.ms` says: what one gives up another has at once. A pattern counts
-from the first heartbeat on, where Apache Kafka needs a second one.
+v1 has patterns of topics, and member ids that clients choose. While a group is not stable, its members are told to send
+the next heartbeat earlier than `group.consumer.heartbeat.interval.ms` says, so that a partition which one member gives
+up goes to the next member at once. A pattern has effect from the first heartbeat on; Apache Kafka needs a second one.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

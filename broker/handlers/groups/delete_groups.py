@@ -1,6 +1,7 @@
-"""DeleteGroups, versions 0–2: groups that nobody is a member of, with their offsets.
+"""DeleteGroups, versions 0–2: deletes groups without members, and their offsets.
 
-A short request can name thousands of groups with hundreds of offsets each: others get their turn in between.
+A short request can name thousands of groups with hundreds of offsets each. It is handled in several turns, so that
+other tasks run in between.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

@@ -1,8 +1,8 @@
-"""DescribeGroups, versions 0–6: classic groups with their members; tools ask for KIP-848 groups otherwise.
+"""DescribeGroups, versions 0–6: classic groups with their members; ConsumerGroupDescribe is for KIP-848 groups.
 
-A group that is not there is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may do
-with the group: everything, as long as there are no access rules. A group that is named twice is described once, where
-Kafka does it twice: a short request could make an answer of any size.
+A group that does not exist is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may
+do with the group: everything, because there are no access rules. A group that is named twice is described once. Kafka
+describes it twice, but then a short request could make a response of any size.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

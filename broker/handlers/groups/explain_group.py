@@ -1,6 +1,6 @@
-"""ExplainGroup, version 0, which is ours and not Kafka's: the last rebalances of a group, as its coordinator saw them.
+"""ExplainGroup, version 0, not in Kafka: the last rebalances of a group, as its coordinator saw them.
 
-It is answered at once, also while what the group waits for is that its records are committed.
+The response does not wait for the group's records to be committed, because that may be what the group waits for.
 """
 
 from tailrace.broker.groups.common.moment import Moment

@@ -1,4 +1,4 @@
-"""How the answers of coordinators become responses: of one group, or of several that answer in any order."""
+"""Makes responses of coordinators' answers: of one group, or of several groups that answer in any order."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +14,7 @@ from .group_host import ConsumerGroupHost
 
 
 class Responding:
-    """Waits for one answer: the response itself, or what `response` makes of it."""
+    """Waits for one answer, which is the response itself or goes through `response`."""
 
     __slots__ = ("_context", "_is_abandoned", "_refused", "_response")
 
@@ -41,12 +41,12 @@ class Responding:
             self._context.respond(response)
 
     def _abandon(self) -> None:
-        # The group is not told: a member whose connection broke is one until its session ends.
+        # The group does not learn it: a member stays a member until its session times out, even without a connection.
         self._is_abandoned = True
 
 
 class Gathering:
-    """Waits for several answers, and responds when all are there: one response from the parts, in the order asked."""
+    """Waits for several answers. When it has all, it makes one response of the parts, in the order of the request."""
 
     __slots__ = ("_context", "_is_abandoned", "_missing", "_parts", "_response")
 
@@ -54,17 +54,18 @@ class Gathering:
         self._context = context
         self._response = response
         self._parts: list[Any] = []
-        self._missing = 1  # this one is there when all parts have been asked for
+        self._missing = 1  # stands for `start`
         self._is_abandoned = False
 
     def part(self, refused: Callable[[KafkaError], object]) -> "GatheredPart":
-        """The next part of the response; `refused` makes it when there is no answer. All are added before `start`."""
+        """Adds the next part of the response; all parts are added before `start`. `refused` makes the part from an
+        error."""
         self._parts.append(None)
         self._missing += 1
         return GatheredPart(self, len(self._parts) - 1, refused)
 
     def start(self) -> None:
-        """All parts have been asked for, and some may be there already."""
+        """Lets the response leave when all parts are there. No part is added afterwards."""
         self._context.abandon = self._abandon
         self._on_part()
 
@@ -82,6 +83,8 @@ class Gathering:
 
 
 class GatheredPart:
+    """Waits for the answer that is one part of a response."""
+
     __slots__ = ("_gathering", "_place", "_refused")
 
     def __init__(self, gathering: Gathering, place: int, refused: Callable[[KafkaError], object]) -> None:
@@ -97,21 +100,22 @@ class GatheredPart:
 
 
 def caller_of(context: RequestContext) -> Caller:
+    """Returns how Kafka describes the client of a request: its client id, and its host behind a slash."""
     host = context.client.address.rpartition(":")[0].strip("[]")
     return Caller(context.client_id or "", f"/{host}")
 
 
 def ask_consumer_group(host: ConsumerGroupHost, group_id: str, waiter: Waiter, call: Call) -> None:
-    """Has the coordinator called, where groups of KIP-848 may be."""
+    """Asks the coordinator of the group, or refuses if KIP-848 groups are not enabled."""
     if host.broker_configs.settings.allows_consumer_groups:
         host.groups.ask(group_id, waiter, call)
         return
-    reason = "groups of the consumer protocol are not enabled here: see group.coordinator.rebalance.protocols"
+    reason = "groups of the consumer protocol are not enabled: see group.coordinator.rebalance.protocols"
     waiter.refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason))
 
 
 def authorize(described: Iterable[Any]) -> None:
-    """Says of groups of either kind what their client may do with them: without access control all that there is."""
+    """Adds what the client may do with each described group: everything, because there are no access rules."""
     for group in described:
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS

@@ -1,7 +1,7 @@
-"""Heartbeat, versions 0–4: a member is still there, and learns whether it has to join again. v3 knows static members.
+"""Heartbeat, versions 0–4: a member stays in its group, and learns whether it has to join again. v3 has static members.
 
-While the groups are being loaded the answer is that all is well, as Kafka has it: the sessions of all members begin
-anew when they are.
+While the groups are being loaded, the response has no error, as in Kafka. The sessions of all members start anew when
+the groups are loaded.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

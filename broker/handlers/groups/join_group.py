@@ -1,13 +1,13 @@
-"""JoinGroup, versions 0–9: a member joins, or joins again; answered when all members have come.
+"""JoinGroup, versions 0–9: a member joins, or joins again; the response waits until all members have joined.
 
-- v4 and later give a new member an id first (MEMBER_ID_REQUIRED), v5 and later know static members, v8 the client's
-  reason, v9 lets a static leader that came back know that there is nothing to assign.
-- A group whose members hold more than 64 MiB of metadata, and one with 10 000 ids given to clients that have not joined
-  yet, takes no more: GROUP_MAX_SIZE_REACHED. Names of more than 32 000 bytes are an INVALID_REQUEST. Kafka bounds the
-  size of a record alone.
-- A JoinGroup of a member that waits with an earlier one takes its place; Kafka never answers the earlier one, we do:
-  REBALANCE_IN_PROGRESS.
-- A refused join leaves no group behind; with Kafka it makes an empty one.
+- v4 and later first give a new member an id (MEMBER_ID_REQUIRED). v5 has static members, and v8 the client's reason. v9
+  tells a static leader that came back that it need not compute an assignment.
+- A group takes no more members if they hold more than 64 MiB of metadata, or if it has given 10 000 ids to clients that
+  have not joined yet: GROUP_MAX_SIZE_REACHED. Names of more than 32 000 bytes are an INVALID_REQUEST. Kafka limits only
+  the size of a record.
+- If a member waits with a JoinGroup and sends another one, the second one takes its place. The first one gets
+  REBALANCE_IN_PROGRESS; in Kafka it never gets a response.
+- A refused join leaves no group behind; in Kafka it leaves an empty one.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

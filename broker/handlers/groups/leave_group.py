@@ -1,8 +1,8 @@
-"""LeaveGroup, versions 0–5: members leave, and the others need not wait for the end of their sessions.
+"""LeaveGroup, versions 0–5: members leave, so that the others need not wait until their sessions time out.
 
-v3 and later name several, static ones by their instance id alone, as an administrator does; each has its own error. v5
-has the client's reason. A client that was given an id, and leaves before it joined with it, starts no rebalance; with
-Kafka it does.
+v3 and later name several members. An administrator names static members by their instance id only. Each member has its
+own error. v5 has the client's reason. A client that got an id, and leaves before it joined with the id, starts no
+rebalance; in Kafka it does.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

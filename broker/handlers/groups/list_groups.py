@@ -1,8 +1,8 @@
 """ListGroups, versions 0–5: the groups that this SPU coordinates.
 
-- v4 and later can ask for groups in certain states, v5 and later for certain types; case does not matter. A name that
-  Kafka does not know matches nothing; Kafka refuses some of them.
-- While groups are being loaded here the answer is COORDINATOR_LOAD_IN_PROGRESS with those that are known.
+- v4 and later can ask for groups in certain states, v5 for groups of certain types. Case does not matter. A name that
+  Kafka does not know matches nothing; Kafka refuses some of these names.
+- While groups are being loaded, the response has the groups that are known, and COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from tailrace.protocol.error_codes import ErrorCode

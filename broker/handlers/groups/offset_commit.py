@@ -1,10 +1,10 @@
-"""OffsetCommit, versions 2–10: what members have worked off, or anybody of a group without members.
+"""OffsetCommit, versions 2–10: members commit offsets, and so may any client in a group without members.
 
-- v2 to v4 may say how long the offsets are to be kept, v6 and later carry the leader's epoch, v7 knows static members,
-  v9 members of KIP-848 groups, v10 names topics by ids.
-- Answered when the offsets are committed by the replication policy of the internal topic.
-- Partitions are answered in the order of the request; Kafka puts those that do not exist first.
-- A commit of more than 8 MiB is refused with INVALID_COMMIT_OFFSET_SIZE; Kafka has an UNKNOWN_SERVER_ERROR above 1 MiB.
+- v2 to v4 may say how long to keep the offsets. v6 and later have the leader's epoch, v7 has static members, v9 has
+  members of KIP-848 groups, v10 names topics by id.
+- The response waits until the offsets are committed by the replication policy of the internal topic.
+- The partitions have the order of the request; Kafka puts those that do not exist first.
+- A request of more than 8 MiB is refused with INVALID_COMMIT_OFFSET_SIZE; Kafka has UNKNOWN_SERVER_ERROR above 1 MiB.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

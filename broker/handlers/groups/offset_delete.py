@@ -1,6 +1,6 @@
-"""OffsetDelete, version 0: a group forgets offsets of topics that none of its members reads.
+"""OffsetDelete, version 0: deletes a group's committed offsets of topics that none of its members reads.
 
-- Offsets of a topic that is not there any more cannot be named: they go with the topic.
+The offsets of a deleted topic cannot be named. They are deleted with the topic.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

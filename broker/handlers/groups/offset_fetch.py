@@ -1,14 +1,15 @@
-"""OffsetFetch, versions 1–10: what groups have committed.
+"""OffsetFetch, versions 1–10: the committed offsets of groups.
 
-- v2 and later can ask for all topics, v8 and later for several groups at once, v9 lets members of KIP-848 groups say
-  who they are, v10 names topics by ids. Up to v7 a refusal concerns the whole answer, in v1 each partition.
-- A partition that nothing was committed for has the offset -1 and no error; so has every one of a group that is not
-  there.
-- Only what is committed by the replication policy is told, so `require_stable` (v7) asks for nothing more as long as
-  there are no transactions.
-- What was committed for a topic that was deleted is not told of another one that has its name.
-- An answer of more than 32 MiB is refused with INVALID_REQUEST; Kafka has no bound.
-- Who asks for several groups is a tool, and may ask for thousands: others get their turn in between.
+- v2 and later can ask for all topics, and v8 and later for several groups. In v9 members of KIP-848 groups name
+  themselves. v10 names topics by id. Up to v7 an error applies to the whole response, in v1 to each partition.
+- A partition without a committed offset has the offset -1 and no error. So has every partition of a group that does not
+  exist.
+- The response only has offsets that are committed by the replication policy. Without transactions, `require_stable`
+  (v7) therefore changes nothing.
+- The offsets of a deleted topic do not apply to a new topic of the same name.
+- A response of more than 32 MiB is refused with INVALID_REQUEST; Kafka has no bound.
+- Only tools ask for several groups, and they may ask for thousands. Such a request is handled in several turns, so that
+  other tasks run in between.
 """
 
 from collections.abc import Callable, Coroutine
@@ -36,11 +37,11 @@ from .group_responses import Gathering, Responding
 SEVERAL_GROUPS_FROM = 8
 ONE_ERROR_FOR_ALL_FROM = 2
 REPLY_BYTES_MAX = 32 << 20
-"""In memory: half a million partitions, and what clients noted with them."""
+"""The size of a response in memory: half a million partitions with their metadata."""
 BYTES_PER_TURN = 128 * 1024
-"""Some two thousand partitions, which take a few milliseconds."""
+"""The size of about two thousand partitions, which take a few milliseconds."""
 GROUP_BYTES = 64
-"""A group takes as long as a partition, whatever it has committed."""
+"""A group without offsets takes as long as a partition of this size."""
 
 _NO_OFFSET = -1
 
@@ -50,7 +51,7 @@ def handle(
 ) -> Coroutine[object, object, None] | None:
     room = ReplyRoom(REPLY_BYTES_MAX)
     if context.api_version < SEVERAL_GROUPS_FROM:
-        _fetch(host, context, _group_of(request), room, _one(context, request))
+        _fetch(host, context, _group_of(request), room, _respond_for_one_group(context, request))
         return None
     gathering = Gathering(context, lambda groups: OffsetFetchResponse(groups=groups))
     if len(request.groups) > 1:
@@ -91,7 +92,7 @@ def _refused(group: OffsetFetchRequestGroup) -> Callable[[KafkaError], OffsetFet
     return lambda error: OffsetFetchResponseGroup(group.group_id, error_code=error.code)
 
 
-# versions that ask for one group
+# versions that name one group
 
 
 def _group_of(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -103,7 +104,7 @@ def _group_of(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     return OffsetFetchRequestGroup(request.group_id, topics=topics)
 
 
-def _one(context: RequestContext, request: OffsetFetchRequest) -> Waiter:
+def _respond_for_one_group(context: RequestContext, request: OffsetFetchRequest) -> Waiter:
     def response(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
         topics = [
             OffsetFetchResponseTopic(

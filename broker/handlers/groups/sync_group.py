@@ -1,12 +1,12 @@
-"""SyncGroup, versions 0–5: a member asks for its assignment, and the leader brings those of all.
+"""SyncGroup, versions 0–5: a member asks for its assignment, and the leader of the group brings everyone's.
 
-Answered when the leader's assignment is stored and committed, so that no coordinator that follows can give another one
-for the same generation. v3 and later know static members, v5 names the protocol that the group agreed on.
+The response waits until the leader's assignment is committed, so that no later coordinator can give another one for the
+same generation. v3 and later have static members. v5 names the protocol that the group agreed on.
 
-- A SyncGroup of a member that waits with an earlier one takes its place; the earlier one is answered with
-  REBALANCE_IN_PROGRESS, with Kafka never.
-- Assignments are bound to 64 MiB together with the subscriptions: UNKNOWN_SERVER_ERROR, as Kafka has it for a record
-  that is too large, which is 1 MiB there.
+- If a member waits with a SyncGroup and sends another one, the second one takes its place. The first one gets
+  REBALANCE_IN_PROGRESS; in Kafka it never gets a response.
+- Assignments and subscriptions together are limited to 64 MiB: UNKNOWN_SERVER_ERROR, which in Kafka means a record of
+  more than 1 MiB.
 """
 
 from tailrace.broker.groups.common.coordinator_output import Waiter

@@ -1,11 +1,14 @@
-"""DeleteRecords, versions 0–2: everything below an offset goes, and stays gone after a restart.
+"""DeleteRecords, versions 0–2: deletes everything before an offset, for good.
 
-- Offset -1 is the high watermark; beyond that nothing can be deleted. An offset below the log's start deletes nothing.
-- Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks; and the
-  Streaming Controller, of what is on shelves. If that takes longer than the request allows, or two minutes, it is
-  REQUEST_TIMED_OUT, and done all the same as soon as those are there again.
-- The low watermark in the answer is the offset up to which all of them had deleted: as Kafka has it, also then.
-- A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
+- Offset -1 is the high watermark, and nothing beyond it can be deleted. An offset below the log start deletes nothing.
+- The response waits until the next leader is sure to know of the deletion. That is, until every live replica knows it,
+  or as many as a new leader asks, and the Streaming Controller for records on shelves. If that takes longer than the
+  request's timeout, or than two minutes, the error is REQUEST_TIMED_OUT. The deletion happens nevertheless, as soon as
+  those servers are online again.
+- The low watermark in the response is the offset up to which all of them have deleted, as in Kafka, even after a
+  timeout.
+- A topic whose cleanup.policy does not delete keeps its records: POLICY_VIOLATION. An internal topic keeps them as
+  well: INVALID_TOPIC_EXCEPTION.
 """
 
 import trio
@@ -25,7 +28,8 @@ from tailrace.server.request_context import RequestContext
 from .record_host import DeleteRecordsHost
 
 TIMEOUT_MS_MAX = 120_000
-"""The connection serves nothing else meanwhile, nor does it end when its client goes."""
+"""The longest timeout: until the response, the connection handles no other request, and does not notice that its client
+has disconnected."""
 TO_HIGH_WATERMARK = -1
 UNKNOWN = -1
 
@@ -47,14 +51,14 @@ async def handle(
             deletion = _Deletion(topic.name, partition)
             if await deletion.begin(host, offsets[topic.name][partition.partition_index]):
                 deletions.append(deletion)
-    host.storage_limit.measure()  # who made room may produce at once
+    host.storage_limit.measure()  # a producer may use the room at once
     for deletion in deletions:
         await deletion.end(host, deadline)
     return DeleteRecordsResponse(topics=topics)
 
 
 class _Deletion:
-    """In one partition: here at once, and then wherever it has to be before it is answered."""
+    """The deletion in one partition: first in the local log, then on every other server that must know it."""
 
     def __init__(self, topic: str, answer: DeleteRecordsPartitionResult) -> None:
         self._topic = topic
@@ -64,7 +68,7 @@ class _Deletion:
         self._epoch = -1
 
     async def begin(self, host: DeleteRecordsHost, offset: int) -> bool:
-        """Whether it was not refused."""
+        """Deletes from the local log. Returns False if the deletion is refused."""
         try:
             self._replica = host.replicas.leading(self._topic, self._answer.partition_index)
             self._offset = _checked(self._replica, offset)
@@ -78,13 +82,14 @@ class _Deletion:
         return True
 
     async def end(self, host: DeleteRecordsHost, deadline: float) -> None:
-        """What is told when the time runs out is what was so when this began, as in Kafka."""
+        """Waits until every server that must know of the deletion does. If it times out, the low watermark in the
+        response is the one from the beginning, as in Kafka."""
         answer = self._answer
         try:
             with trio.move_on_at(deadline) as waiting:
                 await self._replica.wait_until_deleted(self._offset, self._epoch)
                 await host.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
-                # A follower may have been lost meanwhile: what it has deleted stays deleted.
+                # A follower may have gone offline meanwhile: what it has deleted stays deleted.
                 answer.low_watermark = max(self._deleted_end(), self._offset)
         except KafkaError as error:
             answer.error_code, answer.low_watermark = error.code, UNKNOWN
@@ -93,14 +98,14 @@ class _Deletion:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
     def _deleted_end(self) -> int:
-        """By all of them, and on shelves."""
+        """Returns the offset up to which all replicas have deleted, and all shelves."""
         return earliest_offset(self._replica.spec, self._replica.deleted_end())
 
 
 def _checked(replica: Replica, offset: int) -> int:
-    """Where the log is to start."""
+    """Returns the offset at which the log will start. Raises KafkaError."""
     if replica.topic in INTERNAL_TOPICS:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} belongs to the broker")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
     if not replica.settings.log.deletes:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "the cleanup.policy of the topic does not delete")
     if offset == TO_HIGH_WATERMARK:

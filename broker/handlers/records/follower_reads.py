@@ -1,7 +1,7 @@
-"""Which follower a consumer had better read from (KIP-392): a live one in the consumer's own rack.
+"""Chooses the follower that a consumer should read from (KIP-392): a live one in the consumer's own rack.
 
-The leader tells a consumer that names its rack, instead of sending it records; the consumer goes there, and comes back
-when the follower refuses it, or after a while to ask again.
+The leader names that follower to a consumer that names its rack, instead of sending records. The consumer then reads
+from the follower. It returns when the follower refuses it, and after a while to ask again.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ NO_PREFERENCE = SpuId(-1)
 
 
 def preferred_replica(replica: Replica, rack: str, offset: int, spus: Mapping[SpuId, SpuSpec]) -> SpuId:
-    """The live follower in the rack that has most of the log, the offset at least; NO_PREFERENCE: read here.
+    """Returns the live follower in the rack that has most of the log, or NO_PREFERENCE if the consumer should stay.
 
-    One that lags behind is never told, for it would send the consumer back at once. Nor is anybody told where the topic
-    lets consumers read what is not committed yet: that is on the leader alone.
+    A follower that lacks the offset is never named, because it would send the consumer back at once. In a topic with
+    uncommitted reads no follower is named, because only the leader can serve those.
     """
     if not replica.is_leader or replica.settings.reads_uncommitted or offset < replica.log.log_start:
         return NO_PREFERENCE
@@ -34,6 +34,6 @@ def preferred_replica(replica: Replica, rack: str, offset: int, spus: Mapping[Sp
 
 
 def _rack_of(spu: SpuId, spus: Mapping[SpuId, SpuSpec]) -> str | None:
-    """None also for one that is away."""
+    """Returns the rack of an SPU, or None if the SPU has no rack or is offline."""
     found = spus.get(spu)
     return found.rack if found is not None and found.online else None

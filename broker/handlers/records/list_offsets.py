@@ -1,17 +1,17 @@
 """ListOffsets, versions 1–11: where a log starts and ends, and which record is the first at or after a time.
 
-The special times of Kafka are -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest on
-local disks (v8), -5 the last offset in remote storage (v9), -6 the earliest that is not in remote storage (v11).
-What Kafka has in remote storage is on shelves here, and local is the log of the replica. Where there are none, -4
-answers as -2, and -5 and -6 know no offset.
+Kafka's special times are -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest on local
+disks (v8), -5 the last offset in remote storage (v9), -6 the earliest offset that is not in remote storage (v11).
+Shelves take the part of Kafka's remote storage, and the replica's log is the local one. Without shelves, -4 is the same
+as -2, and -5 and -6 find no offset.
 
-- The leader answers, with what is committed. While a new leader has not committed all that the one before left, offsets
-  that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE: a consumer must not begin before what it
-  was told already.
-- Who names itself replica -2, as tools do that look into a log, is answered by followers too, and is told the end of
-  the log itself as the latest.
-- To find a time takes milliseconds where batches are large, and who begins to read at some time asks for it in all
-  partitions at once: others get their turn in between. What is on shelves is asked of their stores.
+- The leader responds with what is committed. Until a new leader has committed everything that the earlier one left,
+  offsets that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE. Otherwise a consumer could start
+  before an offset that it was told already.
+- A client with replica id -2, such as a tool that looks into a log, gets responses from followers as well, and the log
+  end as the latest offset.
+- Finding a time takes milliseconds if batches are large, and a client that starts reading at some time asks for it in
+  all partitions at once. Such a request is handled in several turns. Times on shelves are asked of their stores.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 OFFSET_NOT_AVAILABLE_FROM = 5
-NEVER = 1 << 15
+_NEVER = 1 << 15
 _FIRST_VERSION = {
     LATEST: 0,
     EARLIEST: 0,
@@ -55,8 +55,8 @@ _FIRST_VERSION = {
 }
 
 
-class ShelvedQuestion(Struct, eq=False):
-    """By time, of a partition that begins before its log here."""
+class ShelvedSearch(Struct, eq=False):
+    """A search by time in a partition that has older records on shelves."""
 
     replica: Replica
     timestamp: int
@@ -71,7 +71,7 @@ def handle(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     response = ListOffsetsResponse()
-    shelved: list[ShelvedQuestion] = []
+    shelved: list[ShelvedSearch] = []
     answers = _answers(host.replicas, context.api_version, request, asked, response, shelved)
     if sum(_is_by_time(partition) for topic in request.topics for partition in topic.partitions) > 1:
         return _in_turns(answers, response, shelved, host.shelf_reader)
@@ -83,7 +83,7 @@ def handle(
 async def _in_turns(
     answers: Iterator[ListOffsetsPartition],
     response: ListOffsetsResponse,
-    shelved: list[ShelvedQuestion],
+    shelved: list[ShelvedSearch],
     reader: ShelfReader,
 ) -> ListOffsetsResponse:
     for partition in answers:
@@ -93,24 +93,24 @@ async def _in_turns(
 
 
 async def _with_shelved(
-    response: ListOffsetsResponse, shelved: list[ShelvedQuestion], reader: ShelfReader
+    response: ListOffsetsResponse, shelved: list[ShelvedSearch], reader: ShelfReader
 ) -> ListOffsetsResponse:
     async with trio.open_nursery() as nursery:
-        for question in shelved:
-            nursery.start_soon(_answer_shelved, question, reader)
+        for search in shelved:
+            nursery.start_soon(_answer_shelved, search, reader)
     return response
 
 
-async def _answer_shelved(question: ShelvedQuestion, reader: ShelfReader) -> None:
-    replica, epoch, response = question.replica, question.replica.spec.epoch, question.response
+async def _answer_shelved(search: ShelvedSearch, reader: ShelfReader) -> None:
+    replica, epoch, response = search.replica, search.replica.spec.epoch, search.response
     try:
-        if question.timestamp == MAX_TIMESTAMP:
+        if search.timestamp == MAX_TIMESTAMP:
             found = await reader.max_timestamp(replica)
         else:
-            found = await reader.find_timestamp(replica, question.timestamp)
+            found = await reader.find_timestamp(replica, search.timestamp)
         replica.check_leads(epoch)
-        if question.timestamp == MAX_TIMESTAMP or found is None:
-            here = _find_by_time(replica, question.timestamp, question.version)
+        if search.timestamp == MAX_TIMESTAMP or found is None:
+            here = _find_by_time(replica, search.timestamp, search.version)
             found = here if found is None or (here is not None and here[0] > found[0]) else found
     except KafkaError as error:
         response.error_code = error.code
@@ -120,7 +120,7 @@ async def _answer_shelved(question: ShelvedQuestion, reader: ShelfReader) -> Non
 
 
 def _is_by_time(partition: ListOffsetsPartition) -> bool:
-    """Whether a batch has to be unpacked and looked through for it."""
+    """Whether the search has to decompress a batch and read its records."""
     return partition.timestamp >= 0 or partition.timestamp == MAX_TIMESTAMP
 
 
@@ -130,9 +130,9 @@ def _answers(
     request: ListOffsetsRequest,
     asked: Counter[tuple[str, int]],
     response: ListOffsetsResponse,
-    shelved: list[ShelvedQuestion],
+    shelved: list[ShelvedSearch],
 ) -> Iterator[ListOffsetsPartition]:
-    """Each partition, when its answer is in the response, or it is among the shelved ones."""
+    """Yields each partition when its part is in the response, or its search is among the shelved ones."""
     is_debugging = request.replica_id == DEBUGGING_REPLICA
     for topic in request.topics:
         answered = ListOffsetsTopicResponse(topic.name)
@@ -151,7 +151,7 @@ def _answer(
     topic: str,
     partition: ListOffsetsPartition,
     times_asked: int,
-    shelved: list[ShelvedQuestion],
+    shelved: list[ShelvedSearch],
     *,
     is_debugging: bool,
 ) -> ListOffsetsPartitionResponse:
@@ -165,7 +165,7 @@ def _answer(
         if _is_by_time(partition) and shelves_before(replica.spec, replica.log.log_start):
             if not replica.is_leader:
                 raise replica.not_leader()
-            shelved.append(ShelvedQuestion(replica, partition.timestamp, response, version))
+            shelved.append(ShelvedSearch(replica, partition.timestamp, response, version))
             return response
         found = _find(replica, partition.timestamp, version, is_debugging=is_debugging)
     except KafkaError as error:
@@ -177,7 +177,7 @@ def _answer(
 
 
 def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool) -> tuple[int, int, int] | None:
-    """Timestamp, offset and leader epoch; None where no record matches."""
+    """Returns timestamp, offset and leader epoch, or None if no record matches. Raises KafkaError."""
     log = replica.log
     if timestamp == LATEST:
         if is_debugging:
@@ -185,7 +185,7 @@ def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool)
         _check_recovered(replica, version)
         return -1, replica.high_watermark, replica.spec.epoch
     if timestamp == EARLIEST_LOCAL or (timestamp == EARLIEST and replica.earliest >= log.log_start):
-        # Where there is no record, the leader's own epoch is that of the first one to come.
+        # The first record of an empty log will have the leader's own epoch.
         is_empty = log.log_start == log.log_end
         return -1, log.log_start, replica.spec.epoch if is_empty else log.epoch_at(log.log_start)
     if timestamp == EARLIEST:
@@ -209,14 +209,16 @@ def _find_by_time(replica: Replica, timestamp: int, version: int) -> tuple[int, 
 
 
 def _check_known(timestamp: int, version: int) -> None:
-    """First of all, whoever leads: nobody else would know such a time either."""
-    if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, NEVER):
+    """Raises KafkaError if the version has no such special time. This is checked before the leader: no SPU knows the
+    time."""
+    if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, _NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning in version {version}")
 
 
 def _check_recovered(replica: Replica, version: int) -> None:
+    """Raises KafkaError while records of an earlier leader are not committed."""
     if replica.is_recovering:
         code = (
             ErrorCode.OFFSET_NOT_AVAILABLE if version >= OFFSET_NOT_AVAILABLE_FROM else ErrorCode.LEADER_NOT_AVAILABLE
         )
-        raise KafkaError(code, "what the leader before left is not committed yet")
+        raise KafkaError(code, "the records that the earlier leader left are not committed yet")

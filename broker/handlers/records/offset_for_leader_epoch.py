@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2–4: where a leader epoch ended, so that a consumer sees what was cut (KIP-320)."""
+"""OffsetForLeaderEpoch, versions 2–4: where a leader epoch ended, so that a consumer notices a truncation (KIP-320)."""
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol.error_codes import KafkaError
@@ -34,7 +34,7 @@ def _answer(host: LeadingHost, topic: str, asked: OffsetForLeaderPartition) -> E
     try:
         replica = host.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
         if asked.leader_epoch > replica.spec.epoch and not host.is_sure_to_lead(replica):
-            raise replica.not_leader()  # that epoch has been, and this leader has not heard of it
+            raise replica.not_leader()  # the epoch may exist, and this leader may not know it
         epoch, end = _end_of(replica, asked.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)
@@ -42,12 +42,12 @@ def _answer(host: LeadingHost, topic: str, asked: OffsetForLeaderPartition) -> E
 
 
 def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
-    """The epoch, or the last one before it, and where it ended."""
+    """Returns the epoch, or the last one before it that the log has, and where it ended. Raises KafkaError."""
     if epoch > replica.spec.epoch or epoch == NO_EPOCH:
-        # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
+        # An epoch that has not begun is undefined. If it were the latest one, the consumer would think its log agrees.
         return NO_EPOCH, NO_OFFSET
     if replica.is_merging:
-        # Others may have more of it, and recovery may have said where later epochs begin before all is there that
-        # earlier ones left: a consumer would take what this store happens to lack for cut off.
+        # Other stores may have more of the epoch, and recovery may know where later epochs begin before it has all
+        # records of earlier ones. The consumer would take records that only this store lacks for truncated.
         raise replica.not_leading_yet()
     return (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)

@@ -1,8 +1,7 @@
-"""AlterReplicaLogDirs, versions 1–2: an SPU has one directory, so every replica lies where it can be asked to lie.
+"""AlterReplicaLogDirs, versions 1–2: an SPU has one data directory, so that no replica can move to another one.
 
-- Asking for that directory changes nothing, and is well; any other is LOG_DIR_NOT_FOUND, whatever should go there.
-- A replica that is on other SPUs is REPLICA_NOT_AVAILABLE here, where most APIs say NOT_LEADER_OR_FOLLOWER; so it is in
-  Kafka.
+- A request for that directory succeeds and changes nothing. Any other directory is LOG_DIR_NOT_FOUND.
+- A replica that only other SPUs have is REPLICA_NOT_AVAILABLE, as in Kafka; most APIs say NOT_LEADER_OR_FOLLOWER.
 """
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

@@ -1,8 +1,9 @@
 """DescribeLogDirs, versions 1–5: how many bytes each replica on this SPU takes, and how full its volume is.
 
-- An SPU has one directory. No replica ever moves between directories, so none is a future one, and the lag, which
-  Kafka counts for such moves, is 0.
-- What does not exist or is not here is left out, as in Kafka. No directory is ever cordoned (v5).
+- An SPU has one directory. Replicas do not move between directories: none is a future replica, and the lag, which Kafka
+  counts for such moves, is 0.
+- A replica that does not exist, or that this SPU does not have, is left out, as in Kafka. No directory is ever cordoned
+  (v5).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""DescribePositions, version 0, ours: other SPUs ask how far the groups that they coordinate are behind.
+"""DescribePositions, version 0, not in Kafka: other SPUs ask for the lag of the groups that they coordinate.
 
-Only the leader answers: NOT_LEADER_OR_FOLLOWER from others, OFFSET_NOT_AVAILABLE while what the leader before left is
-not committed.
+Only the leader responds. Other replicas say NOT_LEADER_OR_FOLLOWER. A new leader says OFFSET_NOT_AVAILABLE until the
+records of the earlier leader are committed.
 """
 
 from tailrace.broker.descriptions.consumer_positions import describe_positions

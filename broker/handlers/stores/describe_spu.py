@@ -1,4 +1,4 @@
-"""DescribeSpu, version 0, ours: the command line asks which controllers there are. It is always answered."""
+"""DescribeSpu, version 0, not in Kafka: the command line asks which SPUs this one follows, and which ones follow it."""
 
 from tailrace.broker.descriptions.spu_description import describe_spu
 from tailrace.protocol.internal.describe_spu import DescribeSpuRequest, DescribeSpuResponse

@@ -1,4 +1,4 @@
-"""FillShelf, version 0, ours: the leader of a partition has a shelf of it filled here, with records copied from it."""
+"""FillShelf, version 0, not in Kafka: a leader asks this SPU to fill a shelf with records copied from the leader."""
 
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse
 from tailrace.server.request_context import RequestContext

@@ -1,4 +1,5 @@
-"""ReadShelf, version 0, ours: the leader of a partition reads what it has no more itself, for its consumers."""
+"""ReadShelf, version 0, not in Kafka: a leader reads, for its consumers, records that its own log does not have any
+more."""
 
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.server.request_context import RequestContext

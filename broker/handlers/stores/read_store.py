@@ -1,6 +1,6 @@
-"""ReadStore, version 0, ours: who reads from a quorum of stores asks what this one has, whether it leads or not.
+"""ReadStore, version 0, not in Kafka: a quorum reader asks what this store has, whether this SPU leads or not.
 
-Unlike a fetch it is told what is not committed, also by followers, and while nobody leads.
+Unlike a fetch, it also returns what is not committed, from followers, and while the partition has no leader.
 """
 
 from tailrace.broker.copies.store_reading import read_store
