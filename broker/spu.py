@@ -18,9 +18,9 @@ from tailrace.broker.controller_link.registered_rack import RegisteredRack
 from tailrace.broker.controller_link.sc_connection import Registration, ScConnection
 from tailrace.broker.controller_link.sc_receiver import ScReceiver
 from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
-from tailrace.broker.copies.batch_copies import FetchedCopies
-from tailrace.broker.copies.bulk_copies import FetchedPortions
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.batch_copies import RemoteBatchCopies
+from tailrace.broker.copies.bulk_copies import RemoteBulkCopies
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions.lag_measurement import GroupLag
 from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
@@ -132,23 +132,23 @@ class Spu:
         trace = ReplicaTrace(logger) if traces else None
         identity = PeerIdentity(self.id, storage.incarnation, self.process)
         self.peers = PeerLinks(identity, self.cluster, seams.network, seams.chance, logger, trace)
-        self._spus = Spus(self.id, self.cluster, seams.network, self.answer)
+        self._spu_requests = SpuRequests(self.id, self.cluster, seams.network, self.answer)
 
         # storage and its upkeep
         shelf_copies = ShelfCopies(self.id, storage.shelf_logs, logger)
         self.storage_limit = StorageLimit(self.replicas, self.metrics, logger, lambda: shelf_copies.size_bytes)
         self.shelves = Shelves(
-            shelf_copies, self._spus, self.storage_limit.check_room, self.broker_configs, self.metrics, logger
+            shelf_copies, self._spu_requests, self.storage_limit.check_room, self.broker_configs, self.metrics, logger
         )
         self.scrubbing = Scrubbing(
             self.replicas,
-            FetchedCopies(self._spus),
+            RemoteBatchCopies(self._spu_requests),
             self.broker_configs,
             self.metrics,
             logger,
             self.shelves.scrubbing.scrub,
         )
-        self.shelf_reader = ShelfReader(self._spus, self.metrics, logger)
+        self.shelf_reader = ShelfReader(self._spu_requests, self.metrics, logger)
         self._flusher = Flusher(nursery, self.deadlines, self.metrics)
         self._checkpoint = HighWatermarkCheckpoint(
             self.data_directory, self.files, self.replicas, storage.closed, storage.high_watermarks, logger
@@ -198,7 +198,7 @@ class Spu:
         self.forwarding = Forwarding(self.sc, self.cluster, mirror)
         self.producer_ids = ProducerIds(partial(allocate_from, self.sc.request))
         self.shelving = Shelving(
-            self._spus, self.replicas, self.broker_configs, self.wall_clock, self.sc.report_shelves, logger
+            self._spu_requests, self.replicas, self.broker_configs, self.wall_clock, self.sc.report_shelves, logger
         )
         self._housekeeping = Housekeeping(
             self.wall_clock,
@@ -212,7 +212,7 @@ class Spu:
 
         # consumer groups
         self.groups = GroupCoordination(self.replicas, self._group_context())
-        self._group_lag = GroupLag(self._spus, self.groups.committed, self.cluster, self.wall_clock)
+        self._group_lag = GroupLag(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
 
     # called by connections of clients
 
@@ -369,7 +369,7 @@ class Spu:
                 on_suspected=self.scrubbing.on_suspected,
                 metrics=self.metrics,
                 logger=self._logger,
-                copies=FetchedPortions(self._spus, self.metrics),
+                copies=RemoteBulkCopies(self._spu_requests, self.metrics),
                 trace=trace,
             )
         )

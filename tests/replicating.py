@@ -18,7 +18,7 @@ from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
 from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
-from tailrace.broker.copies.bulk_copies import Portion
+from tailrace.broker.copies.bulk_copies import BulkPortion
 from tailrace.broker.peers import peer_codec
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.peers.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
@@ -97,7 +97,7 @@ class WirePeers:
 
 
 class WireCopies:
-    """What `FetchedPortions` is to a store."""
+    """What `RemoteBulkCopies` is to a store."""
 
     def __init__(self, wire: "Wire", spu: SpuId) -> None:
         self._wire = wire
@@ -106,7 +106,7 @@ class WireCopies:
     def limits(self, replica: Replica) -> CopyLimits | None:
         return self._wire.copy_limits
 
-    async def fetch(self, replica: Replica, asked: CopyRequest) -> Portion:
+    async def fetch(self, replica: Replica, asked: CopyRequest) -> BulkPortion:
         wire, store = self._wire, self._wire.stores.get(asked.source)
         await trio.sleep(wire.portion_seconds)
         wire.portions_left -= 1

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from simulation.client import WireClient
 from simulation.files import SimulatedFile, SimulatedFiles
-from spus import ADDRESS, RunningSpu, batch, running_spu, spus_from
+from spus import ADDRESS, RunningSpu, batch, running_spu, spu_requests_from
 
 from tailrace.broker.shelves.shelf_copies import ShelfCopies
 from tailrace.broker.shelves.shelf_keeper import Shelves
@@ -112,7 +112,7 @@ def shelves_of(
     if here != LEADER:
         cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     configs = BrokerConfigs({"deleted.topic.retention.ms": "60000"})
-    spus = spus_from(here, cluster, running.world.network, running.spu.answer)
+    spus = spu_requests_from(here, cluster, running.world.network, running.spu.answer)
     logger = structlog.get_logger()
     return Shelves(ShelfCopies(here, logs, logger), spus, check_room, configs, metrics, logger)
 

@@ -15,7 +15,7 @@ from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.copies.spu_requests import AnswerHere, Spus
+from tailrace.broker.copies.spu_requests import RespondLocally, SpuRequests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_server import SpuServer
@@ -126,9 +126,11 @@ async def _never(api: Api, version: int, request: Any) -> Any:
     raise AssertionError("nobody has a question to itself")
 
 
-def spus_from(here: SpuId, cluster: Cluster, network: Network, answer_here: AnswerHere = _never) -> Spus:
+def spu_requests_from(
+    here: SpuId, cluster: Cluster, network: Network, answer_here: RespondLocally = _never
+) -> SpuRequests:
     """As that one asks them."""
-    return Spus(here, cluster, network, answer_here)
+    return SpuRequests(here, cluster, network, answer_here)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
-"""One question to any SPU: to another over the network, as any client would ask it, and to the one here with a call.
+"""Sends one request to any SPU: over the network to another one, with a call to the own one.
 
-An SPU may lead what it keeps a shelf of, and whoever has a question need not know.
+An SPU may store a shelf of a partition that it leads itself. So the sender need not know whether it asks itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,51 +17,54 @@ from tailrace.runtime.network import Address, Connection, Network, receive_some,
 
 RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
-AnswerHere = Callable[[Api, int, Any], Awaitable[Any]]
-"""A request in this version, of which the answer does not wait for anything to come."""
+RespondLocally = Callable[[Api, int, Any], Awaitable[Any]]
+"""Handles a request in the given version on this SPU. The response does not wait for new records."""
 
 
-class Spus:
-    """All of them, as the one here asks them."""
+class SpuRequests:
+    """Sends requests from the SPU `own_id` to all SPUs of the cluster, including itself."""
 
-    def __init__(self, here: SpuId, cluster: Cluster, network: Network, answer_here: AnswerHere) -> None:
-        self.here = here
+    def __init__(self, own_id: SpuId, cluster: Cluster, network: Network, respond_locally: RespondLocally) -> None:
+        self.own_id = own_id
         self._cluster = cluster
         self._network = network
-        self._answer_here = answer_here
+        self._respond_locally = respond_locally
 
-    def is_there(self, spu: SpuId) -> bool:
-        return spu == self.here or public_address(self._cluster, spu) is not None
+    def is_online(self, spu: SpuId) -> bool:
+        return spu == self.own_id or public_address(self._cluster, spu) is not None
 
-    def there(self) -> frozenset[SpuId]:
-        return frozenset((self.here, *filter(self.is_there, self._cluster.spus)))
+    def online(self) -> frozenset[SpuId]:
+        """All SPUs to which a request can be sent now."""
+        return frozenset((self.own_id, *filter(self.is_online, self._cluster.spus)))
 
-    async def ask(
+    async def send(
         self, spu: SpuId, client_id: str, api: Api, request: Any, seconds: float, version: int | None = None
     ) -> Any:
-        """The response, in which nothing was looked at; waited for so long. Raises OSError, which says why there is
-        none, and RemoteProtocolError."""
+        """Sends a request and returns the response, whose error codes are not checked.
+
+        Raises OSError, with the reason, if no response arrives within `seconds`, and RemoteProtocolError.
+        """
         version = api.max_version if version is None else version
         with trio.move_on_after(seconds):
-            if spu == self.here:
-                return await self._answer_here(api, version, request)
+            if spu == self.own_id:
+                return await self._respond_locally(api, version, request)
             address = public_address(self._cluster, spu)
             if address is None:
-                raise OSError("it is not there")
-            return await ask(self._network, address, client_id, api, request, version)
-        raise TimeoutError(f"it has not answered within {seconds:g} s")
+                raise OSError(f"SPU {spu} is offline or not registered")
+            return await send_request(self._network, address, client_id, api, request, version)
+        raise TimeoutError(f"SPU {spu} did not respond within {seconds:g} s")
 
 
 def public_address(cluster: Cluster, spu: SpuId) -> Address | None:
-    """Where an SPU that is online takes questions."""
+    """Returns the address at which an SPU serves clients, or None if the SPU is offline or unknown."""
     found = cluster.spus.get(spu)
     if found is None or not found.online or not found.endpoints:
         return None
     return Address(found.endpoints[0].host, found.endpoints[0].port)
 
 
-async def ask(network: Network, address: Address, client_id: str, api: Api, request: Any, version: int) -> Any:
-    """A connection for each: what is asked for here is rare."""
+async def send_request(network: Network, address: Address, client_id: str, api: Api, request: Any, version: int) -> Any:
+    """Sends a request on a connection of its own, because such requests are rare, and returns the response."""
     apis: Mapping[int, Api] = {api.key: api}
     connection = await network.connect(address)
     try:
@@ -79,6 +82,6 @@ async def _receive(connection: Connection) -> bytes:
     while (frame := frames.next_frame()) is None:
         count = await receive_some(connection, buffer)
         if count == 0:
-            raise ConnectionResetError("the connection was closed before the response was there")
+            raise ConnectionResetError("the SPU closed the connection before it responded")
         frames.feed(buffer[:count])
     return frame

@@ -1,4 +1,4 @@
-"""What stores answer to one who reads from several, as the core takes it."""
+"""Converts ReadStore responses into what the replication core compares."""
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_log import entry_of, entry_of_control
@@ -13,7 +13,10 @@ from tailrace.protocol.internal.read_store import ReadStoreResponse
 
 
 def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
-    """Raises KafkaError for batches that nobody can read, and ValueError for a policy that nobody knows."""
+    """Converts a response.
+
+    Raises KafkaError for batches that cannot be decoded, and ValueError for an unknown replication policy.
+    """
     entries = tuple(entry for entry, _ in batches_of(response))
     return StoreAnswer(
         spu,
@@ -29,7 +32,7 @@ def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
 
 
 def membership_of(replica: Replica) -> Membership:
-    """By the spec that this store knows itself."""
+    """Returns the membership by the spec that this store has."""
     spec = replica.spec
     return Membership(
         spec.epoch,
@@ -43,7 +46,7 @@ def membership_of(replica: Replica) -> Membership:
 
 
 def batches_of(response: ReadStoreResponse) -> list[tuple[Entry, memoryview]]:
-    """Each entry with its bytes."""
+    """Returns each entry of a response with its bytes."""
     records = memoryview(response.records)
     found = []
     for position, header in iterate(response.records):

@@ -1,7 +1,7 @@
-"""What a store says to one who reads from several, without a leader: how it stands, and what it has, committed or not.
+"""Responds to ReadStore: the state of a local replica and its batches, committed or not.
 
-All of it is of one moment. What is appended and not synced yet does not count where it has to be synced before it is
-acknowledged.
+A reader asks several stores, without a leader. Everything in a response is from one moment. If the topic requires that
+records are synced before they are acknowledged, records that are not synced yet do not count.
 """
 
 from tailrace.broker.replicas.replica import Replica
@@ -10,10 +10,10 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.read_store import CopySet, ReadStoreRequest, ReadStoreResponse
 
 READ_BYTES_MAX = 1 << 20
-"""In one answer, whatever is asked for; a larger batch comes all the same."""
+"""The limit for one response, whatever the request says. The first batch is returned even if it is larger."""
 
 
-def read_store(replicas: ReplicaRegistry, request: ReadStoreRequest) -> ReadStoreResponse:
+def read_from_store(replicas: ReplicaRegistry, request: ReadStoreRequest) -> ReadStoreResponse:
     try:
         replica = replicas.reading(request.topic_id, request.partition)
         records = _read(replica, request.offset, request.bytes_max)
@@ -41,7 +41,10 @@ def read_store(replicas: ReplicaRegistry, request: ReadStoreRequest) -> ReadStor
 
 
 def _stored_end(replica: Replica) -> int:
-    """What is committed is on the disks of others, if it has to be on some."""
+    """Returns the offset before which records count as stored.
+
+    Committed records count even if they are not synced here: they are on the disks of enough other stores.
+    """
     log = replica.log
     return max(log.synced_end, replica.high_watermark) if replica.syncs_before_acknowledging else log.log_end
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.groups.common.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
@@ -46,13 +46,13 @@ Questions = Mapping[Place, Sequence[int]]
 class GroupLag:
     def __init__(
         self,
-        spus: Spus,
+        spu_requests: SpuRequests,
         committed: Callable[[], Sequence["CommittedOffsets"]],
         cluster: Cluster,
         wall_clock: WallClock,
     ) -> None:
         """`committed`: for each coordinator here what its groups have committed."""
-        self._spus = spus
+        self._spu_requests = spu_requests
         self._committed = committed
         self._cluster = cluster
         self._wall_clock = wall_clock
@@ -149,7 +149,7 @@ class GroupLag:
 
     async def _ask_one(self, spu: SpuId, request: DescribePositionsRequest) -> DescribePositionsResponse:
         try:
-            response: DescribePositionsResponse = await self._spus.ask(
+            response: DescribePositionsResponse = await self._spu_requests.send(
                 spu, CLIENT_ID, _API, request, ANSWER_SECONDS_MAX
             )
         except (OSError, RemoteProtocolError):

@@ -7,7 +7,7 @@ import trio
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.copies.bulk_copies import BulkCopies, NoCopies
+from tailrace.broker.copies.bulk_copies import BulkCopies, NoBulkCopies
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.peers.replica_trace import ReplicaTrace
 from tailrace.broker.replicas.deadlines import Deadlines
@@ -61,7 +61,7 @@ class RoleContext(Struct, frozen=True):
     """What its log holds from this offset on may be damaged."""
     metrics: BrokerMetrics
     logger: FilteringBoundLogger
-    copies: BulkCopies = NoCopies()
+    copies: BulkCopies = NoBulkCopies()
     trace: ReplicaTrace | None = None
 
     def logger_of(self, replica: Replica) -> FilteringBoundLogger:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.controller_link.sc_connection import ScUnreachableError
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.upkeep.resting import rest
@@ -64,14 +64,14 @@ class _Known(Struct):
 class Shelving:
     def __init__(
         self,
-        spus: Spus,
+        spu_requests: SpuRequests,
         replicas: ReplicaRegistry,
         configs: BrokerConfigs,
         wall_clock: WallClock,
         report: AskController,
         logger: FilteringBoundLogger,
     ) -> None:
-        self._spus = spus
+        self._spu_requests = spu_requests
         self._replicas = replicas
         self._configs = configs
         self._wall_clock = wall_clock
@@ -190,7 +190,7 @@ class Shelving:
             log.synced_end,
             compacted_up_to(log.compactions),
             self._wall_clock.now_ms(),
-            self._spus.there(),
+            self._spu_requests.online(),
             frozenset(failed),
             known.copies,
             known.contents,
@@ -288,11 +288,13 @@ class Shelving:
                 nursery.start_soon(fill_one, spu)
 
     async def _answer(self, step: Fill, replica: Replica, spu: SpuId) -> FillShelfResponse | None:
-        request = FillShelfRequest(*replica.key, step.base, step.end, self._spus.here)
+        request = FillShelfRequest(*replica.key, step.base, step.end, self._spu_requests.own_id)
         told_until = trio.current_time() + TOLD_SECONDS_MAX
         try:
             while True:
-                answer: FillShelfResponse = await self._spus.ask(spu, CLIENT_ID, _API, request, FILL_SECONDS_MAX)
+                answer: FillShelfResponse = await self._spu_requests.send(
+                    spu, CLIENT_ID, _API, request, FILL_SECONDS_MAX
+                )
                 if answer.error_code == ErrorCode.NONE:
                     return answer
                 reason = answer.error_message or known_code(answer.error_code).name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import trio
 
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
@@ -22,10 +22,12 @@ AT_ONCE_MAX = 4
 
 
 class ShelfFilling:
-    def __init__(self, copies: ShelfCopies, spus: Spus, check_room: Callable[[], None], metrics: BrokerMetrics) -> None:
+    def __init__(
+        self, copies: ShelfCopies, spu_requests: SpuRequests, check_room: Callable[[], None], metrics: BrokerMetrics
+    ) -> None:
         """`check_room` raises KafkaError where no more is to be stored here."""
         self._copies = copies
-        self._spus = spus
+        self._spu_requests = spu_requests
         self._check_room = check_room
         self._metrics = metrics
         self._busy: set[ShelfKey] = set()
@@ -108,7 +110,7 @@ class ShelfFilling:
             if spec.leader != leader:
                 return NOTHING  # another one was elected meanwhile
             try:
-                return await fetch_portion(self._spus, leader, spec, position, end)
+                return await fetch_portion(self._spu_requests, leader, spec, position, end)
             except (OSError, RemoteProtocolError, KafkaError) as error:
                 self._copies.log(key).warning(
                     "shelf_portion_not_copied", leader=leader, offset=position, reason=str(error)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
@@ -21,7 +21,7 @@ class Shelves:
     def __init__(
         self,
         copies: ShelfCopies,
-        spus: Spus,
+        spu_requests: SpuRequests,
         check_room: Callable[[], None],
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
@@ -30,7 +30,7 @@ class Shelves:
         """`check_room` raises KafkaError where no more is to be stored here."""
         self.copies = copies
         self.reading = KeptShelfReading(self.copies, metrics)
-        self.filling = ShelfFilling(self.copies, spus, check_room, metrics)
+        self.filling = ShelfFilling(self.copies, spu_requests, check_room, metrics)
         self.mending = ShelfMending(self.copies, self.filling)
         self.clearing = ShelfClearing(self.copies, configs, logger)
         self.scrubbing = ShelfScrubbing(self.copies, metrics)

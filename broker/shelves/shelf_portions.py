@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from tailrace.broker.copies.batch_copies import fetch_records, records_of
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.batches.record_batch import BatchHeader, stamp_as
@@ -22,9 +22,11 @@ Portion = tuple[memoryview, Sequence[BatchHeader]]
 NOTHING: Portion = (memoryview(b""), ())
 
 
-async def fetch_portion(spus: Spus, leader: SpuId, spec: PartitionSpec, position: int, end: int) -> Portion:
+async def fetch_portion(
+    spu_requests: SpuRequests, leader: SpuId, spec: PartitionSpec, position: int, end: int
+) -> Portion:
     """From the batch on that holds the position. Raises OSError and RemoteProtocolError."""
-    found = await fetch_records(spus, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, ANSWER_SECONDS_MAX)
+    found = await fetch_records(spu_requests, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, ANSWER_SECONDS_MAX)
     if found.error_code:
         raise OSError(f"the leader answers with error {found.error_code}")
     records = memoryview(records_of(found))

@@ -8,7 +8,7 @@ import trio
 from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replication.copying import rotated
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -31,8 +31,8 @@ TimedOffset = tuple[int, int, int]
 
 
 class ShelfReader:
-    def __init__(self, spus: Spus, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
-        self._spus = spus
+    def __init__(self, spu_requests: SpuRequests, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
+        self._spu_requests = spu_requests
         self._metrics = metrics
         self._logger = logger
         self._turns = trio.Semaphore(AT_ONCE_MAX)
@@ -73,7 +73,7 @@ class ShelfReader:
         request = ReadShelfRequest(
             replica.spec.topic_id, replica.partition, shelf.base, shelf.end, offset, bytes_max, timestamp
         )
-        for store in filter(self._spus.is_there, rotated(shelf.stores, shelf.base + replica.partition)):
+        for store in filter(self._spu_requests.is_online, rotated(shelf.stores, shelf.base + replica.partition)):
             try:
                 return await self._answer_of(store, request)
             except (OSError, RemoteProtocolError) as error:
@@ -94,7 +94,9 @@ class ShelfReader:
     async def _answer_of(self, store: SpuId, request: ReadShelfRequest) -> ReadShelfResponse:
         """Raises OSError, which says why there is none, and RemoteProtocolError."""
         async with self._turns:
-            answer: ReadShelfResponse = await self._spus.ask(store, CLIENT_ID, READ_SHELF, request, ANSWER_SECONDS_MAX)
+            answer: ReadShelfResponse = await self._spu_requests.send(
+                store, CLIENT_ID, READ_SHELF, request, ANSWER_SECONDS_MAX
+            )
         if answer.error_code != ErrorCode.NONE:
             raise OSError(answer.error_message or f"it answers with error {answer.error_code}")
         return answer

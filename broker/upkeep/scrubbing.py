@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.copies.batch_copies import Copies
+from tailrace.broker.copies.batch_copies import BatchCopies
 from tailrace.broker.copies.damaged_tail_query import DamagedTail, DamagedTailQuery
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
@@ -51,7 +51,7 @@ class Scrubbing:
     def __init__(
         self,
         replicas: ReplicaRegistry,
-        copies: Copies,
+        copies: BatchCopies,
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
@@ -129,7 +129,7 @@ class Scrubbing:
 
     async def _may_truncate_tail(self, replica: Replica, lost: DamagedTail) -> bool:
         try:
-            return await self._damaged_tail_query.may_truncate_tail(replica, lost)
+            return await self._damaged_tail_query.may_truncate(replica, lost)
         except OSError as error:
             self._on_failed(replica, lost.segment, error)
             return False

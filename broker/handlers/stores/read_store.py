@@ -3,7 +3,7 @@
 Unlike a fetch, it also returns what is not committed, from followers, and while the partition has no leader.
 """
 
-from tailrace.broker.copies.store_reading import read_store
+from tailrace.broker.copies.store_reading import read_from_store
 from tailrace.protocol.internal.read_store import ReadStoreRequest, ReadStoreResponse
 from tailrace.server.request_context import RequestContext
 
@@ -11,4 +11,4 @@ from .store_host import StoreHost
 
 
 def handle(host: StoreHost, context: RequestContext, request: ReadStoreRequest) -> ReadStoreResponse:
-    return read_store(host.replicas, request)
+    return read_from_store(host.replicas, request)

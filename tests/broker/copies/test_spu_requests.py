@@ -1,13 +1,13 @@
-"""One question to any SPU."""
+"""Requests to any SPU."""
 
 from typing import Any
 
 import pytest
 import trio
 from simulation.network import MemoryNetwork
-from spus import ADDRESS, running_spu, spus_from
+from spus import ADDRESS, running_spu, spu_requests_from
 
-from tailrace.broker.copies.spu_requests import Spus, public_address
+from tailrace.broker.copies.spu_requests import SpuRequests, public_address
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
@@ -22,27 +22,27 @@ SECONDS = 5.0
 HERE, THERE, AWAY = map(SpuId, (9, 1, 3))
 
 
-def _spus(network: Network) -> Spus:
+def _requests(network: Network) -> SpuRequests:
     cluster = Cluster()
     endpoints = (Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)
     cluster.put_spu(SpuSpec(THERE, endpoints=endpoints))
     cluster.put_spu(SpuSpec(AWAY, endpoints=endpoints, online=False))
-    return spus_from(HERE, cluster, network)
+    return spu_requests_from(HERE, cluster, network)
 
 
-async def _ask(spus: Spus, spu: SpuId = THERE, version: int | None = None) -> Any:
-    return await spus.ask(spu, "me", METADATA, MetadataRequest(None), SECONDS, version)
+async def _send(requests: SpuRequests, spu: SpuId = THERE, version: int | None = None) -> Any:
+    return await requests.send(spu, "me", METADATA, MetadataRequest(None), SECONDS, version)
 
 
-async def test_the_answer_comes_from_there(autojump_clock: object) -> None:
+async def test_another_spu_responds_over_the_network(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         for version in (None, 5):
-            response = await _ask(_spus(running.world.network), version=version)
+            response = await _send(_requests(running.world.network), version=version)
             assert [topic.name for topic in response.topics] == ["t"]
 
 
-async def test_the_one_here_answers_itself(autojump_clock: object) -> None:
+async def test_the_own_spu_responds_without_the_network(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         asked: list[int] = []
@@ -51,20 +51,20 @@ async def test_the_one_here_answers_itself(autojump_clock: object) -> None:
             asked.append(version)
             return await running.spu.answer(api, version, request)
 
-        spus = spus_from(HERE, Cluster(), MemoryNetwork(), answer)
+        requests = spu_requests_from(HERE, Cluster(), MemoryNetwork(), answer)
         for version in (None, 5):
-            response = await _ask(spus, HERE, version)
+            response = await _send(requests, HERE, version)
             assert [topic.name for topic in response.topics] == ["t"]
         assert asked == [METADATA.max_version, 5]
 
 
-async def test_who_says_nothing_is_not_waited_for_any_longer(autojump_clock: object) -> None:
+async def test_a_silent_spu_times_out(autojump_clock: object) -> None:
     network = MemoryNetwork()
     await network.listen(ADDRESS)
-    for spu, spus in ((THERE, _spus(network)), (HERE, spus_from(HERE, Cluster(), network, _sleep))):
+    for spu, requests in ((THERE, _requests(network)), (HERE, spu_requests_from(HERE, Cluster(), network, _sleep))):
         begun = trio.current_time()
-        with pytest.raises(OSError, match="it has not answered within 5 s"):
-            await _ask(spus, spu)
+        with pytest.raises(OSError, match=f"SPU {spu} did not respond within 5 s"):
+            await _send(requests, spu)
         assert trio.current_time() - begun == SECONDS
 
 
@@ -72,7 +72,7 @@ async def _sleep(*_: object) -> None:
     await trio.sleep_forever()
 
 
-async def test_who_closes_without_an_answer_has_not_answered(autojump_clock: object) -> None:
+async def test_a_connection_that_closes_without_a_response_raises_an_error(autojump_clock: object) -> None:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with trio.open_nursery() as nursery:
@@ -82,22 +82,22 @@ async def test_who_closes_without_an_answer_has_not_answered(autojump_clock: obj
 
         nursery.start_soon(close_at_once)
         with pytest.raises(OSError):
-            await _ask(_spus(network))
+            await _send(_requests(network))
 
 
-async def test_nobody_is_there(autojump_clock: object) -> None:
-    spus = _spus(MemoryNetwork())
+async def test_an_unreachable_spu_raises_an_error(autojump_clock: object) -> None:
+    requests = _requests(MemoryNetwork())
     with pytest.raises(OSError):
-        await _ask(spus)
+        await _send(requests)
     for spu in (AWAY, SpuId(77)):
-        with pytest.raises(OSError, match="it is not there"):
-            await _ask(spus, spu)
+        with pytest.raises(OSError, match=f"SPU {spu} is offline or not registered"):
+            await _send(requests, spu)
 
 
-def test_those_are_there_that_take_questions_and_the_one_here() -> None:
-    spus = _spus(MemoryNetwork())
-    assert spus.there() == {HERE, THERE}
-    assert [spus.is_there(spu) for spu in (HERE, THERE, AWAY, SpuId(77))] == [True, True, False, False]
+def test_the_own_spu_and_those_with_an_address_are_online() -> None:
+    requests = _requests(MemoryNetwork())
+    assert requests.online() == {HERE, THERE}
+    assert [requests.is_online(spu) for spu in (HERE, THERE, AWAY, SpuId(77))] == [True, True, False, False]
 
 
 def test_only_spus_that_are_online_have_an_address() -> None:

@@ -1,11 +1,11 @@
-"""From the wire to what the core compares."""
+"""Conversion of ReadStore responses."""
 
 import pytest
 from spus import batch
 
 from tailrace.broker.copies.store_answers import batches_of, store_answer
 from tailrace.broker.replication.entries import Entry, EntryKind
-from tailrace.broker.replication.policy import CopySet as Copies
+from tailrace.broker.replication.policy import CopySet as PolicyCopySet
 from tailrace.broker.replication.policy import CopySetsPolicy, LivePolicy, QuorumPolicy
 from tailrace.broker.replication.quorum_read import Membership, StoreAnswer
 from tailrace.protocol.batches.control_batches import bridge, hole
@@ -53,20 +53,20 @@ def test_batches_become_entries_with_their_kind() -> None:
     assert isinstance(answer.entries[0], Entry)
 
 
-def test_what_brings_no_batch_has_told_that_there_is_none() -> None:
+def test_a_response_without_batches_covers_the_whole_log() -> None:
     assert store_answer(A, _response()).read_end == 9
 
 
-def test_the_spec_says_who_commits() -> None:
+def test_the_membership_comes_from_the_spec() -> None:
     found = store_answer(A, _response()).membership
     assert found == Membership(Epoch(4), 6, False, frozenset((A, B, C)), frozenset((A, B)), 2, LivePolicy(2))
     assert store_answer(A, _response(policy="nrw:3,2,2")).membership.policy == QuorumPolicy(3, 2, 2)
     moving = _response(policy="majority", copy_sets=[CopySet([1, 2]), CopySet([3])])
     assert store_answer(A, moving).membership.policy == CopySetsPolicy(
-        (Copies(frozenset((A, B)), QuorumPolicy(2, 2, 2)), Copies(frozenset((C,)), QuorumPolicy(1, 1, 1)))
+        (PolicyCopySet(frozenset((A, B)), QuorumPolicy(2, 2, 2)), PolicyCopySet(frozenset((C,)), QuorumPolicy(1, 1, 1)))
     )
 
 
-def test_a_policy_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="a replication policy is"):
         store_answer(A, _response(policy="chain"))

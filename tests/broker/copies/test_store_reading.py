@@ -1,4 +1,4 @@
-"""What a store says to a reader, from real logs: also the stream engine's example of a hole that wins over an event."""
+"""Responses to ReadStore from real logs, including the design's example of a hole that wins over an event."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.copies import store_reading
 from tailrace.broker.copies.store_answers import batches_of, store_answer
-from tailrace.broker.copies.store_reading import read_store
+from tailrace.broker.copies.store_reading import read_from_store
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
@@ -43,7 +43,7 @@ class Replication(Struct):
 async def _replica(
     spu: SpuId, *batches: tuple[bytes, int], high_watermark: int = 0, spec_epoch: int = 2, **configs: str
 ) -> Replica:
-    """Of the first record's offset on, each batch under an epoch."""
+    """Makes a replica with these batches, each with an epoch."""
     files = SimulatedFiles()
     files.make_directories("/data")
     settings = settings_of({"replication.policy": "nrw:3,2,2", **configs}, BrokerConfigs({}))
@@ -61,11 +61,11 @@ async def _replica(
 def _asked(replica: Replica, offset: int = 0, bytes_max: int = 1 << 20) -> ReadStoreResponse:
     replicas = ReplicaRegistry(replica.spec.leader, Cluster())
     replicas.add(replica)
-    return read_store(replicas, ReadStoreRequest(TOPIC, 0, offset, bytes_max))
+    return read_from_store(replicas, ReadStoreRequest(TOPIC, 0, offset, bytes_max))
 
 
 def _read(position: int, *stores: Replica) -> tuple[QuorumRead | None, list[bytes | None]]:
-    """And the values."""
+    """Reads from a quorum; returns the values too."""
     names = dict(zip(STORES[: len(stores)], stores, strict=True))
     responses = {spu: _asked(each, position) for spu, each in names.items()}
     found = quorum_read(position, [store_answer(spu, each) for spu, each in responses.items()])
@@ -78,25 +78,27 @@ def _hole(offset: int) -> bytes:
     return bytes(hole(offset, offset + 1, 2))
 
 
-async def test_of_a_hole_and_an_event_at_one_offset_a_reader_gets_that_of_the_larger_epoch() -> None:
-    """N = 3, R = W = 2. Leader 1 wrote e1 e2 e3 to A, and B and C missed e2; leader 2 asked B and C. Here offsets begin
-    at 0."""
+async def test_of_a_hole_and_an_event_at_one_offset_the_larger_epoch_wins() -> None:
+    """Tests the example of the design, with offsets from 0 and N = 3, R = W = 2.
+
+    Leader 1 wrote e1, e2 and e3 to A, and B and C missed e2. Leader 2 recovered from B and C.
+    """
     e1, e2, e3 = batch(b"e1"), batch(b"e2"), batch(b"e3")
     a = await _replica(A, (e1, 1), (e2, 1), (e3, 1), spec_epoch=1)
     recovered = ((e1, 2), (_hole(1), 2), (e3, 2))
     b, c = await _replica(B, *recovered), await _replica(C, *recovered)
     found, values = _read(0, a, b)
-    assert (found, values) == (QuorumRead(0, 0, 3, ()), [])  # what may be, and nothing of what A alone has
+    assert (found, values) == (QuorumRead(0, 0, 3, ()), [])  # e1 to e3 may be committed, but nothing is proven
     found, values = _read(0, a, b, c)
     assert found is not None and (found.end, found.may_end) == (3, 3) and values == [b"e1", b"e3"]
-    b.high_watermark = 3  # leader 2 has told B what is acknowledged
+    b.high_watermark = 3  # leader 2 has told B the high watermark
     found, values = _read(0, a, b)
     assert found is not None and (found.end, found.may_end) == (3, 3) and values == [b"e1", b"e3"]
     found, values = _read(1, a, b)
     assert found is not None and (found.start, found.end) == (1, 3) and values == [b"e3"]
 
 
-async def test_it_says_how_it_stands_and_who_commits() -> None:
+async def test_the_response_has_the_state_and_the_membership() -> None:
     replica = await _replica(A, (batch(b"x"), 1), (batch(b"y"), 1), high_watermark=1, **{"min.insync.replicas": "2"})
     replica.spec = replace(replica.spec, leader=NO_LEADER, live_replicas=(A, B), copy_sets=((A, B, C), (B, C)))
     assert replace(_asked(replica), records=b"") == ReadStoreResponse(
@@ -117,10 +119,10 @@ async def test_it_says_how_it_stands_and_who_commits() -> None:
     replica.replication = Replication(is_sure=False)  # type: ignore[assignment]
     assert _asked(replica).in_doubt
     replica.replication = None
-    assert _asked(replica).in_doubt, "nobody has said what it lacks"
+    assert _asked(replica).in_doubt, "it is not known what the store lacks"
 
 
-async def test_it_hands_over_what_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_response_has_as_many_batches_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = await _replica(A, *((batch(b"%d" % number), 1) for number in range(5)))
     size = len(batch(b"0"))
 
@@ -133,7 +135,7 @@ async def test_it_hands_over_what_there_is_room_for(monkeypatch: pytest.MonkeyPa
     assert bases(1) == [1]
 
 
-async def test_what_has_to_be_synced_first_does_not_count_before(autojump_clock: object) -> None:
+async def test_batches_that_must_be_synced_first_do_not_count_before(autojump_clock: object) -> None:
     replica = await _replica(A, (batch(b"x"), 1), **{"flush.messages": "1"})
     await replica.log.sync()
     more = bytearray(batch(b"y"))
@@ -144,7 +146,7 @@ async def test_what_has_to_be_synced_first_does_not_count_before(autojump_clock:
     assert (_asked(replica).log_end, len(batches_of(_asked(replica)))) == (2, 2)
 
 
-async def test_it_begins_where_the_log_does() -> None:
+async def test_reading_begins_at_the_log_start() -> None:
     replica = await _replica(A, *((batch(b"%d" % number), 1) for number in range(5)), high_watermark=5)
     await replica.log.advance_log_start(3)
     answer = _asked(replica)
@@ -162,20 +164,20 @@ async def test_a_single_replica_is_a_quorum(autojump_clock: object) -> None:
     async with running_spu() as running:
         await _filled(running)
         request = ReadStoreRequest(running.spu.cluster.topics["t"].id, 0, 0, 1000)
-        answer = read_store(running.spu.replicas, request)
+        answer = read_from_store(running.spu.replicas, request)
         found = quorum_read(0, [store_answer(SpuId(1), answer)])
         assert found is not None and (found.end, found.may_end) == (2, 2)
         led_elsewhere(running.replica("t"))
-        assert read_store(running.spu.replicas, request).records == answer.records, "whoever leads"
+        assert read_from_store(running.spu.replicas, request).records == answer.records, "whoever leads"
 
 
-async def test_what_is_not_here_or_cannot_be_read_is_refused(
+async def test_an_unknown_partition_or_an_unreadable_log_is_refused(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
         await _filled(running)
         topic_id = running.spu.cluster.topics["t"].id
-        nowhere = read_store(running.spu.replicas, ReadStoreRequest(topic_id, 9))
+        nowhere = read_from_store(running.spu.replicas, ReadStoreRequest(topic_id, 9))
         assert (nowhere.error_code, nowhere.error_message) == (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "t has no partition 9",
@@ -185,5 +187,5 @@ async def test_what_is_not_here_or_cannot_be_read_is_refused(
             raise OSError("a bad sector")
 
         monkeypatch.setattr(SimulatedFile, "read_at", read_at)
-        failed = read_store(running.spu.replicas, ReadStoreRequest(topic_id, 0))
+        failed = read_from_store(running.spu.replicas, ReadStoreRequest(topic_id, 0))
         assert failed.error_code == ErrorCode.KAFKA_STORAGE_ERROR and "a bad sector" in (failed.error_message or "")

@@ -9,7 +9,7 @@ import trio
 from clusters import ClusterOfSpus, address_of, cluster_of
 from trio.testing import MockClock
 
-from tailrace.broker.copies.spu_requests import Spus
+from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions import lag_measurement as group_lag
 from tailrace.broker.descriptions.consumer_positions import describe_positions
 from tailrace.broker.descriptions.lag_measurement import ANSWER_SECONDS_MAX, FRESH_SECONDS, GroupLag
@@ -42,7 +42,7 @@ class World:
     def __post_init__(self) -> None:
         spu = self.spu
         seams = self.cluster.world
-        spus = Spus(SpuId(1), spu.cluster, seams.network, spu.answer)
+        spus = SpuRequests(SpuId(1), spu.cluster, seams.network, spu.answer)
         self.lag = GroupLag(spus, self._committed, spu.cluster, seams.clock)
 
     @property

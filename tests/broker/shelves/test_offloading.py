@@ -10,7 +10,7 @@ from held_replicas import ELSEWHERE, HERE, World, topic_of
 from msgspec import Struct, field
 from msgspec.structs import replace
 from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
-from spus import SteadyClock, batch, spus_from
+from spus import SteadyClock, batch, spu_requests_from
 from structlog import get_logger
 from structlog.testing import capture_logs
 
@@ -121,7 +121,7 @@ async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> 
         async def fill_here(*question: Any) -> FillShelfResponse:
             return await made.fill_here(*question)
 
-        spus = spus_from(HERE, world.cluster, brokers.network, fill_here)
+        spus = spu_requests_from(HERE, world.cluster, brokers.network, fill_here)
         shelving = Shelving(spus, world.replicas, configs, clock, report, get_logger())
         made = Shelves(world, brokers, shelving, clock, stores)
         yield made

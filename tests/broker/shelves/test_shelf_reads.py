@@ -10,10 +10,10 @@ import trio
 from held_replicas import HERE, World, topic_of
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
-from spus import spus_from
+from spus import spu_requests_from
 from structlog.testing import capture_logs
 
-from tailrace.broker.copies import spu_requests as spu_question
+from tailrace.broker.copies import spu_requests as spu_requests
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.shelves.shelf_reads import ANSWER_SECONDS_MAX, AT_ONCE_MAX, BY_LARGEST_TIME, ShelfReader
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -47,9 +47,9 @@ class Stores:
         for spu in (FIRST, SECOND, AWAY):
             endpoints = (Endpoint("PUBLIC", host_of(spu), 9005),)
             cluster.put_spu(SpuSpec(spu, endpoints=endpoints, online=spu != AWAY))
-        spus = spus_from(HERE, cluster, MemoryNetwork(), self._read_here)
+        spus = spu_requests_from(HERE, cluster, MemoryNetwork(), self._read_here)
         self.reader = ShelfReader(spus, BrokerMetrics(), structlog.get_logger())
-        patch.setattr(spu_question, "ask", self._ask)
+        patch.setattr(spu_requests, "send_request", self._ask)
 
     async def _ask(self, _: object, address: Address, *more: Any) -> ReadShelfResponse:
         spu, request = int(address.host.removeprefix(host_of(0)[:-1])), more[2]

@@ -56,7 +56,7 @@ async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
 class CopiesOf:
     """What two other SPUs have; the first one lacks everything, or has something else that is not committed."""
 
-    here = HERE
+    own_id = HERE
 
     def __init__(self, other: Replica | None) -> None:
         self.answers = True
@@ -80,7 +80,7 @@ class CopiesOf:
         found = self._other.log.read(offset, 1, end, at_least_one=True)
         return b"" if found is None else found.read()
 
-    async def look(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, bytes] | None:
+    async def inspect(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, bytes] | None:
         await trio.lowlevel.checkpoint()
         answer = StoreAnswer(spu, membership_of(replica), Epoch(5), False, 0, 0, 0, 0, ())
         return (answer, self.looked_at()) if self.answers else None
