@@ -120,7 +120,7 @@ def reported(
 
 
 def lost(spu: int, incarnation: str = "first") -> SpuLost:
-    return SpuLost(SpuId(spu), incarnation, "its lease has run out")
+    return SpuLost(SpuId(spu), incarnation, "its lease has expired")
 
 
 def storage(spu: int, used_bytes: int, size_bytes: int, incarnation: str = "first") -> StorageReported:

@@ -158,7 +158,7 @@ class RunningWorkflow(Struct):
 
     async def lose(self, spu: int) -> None:
         self.spus.connected.discard(spu)
-        await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has run out"))
+        await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has expired"))
         await self.workflow.writes.until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
 
     async def shelve(self, *shelves: Shelf, shelved_from: int = 0) -> None:

@@ -384,9 +384,9 @@ class ConnectionManager:
                 self._leases.extend(late_seconds + self._heartbeat_seconds)
             for spu in self._leases.ended(trio.current_time()):
                 connected = self._connected.get(spu)
-                self._lose(spu, "its lease has run out")
+                self._lose(spu, "its lease has expired")
                 if connected is not None:
-                    connected.link.close("its lease has run out")
+                    connected.link.close("its lease has expired")
 
     # what SPUs ask
 

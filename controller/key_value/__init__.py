@@ -1,1 +1,3 @@
-"""The store of the SC's objects: compare-and-set, an ordered watch, leases. Knows nothing of the objects."""
+"""The key-value store of the SC: compare-and-set, an ordered watch, leases. It does not know what the values mean and
+imports no other room.
+"""

@@ -1,6 +1,6 @@
-"""The last changes of a store of this process, for its watches: shared, bounded, one cursor for each watch.
+"""The last changes of a store within this process, which its watches share; each watch only has a cursor.
 
-A watch holds nothing of its own, so a slow one costs no memory: it falls behind when what it has not read is dropped.
+The history is bounded. A slow watch costs no memory: it falls behind when changes that it has not read are dropped.
 """
 
 from collections import deque
@@ -12,12 +12,12 @@ from .interface import EntryPut, FellBehind, StoreUnavailable, WatchEvent
 
 CHANGES_MAX = 10_000
 CHANGES_IN_A_ROW = 50
-"""Handed out without a look at leases, and without a turn for others: thousands may follow each other."""
+"""How many changes a watch returns before it checks leases and lets other tasks run. Thousands may come in a row."""
 
 
 class History:
     def __init__(self, revision: int, changes_max: int = CHANGES_MAX) -> None:
-        """`revision` is the store's now; from here on each change has the next one."""
+        """`revision` is the store's current revision; each change that is added has the next one."""
         self.revision = revision
         self._events: deque[WatchEvent] = deque(maxlen=changes_max)
         self._changed = trio.Event()
@@ -31,7 +31,7 @@ class History:
         self._wake()
 
     def after(self, revision: int) -> WatchEvent | None:
-        """The change that follows the revision; None: there is none yet."""
+        """Returns the change that follows the revision, or None if there is none yet. Raises FellBehind."""
         self.check_open()
         missing = self.revision - revision
         if missing > len(self._events):
@@ -39,10 +39,11 @@ class History:
         return self._events[-missing] if missing > 0 else None
 
     async def wait(self) -> None:
-        """Until there is something new to look at."""
+        """Waits until there may be a new change."""
         await self._changed.wait()
 
     def check_open(self) -> None:
+        """Raises StoreUnavailable if the store was closed."""
         if self._is_closed:
             raise StoreUnavailable("the key-value store has been closed")
 
@@ -56,10 +57,13 @@ class History:
 
 
 class HistoryWatch:
-    """An iterator rather than a generator: whoever gives up waiting for an event may ask again."""
+    """An iterator over the changes of a history.
+
+    It is not a generator, so that a caller who stops waiting for an event can ask again.
+    """
 
     def __init__(self, history: History, prefix: str, revision: int, expire: Callable[[], Awaitable[float]]) -> None:
-        """`expire` drops what has run out of its lease, and says when the next one may."""
+        """`expire` deletes the keys whose leases have expired, and returns when the next lease may expire."""
         self._history = history
         self._prefix = prefix
         self._revision = revision

@@ -1,6 +1,6 @@
-"""Objects in dictionaries: for tests, and for clusters that may forget everything.
+"""The key-value store in memory: for tests, and for clusters that may lose everything.
 
-The store outlives its SCs: several may use one object, and one that crashed leaves its lease to run out.
+The store outlives its SCs. Several may share one store, and the lease of an SC that crashed expires.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -72,7 +72,10 @@ class MemoryStore:
         await trio.lowlevel.checkpoint()
 
     async def _begin(self) -> float:
-        """Nothing waits after this, so that what a call does is done at once; the time of the next expiry."""
+        """Deletes keys whose leases have expired, and returns the time of the next expiry.
+
+        A call awaits nothing after this, so that it takes effect at one moment.
+        """
         await trio.lowlevel.checkpoint()
         self._history.check_open()
         for key, version in self._leases.expired(trio.current_time()):

@@ -1,4 +1,4 @@
-"""Which store an SC uses, as a person names it; each kind is imported only when it is asked for."""
+"""Opens the key-value store that the settings name; each kind of store is imported only when it is used."""
 
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import SettingsError, parse_address
@@ -12,7 +12,7 @@ SQLITE_FILE = "store.sqlite"
 
 
 def check_store_name(text: str, where: str) -> None:
-    """SettingsError unless `open_store` knows what is meant."""
+    """Raises SettingsError if `open_store` does not know this kind of store."""
     if text.startswith(ETCD):
         for endpoint in text.removeprefix(ETCD).split(","):
             parse_address(endpoint, where, port_min=1)
@@ -21,9 +21,9 @@ def check_store_name(text: str, where: str) -> None:
 
 
 async def open_store(text: str, directory: str, seams: Seams) -> KeyValueStore:
-    """`memory`, `sqlite` (a file in the directory, which the caller holds the lock of), `etcd://HOST:PORT,HOST:PORT`.
+    """Opens `memory`, `sqlite` (a file in the directory, whose lock the caller holds), or `etcd://HOST:PORT,HOST:PORT`.
 
-    StoreCorrupt and StoreUnavailable are SQLite's; an etcd is asked for nothing yet.
+    Raises StoreCorrupt or StoreUnavailable for SQLite. An etcd is not contacted yet.
     """
     check_store_name(text, "store")
     if text == MEMORY:

@@ -1,4 +1,4 @@
-"""The leases of a store of this process: who holds which key, and until when; nothing of it survives the process."""
+"""The leases of a store within this process: which keys are leased, and until when. They end with the process."""
 
 import math
 
@@ -23,15 +23,15 @@ class ProcessLeases:
     def renew(self, entry: Entry, now: float) -> None:
         lease = self._by_key.get(entry.key)
         if lease is None or lease.version != entry.version or lease.deadline <= now:
-            raise LeadershipLost(f"the lease of {entry.key} has run out")
+            raise LeadershipLost(f"the lease of {entry.key} has expired")
         lease.deadline = now + lease.ttl_seconds
 
     def forget(self, key: str) -> None:
-        """The key is gone, or has been written by somebody who asked for no lease."""
+        """Forgets the lease of a key that was deleted, or written without a lease."""
         self._by_key.pop(key, None)
 
     def expired(self, now: float) -> list[tuple[str, int]]:
-        """Keys and versions whose lease has run out."""
+        """Returns the keys whose leases have expired, each with its version."""
         return [(key, lease.version) for key, lease in self._by_key.items() if lease.deadline <= now]
 
     def next_expiry(self) -> float:

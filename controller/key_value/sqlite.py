@@ -1,7 +1,7 @@
-"""Objects in one SQLite file, for the SC that runs alone: each write is one transaction, on the disk when it returns.
+"""The key-value store in one SQLite file, for an SC that runs alone. Each write is one durable transaction.
 
-The file belongs to one process at a time, so watches and leases live in that process: a watch from before a restart
-has fallen behind, and what was under a lease is gone.
+The file belongs to one process at a time, so watches and leases live in that process. After a restart, watches from
+before have fallen behind and leased keys are deleted.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ INSERT INTO store VALUES (0)
 
 
 async def open_sqlite(path: str, history_changes_max: int = CHANGES_MAX) -> "SqliteStore":
-    """The directory must be there. StoreCorrupt where the file is damaged or no store."""
+    """Opens or creates the store. The directory must exist. Raises StoreCorrupt if the file is damaged or no store."""
 
     def start(connection: "Connection") -> int:
         writer = _Writer(connection)
@@ -73,7 +73,8 @@ class SqliteStore:
         self._database = database
         self._history = history
         self._leases = ProcessLeases()
-        self._turn = trio.Lock()  # so that watches learn of transactions in the order of their commits
+        self._commit_order = trio.Lock()
+        """Held from a transaction until the watches know of it, so that they see transactions in their order."""
 
     async def get(self, key: str) -> Entry | None:
         def read(connection: "Connection") -> Entry | None:
@@ -129,7 +130,7 @@ class SqliteStore:
         await self._database.close()
 
     async def _expire(self) -> float:
-        """Deletes what has run out of its lease; the time of the next expiry."""
+        """Deletes keys whose leases have expired, and returns the time of the next expiry."""
         await trio.lowlevel.checkpoint()
         self._history.check_open()
         expired = self._leases.expired(trio.current_time())
@@ -138,7 +139,7 @@ class SqliteStore:
         return self._leases.next_expiry()
 
     async def _change(self, work: Callable[["_Writer"], T]) -> T:
-        """One transaction, and its news to the watches before anybody else's."""
+        """Carries out one transaction and adds its changes to the history."""
 
         def transact(connection: "Connection") -> tuple[T, _Writer]:
             writer = _Writer(connection)
@@ -146,7 +147,7 @@ class SqliteStore:
             writer.finish()
             return result, writer
 
-        async with self._turn:
+        async with self._commit_order:
             result, writer = await self._run(transact)
             for event in writer.events:
                 self._leases.forget(event.entry.key if isinstance(event, EntryPut) else event.key)
@@ -161,7 +162,7 @@ class SqliteStore:
 
 
 class _Writer:
-    """The changes of one transaction, on the database's thread."""
+    """Applies the changes of one transaction, on the database's thread."""
 
     def __init__(self, connection: "Connection") -> None:
         self.events: list[WatchEvent] = []

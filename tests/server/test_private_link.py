@@ -334,13 +334,13 @@ async def test_an_answer_that_comes_as_the_link_is_closed_is_passed_over(monkeyp
         def receive_and_close(buffer: memoryview) -> int | None:
             count: int | None = receive(buffer)
             if count is not None:
-                world.sc.close("its lease has run out")
+                world.sc.close("its lease has expired")
             return count
 
         monkeypatch.setattr(world.sc_connection, "receive_into", receive_and_close)
         asked = world.start(world.sc.ask, DescribeReplicasRequest())
         await trio.testing.wait_all_tasks_blocked()
-        assert [str(each) for each in asked] == ["its lease has run out"]
+        assert [str(each) for each in asked] == ["its lease has expired"]
         assert world.warnings == []
 
 

@@ -1,1 +1,1 @@
-"""The key-value store on etcd: gateway calls, messages, watches."""
+"""The key-value store in etcd: calls, messages, watches. May import the interface of key_value."""

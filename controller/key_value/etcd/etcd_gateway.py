@@ -1,6 +1,6 @@
-"""Calls to etcd over its JSON gateway: any of several endpoints, connections that are used again, deadlines.
+"""Calls etcd over its JSON gateway, with failover between endpoints, reused connections, and deadlines.
 
-A call is sent once only: whether a write that was not answered has been done, nobody but its caller can find out.
+A call is sent only once. If a write gets no response, only its caller can find out whether it was carried out.
 """
 
 import json
@@ -18,23 +18,23 @@ from .http_connection import HttpConnection, HttpError, connect
 
 CONNECT_SECONDS_MAX = 2.0
 CALL_SECONDS_MAX = 5.0
-RESPONSE_BYTES_MAX = 256 * 1024 * 1024  # above a page of the largest values
+RESPONSE_BYTES_MAX = 256 * 1024 * 1024  # More than a page of the largest values.
 IDLE_CONNECTIONS_MAX = 4
 OK = 200
-_GIVEN_UP = "has not answered another call"
+_CLOSED_BY_FAILOVER = "has not answered another call"
 
-# The codes of gRPC that mean something else than "try again".
+# The gRPC codes that do not mean "try again".
 NOT_FOUND = 5
 OUT_OF_RANGE = 11
 _UNKNOWN = 2
-_PARTS = {"header", "result", "error"}  # of which every answer has one
+_PARTS = {"header", "result", "error"}  # Every response has at least one of these.
 
-# A server that has lost its cluster's leader ends the stream instead of keeping silent.
+# With this header, a server that has lost its cluster's leader ends the stream instead of staying silent.
 _STREAM_HEADERS = (("grpc-metadata-hasleader", "true"),)
 
 
 class EtcdError(StoreUnavailable):
-    """etcd has answered, with an error."""
+    """etcd has responded with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"etcd says: {message}")
@@ -48,90 +48,90 @@ class EtcdGateway:
         self._network = network
         self._endpoints = endpoints
         self._call_seconds_max = call_seconds_max
-        self._turn = 0
-        """Counts on whenever the endpoint whose turn it is disappoints."""
+        self._rotation = 0
+        """The number of failovers so far, which selects the endpoint to use."""
         self._open: dict[HttpConnection, int] = {}
-        """With the turn in which each was made."""
+        """The open connections, each with the rotation in which it was made."""
         self._idle: list[HttpConnection] = []
         self._is_closed = False
 
     async def call(self, path: str, request: Json, seconds_max: float = math.inf) -> Any:
-        """What etcd answers; EtcdError when that is an error, StoreUnavailable when it does not."""
+        """Calls etcd and returns its response. Raises EtcdError for an error, StoreUnavailable for no response."""
         seconds_max = min(seconds_max, self._call_seconds_max)
         connection: HttpConnection | None = None
-        turn = self._turn
+        rotation = self._rotation
         try:
             with trio.fail_after(seconds_max):
                 connection = await self._acquire()
-                turn = self._open[connection]
+                rotation = self._open[connection]
                 status = await connection.post(path, json.dumps(request).encode())
                 body = await _body(connection)
         except trio.TooSlowError:
-            raise self._failed_over(turn, f"has not answered in {seconds_max:g} s") from None
+            raise self._fail_over(rotation, f"has not answered in {seconds_max:g} s") from None
         except HttpError as error:
-            raise self._failed_over(turn, str(error)) from error
+            raise self._fail_over(rotation, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._failed_over(turn, _GIVEN_UP) from None
+            raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
         else:
-            self._release(connection, turn)
+            self._release(connection, rotation)
             connection = None
         finally:
             if connection is not None:
                 self._discard(connection)
-        answer = self._parsed(turn, body)
+        response = self._parse(rotation, body)
         if status != OK:
-            raise self._error(turn, answer)
-        return answer
+            raise self._error_of(rotation, response)
+        return response
 
     async def open_stream(self, path: str, request: Json) -> "EtcdStream":
-        """A call with many answers, on a connection of its own."""
+        """Makes a call that has many responses, on a connection of its own."""
         connection: HttpConnection | None = None
-        turn = self._turn
+        rotation = self._rotation
         try:
             with trio.fail_after(self._call_seconds_max):
                 connection = await self._connect()
-                turn = self._open[connection]
+                rotation = self._open[connection]
                 status = await connection.post(path, json.dumps(request).encode(), _STREAM_HEADERS)
                 if status != OK:
-                    raise self._error(turn, self._parsed(turn, await _body(connection)))
-                stream, connection = EtcdStream(self, connection, turn), None
+                    raise self._error_of(rotation, self._parse(rotation, await _body(connection)))
+                stream, connection = EtcdStream(self, connection, rotation), None
                 return stream
         except trio.TooSlowError:
-            raise self._failed_over(turn, f"has not answered in {self._call_seconds_max:g} s") from None
+            raise self._fail_over(rotation, f"has not answered in {self._call_seconds_max:g} s") from None
         except HttpError as error:
-            raise self._failed_over(turn, str(error)) from error
+            raise self._fail_over(rotation, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._failed_over(turn, _GIVEN_UP) from None
+            raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
         finally:
             if connection is not None:
                 self._discard(connection)
 
-    async def next_answer(self, connection: HttpConnection, turn: int, arrived: bytearray) -> Any:
-        """The next of a stream's answers, each of which is one line; what `arrived` beyond it stays for the next."""
+    async def next_response(self, connection: HttpConnection, rotation: int, received: bytearray) -> Any:
+        """Returns the next response of a stream, which is one line. Further bytes stay in `received`."""
         searched = 0
         try:
-            while (end := arrived.find(b"\n", searched)) < 0:
-                searched = len(arrived)
+            while (end := received.find(b"\n", searched)) < 0:
+                searched = len(received)
                 part = await connection.read()
                 if not part or searched > RESPONSE_BYTES_MAX:
-                    raise self._failed_over(turn, "has ended a stream")
-                arrived += part
+                    raise self._fail_over(rotation, "has ended a stream")
+                received += part
         except HttpError as error:
-            raise self._failed_over(turn, str(error)) from error
+            raise self._fail_over(rotation, str(error)) from error
         except trio.ClosedResourceError:
-            raise self._failed_over(turn, _GIVEN_UP) from None
-        line = bytes(arrived[:end])
-        del arrived[: end + 1]
-        answer = self._parsed(turn, line)
-        if "result" not in answer:
-            raise self._error(turn, answer.get("error", {}))
-        return answer["result"]
+            raise self._fail_over(rotation, _CLOSED_BY_FAILOVER) from None
+        line = bytes(received[:end])
+        del received[: end + 1]
+        response = self._parse(rotation, line)
+        if "result" not in response:
+            raise self._error_of(rotation, response.get("error", {}))
+        return response["result"]
 
     def close_stream(self, connection: HttpConnection) -> None:
         self._discard(connection)
 
     def close(self) -> None:
-        """Calls and streams that wait raise StoreUnavailable."""
+        """Closes all connections; waiting calls and streams raise StoreUnavailable."""
         self._is_closed = True
         for connection in self._open:
             connection.close()
@@ -139,6 +139,7 @@ class EtcdGateway:
         self._idle.clear()
 
     def check_open(self) -> None:
+        """Raises StoreUnavailable if the gateway was closed."""
         if self._is_closed:
             raise StoreUnavailable("the key-value store has been closed")
 
@@ -151,30 +152,30 @@ class EtcdGateway:
         return await self._connect()
 
     async def _connect(self) -> HttpConnection:
-        """To the endpoint whose turn it is, or the next one that can be reached."""
+        """Connects to the current endpoint, or to the next one that can be reached."""
         self.check_open()
         reasons: list[str] = []
         for _ in self._endpoints:
-            turn = self._turn
+            rotation = self._rotation
             try:
                 with trio.fail_after(CONNECT_SECONDS_MAX):
-                    connection = await connect(self._network, self._endpoint_of(turn))
+                    connection = await connect(self._network, self._endpoint_of(rotation))
             except trio.TooSlowError:
-                reasons.append(f"cannot connect to {self._endpoint_of(turn)} in {CONNECT_SECONDS_MAX:g} s")
+                reasons.append(f"cannot connect to {self._endpoint_of(rotation)} in {CONNECT_SECONDS_MAX:g} s")
             except OSError as error:
                 reasons.append(error.strerror or str(error))
             else:
-                self._open[connection] = turn
-                if self._is_closed:  # meanwhile
+                self._open[connection] = rotation
+                if self._is_closed:  # It was closed while this waited.
                     self._discard(connection)
                 self.check_open()
                 return connection
-            self._end_turn(turn)
+            self._rotate(rotation)
         raise StoreUnavailable(f"etcd cannot be reached: {'; '.join(reasons)}")
 
-    def _release(self, connection: HttpConnection, turn: int) -> None:
-        """One that was being made when its endpoint's turn ended is not used again."""
-        is_wanted = self._endpoint_of(turn) == self._endpoint_of(self._turn) and not self._is_closed
+    def _release(self, connection: HttpConnection, rotation: int) -> None:
+        """Keeps a connection for the next call, unless its endpoint has failed in the meantime."""
+        is_wanted = self._endpoint_of(rotation) == self._endpoint_of(self._rotation) and not self._is_closed
         if is_wanted and len(self._idle) < IDLE_CONNECTIONS_MAX and connection.is_reusable():
             self._idle.append(connection)
         else:
@@ -184,54 +185,57 @@ class EtcdGateway:
         connection.close()
         self._open.pop(connection, None)
 
-    def _failed_over(self, turn: int, what: str) -> StoreUnavailable:
-        """The next call goes to the next endpoint, however many are disappointed by the same one."""
+    def _fail_over(self, rotation: int, what: str) -> StoreUnavailable:
+        """Makes the next call go to the next endpoint, once even if many calls fail, and returns the error to raise."""
         if self._is_closed:
             return StoreUnavailable("the key-value store has been closed")
-        self._end_turn(turn)
-        return StoreUnavailable(f"etcd at {self._endpoint_of(turn)}: {what}")
+        self._rotate(rotation)
+        return StoreUnavailable(f"etcd at {self._endpoint_of(rotation)}: {what}")
 
-    def _end_turn(self, turn: int) -> None:
-        """What else waits there need not wait until its own time is over: it is tried again elsewhere."""
-        if turn != self._turn:
+    def _rotate(self, rotation: int) -> None:
+        """Selects the next endpoint and closes all connections to this one.
+
+        Other calls that wait there need not wait for their own deadlines: their callers try again elsewhere.
+        """
+        if rotation != self._rotation:
             return
-        self._turn += 1
-        endpoint = self._endpoint_of(turn)
+        self._rotation += 1
+        endpoint = self._endpoint_of(rotation)
         for connection in [each for each, made_in in self._open.items() if self._endpoint_of(made_in) == endpoint]:
             self._discard(connection)
         self._idle.clear()
 
-    def _error(self, turn: int, answer: Any) -> StoreUnavailable:
-        """Both shapes: of a call, and inside a stream."""
-        code = answer.get("code", answer.get("grpc_code", _UNKNOWN))
-        message = answer.get("message") or answer.get("error") or "no reason given"
+    def _error_of(self, rotation: int, response: Any) -> StoreUnavailable:
+        """Returns the error that a response states, in the form of a single call or of a stream."""
+        code = response.get("code", response.get("grpc_code", _UNKNOWN))
+        message = response.get("message") or response.get("error") or "no reason given"
         if code not in (NOT_FOUND, OUT_OF_RANGE):
-            self._failed_over(turn, message)  # it may have lost its cluster
+            self._fail_over(rotation, message)  # The endpoint may have lost its cluster.
         return EtcdError(code, message)
 
-    def _parsed(self, turn: int, body: bytes) -> Any:
+    def _parse(self, rotation: int, body: bytes) -> Any:
         try:
-            answer = json.loads(body)
+            response = json.loads(body)
         except ValueError:
-            answer = None
-        if not (isinstance(answer, dict) and _PARTS & answer.keys()):
-            raise self._failed_over(turn, f"answers as no etcd does: {body[:100]!r}")
-        return answer
+            response = None
+        if not (isinstance(response, dict) and _PARTS & response.keys()):
+            raise self._fail_over(rotation, f"answers as no etcd does: {body[:100]!r}")
+        return response
 
-    def _endpoint_of(self, turn: int) -> Address:
-        return self._endpoints[turn % len(self._endpoints)]
+    def _endpoint_of(self, rotation: int) -> Address:
+        return self._endpoints[rotation % len(self._endpoints)]
 
 
 class EtcdStream:
-    def __init__(self, gateway: EtcdGateway, connection: HttpConnection, turn: int) -> None:
+    def __init__(self, gateway: EtcdGateway, connection: HttpConnection, rotation: int) -> None:
         self._gateway = gateway
         self._connection = connection
-        self._turn = turn
-        self._arrived = bytearray()
+        self._rotation = rotation
+        self._received = bytearray()
 
     async def next(self) -> Any:
-        """Whoever gives up waiting may ask again."""
-        return await self._gateway.next_answer(self._connection, self._turn, self._arrived)
+        """Returns the next response. After a cancelled wait it may be called again."""
+        return await self._gateway.next_response(self._connection, self._rotation, self._received)
 
     def close(self) -> None:
         self._gateway.close_stream(self._connection)

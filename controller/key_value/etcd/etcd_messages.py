@@ -1,6 +1,6 @@
-"""Requests and answers of etcd's v3 API as its JSON gateway has them: bytes in base64, 64-bit numbers as text.
+"""Requests and responses of etcd's v3 API in the form of its JSON gateway: base64 bytes, 64-bit numbers as text.
 
-What is false, zero or empty is left out of its answers.
+The gateway leaves out of its responses all fields that are false, zero or empty.
 """
 
 from base64 import b64decode, b64encode
@@ -25,14 +25,14 @@ from tailrace.controller.key_value.interface import (
 Json = Mapping[str, Any]
 
 OPERATIONS_MAX = 127
-"""etcd takes 128 in one transaction by default, of which each nested one needs one for itself."""
+"""The largest number of changes in one transaction. etcd allows 128 operations by default, with the outer one."""
 TRANSACTION_BYTES_MAX = VALUE_BYTES_MAX + 128 * 1024
 PAGE_ENTRIES_MAX = 128
 _NEVER = -1
 
 
 class KeySpace(Struct, frozen=True):
-    """All keys of one cluster begin with its prefix, so that one etcd may serve others too."""
+    """The keys of one cluster, which all begin with a prefix, so that several clusters can share one etcd."""
 
     prefix: bytes
 
@@ -68,13 +68,13 @@ def get_request(space: KeySpace, key: str) -> Json:
 
 
 def page_request(space: KeySpace, prefix: str, after: Entry | None, revision: int) -> Json:
-    """What follows the last entry of the page before; all pages are of one revision, 0 being the newest."""
+    """Requests the page after the entry `after`. All pages are of one revision; 0 stands for the newest."""
     request = {**space.below(prefix), "limit": str(PAGE_ENTRIES_MAX), "revision": str(revision)}
     return request if after is None else {**request, "key": space.key(after.key + "\0")}
 
 
 def watch_request(space: KeySpace, prefix: str, after_revision: int) -> Json:
-    """In fragments, since one message may otherwise hold a thousand revisions of any size."""
+    """Requests a watch in fragments, since one message could otherwise hold a thousand revisions of any size."""
     start = {"start_revision": str(after_revision + 1), "fragment": True}
     return {"create_request": {**space.below(prefix), **start}}
 
@@ -85,7 +85,7 @@ def take_request(space: KeySpace, entry: Put, lease_id: str) -> Json:
 
 
 def write_request(space: KeySpace, changes: Sequence[Change], guard: Entry | None) -> Json:
-    """Each change is a transaction of its own inside the one that asks for the guard; none has the key of another."""
+    """Requests changes, each as a transaction nested in one that checks the guard. No two may have the same key."""
     return {
         "compare": [] if guard is None else [_has_version(space, guard.key, guard.version)],
         "success": [{"request_txn": _change(space, change)} for change in changes],
@@ -99,7 +99,7 @@ def written(answer: Json, changes: Sequence[Change]) -> list[int | None]:
 
 
 def in_transactions(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    """Cuts them so that each part fits into one transaction, which can change a key only once."""
+    """Splits changes into parts that each fit into one transaction, which can change a key only once."""
     part: list[Change] = []
     keys: set[str] = set()
     size = 0
@@ -123,7 +123,8 @@ def _change(space: KeySpace, change: Change) -> Json:
             version = change.version
         case Delete(key):
             operation = {"request_delete_range": {"key": space.key(key)}}
-            version = change.version or _NEVER  # what is not there has version 0 for etcd, and need not be deleted
+            # For etcd a missing key has version 0. To delete a missing key must fail, as with the other stores.
+            version = change.version or _NEVER
     return {"compare": [_has_version(space, change.key, version)], "success": [operation]}
 
 

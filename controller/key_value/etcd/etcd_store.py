@@ -1,6 +1,6 @@
-"""Objects in etcd, for SCs of which several may stand by: etcd keeps them, orders them, and knows who leads.
+"""The key-value store in etcd, for an SC with standby SCs: etcd also holds the lease of the active SC.
 
-It speaks to the JSON gateway that every etcd from 3.4 on has beside gRPC.
+It uses the JSON gateway, which every etcd from 3.4 on has beside gRPC.
 """
 
 import math
@@ -38,7 +38,7 @@ from .etcd_watch import EtcdWatch
 
 PREFIX = "/tailrace/"
 RENEWAL_CALL_SHARE = 1 / 8
-"""A renewal is two calls: so it fails early enough to be tried again, at another endpoint."""
+"""The part of a lease that one call of a renewal may take. A renewal makes two calls, and then has time to retry."""
 
 
 class _Lease(Struct, frozen=True):
@@ -56,11 +56,12 @@ class EtcdStore:
         prefix: str = PREFIX,
         call_seconds_max: float = CALL_SECONDS_MAX,
     ) -> None:
-        """The first endpoint that answers is used; all keys are below the prefix, which is not empty."""
+        """Uses the first endpoint that responds. All keys begin with `prefix`, which must not be empty."""
         self._gateway = EtcdGateway(network, endpoints, call_seconds_max)
         self._chance = chance
         self._space = KeySpace(prefix.encode())
-        self._leases: dict[tuple[str, int], _Lease] = {}  # of the entries that were taken here
+        self._leases: dict[tuple[str, int], _Lease] = {}
+        """The leases of the entries that this store object has taken, by key and version."""
 
     async def get(self, key: str) -> Entry | None:
         return await self._get(key, math.inf)
@@ -77,7 +78,7 @@ class EtcdStore:
             except EtcdError as error:
                 if error.code != OUT_OF_RANGE:
                     raise
-                # The revision was compacted away between two pages: from the beginning.
+                # The revision was compacted away between two pages. Begin again.
 
     async def _list_pages(self, prefix: str) -> Listing:
         entries: list[Entry] = []
@@ -96,7 +97,7 @@ class EtcdStore:
         for part in in_transactions(changes):
             answer = await self._gateway.call("/v3/kv/txn", write_request(self._space, part, guard))
             if not answer.get("succeeded"):
-                assert guard is not None, "a transaction that asks for nothing succeeds"
+                assert guard is not None, "a transaction without a condition succeeds"
                 raise LeadershipLost(f"{guard.key} has changed hands")
             outcomes += written(answer, part)
         return outcomes
@@ -117,7 +118,7 @@ class EtcdStore:
         check_sizes([change])
         if await self.get(key) is not None:
             return None
-        ttl = {"TTL": str(math.ceil(ttl_seconds))}  # whole seconds, and never fewer
+        ttl = {"TTL": str(math.ceil(ttl_seconds))}  # etcd counts in whole seconds.
         lease_id: str = (await self._gateway.call("/v3/lease/grant", ttl))["ID"]
         answer = await self._gateway.call("/v3/kv/txn", take_request(self._space, change, lease_id))
         if not answer.get("succeeded"):
@@ -136,7 +137,7 @@ class EtcdStore:
             found = await self._get(entry.key, lease.call_seconds_max)
             if is_alive and found is not None and found.version == entry.version:
                 return
-        raise LeadershipLost(f"the lease of {entry.key} has run out")
+        raise LeadershipLost(f"the lease of {entry.key} has expired")
 
     async def give_up(self, entry: Entry) -> None:
         await self.write([Delete(entry.key, entry.version)])

@@ -1,6 +1,6 @@
-"""A watch on etcd that outlives its connections: it goes on after the last revision that it has seen whole.
+"""A watch on etcd that survives lost connections: it continues after the last revision that arrived completely.
 
-It has no task of its own. Who reads slowly slows the connection, and etcd keeps the history.
+It has no task of its own. A slow reader slows down the connection, and etcd keeps the history.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from tailrace.runtime.chance import Chance
 from .etcd_gateway import EtcdGateway, EtcdStream
 from .etcd_messages import KeySpace, revision_of, watch_request
 
-# A connection whose other end has vanished looks like one with no news, so one without is made anew now and then.
+# A connection whose other end has vanished looks like one without events, so a silent one is replaced after this time.
 SILENCE_SECONDS_MAX = 15.0
 BACKOFF_SECONDS = 0.05
 BACKOFF_SECONDS_MAX = 2.0
@@ -27,7 +27,7 @@ class EtcdWatch:
         self._space = space
         self._prefix = prefix
         self._revision = after_revision
-        """All changes up to here have been taken in."""
+        """The revision up to which all changes have been received."""
         self._events: deque[WatchEvent] = deque()
         self._fragments: list[WatchEvent] = []
         self._stream: EtcdStream | None = None
@@ -54,7 +54,7 @@ class EtcdWatch:
         return self._events.popleft()
 
     def close(self) -> None:
-        """The next event, if somebody asks for it, comes over another connection."""
+        """Closes the connection. If the watch is read again, it opens another one."""
         self._fragments.clear()
         if self._stream is not None:
             self._stream.close()

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a server: h11 knows the protocol, the network seam has the bytes."""
+"""One HTTP/1.1 connection to a server: h11 implements the protocol, the network seam moves the bytes."""
 
 import h11
 
@@ -7,11 +7,11 @@ from tailrace.runtime.network import Address, Connection, Network, receive_some,
 RECEIVE_BYTES = 64 * 1024
 
 HttpError = (OSError, h11.ProtocolError)
-"""What a call raises when the connection broke, or the peer does not speak HTTP."""
+"""The errors of a call whose connection broke, or whose peer does not speak HTTP."""
 
 
 class HttpConnection:
-    """One request at a time. After an error or a cancellation in the middle of one, close it."""
+    """A connection that carries one request at a time. Close it after an error or a cancellation."""
 
     def __init__(self, connection: Connection, host: str) -> None:
         self._connection = connection
@@ -20,7 +20,7 @@ class HttpConnection:
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
 
     async def post(self, path: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> int:
-        """Sends a request; the status of the response, whose body `read` has."""
+        """Sends a request and returns the status of the response; `read` returns the body."""
         if self._protocol.our_state is not h11.IDLE:
             self._protocol.start_next_cycle()
         own = (("host", self._host), ("content-type", "application/json"), ("content-length", str(len(body))))
@@ -28,11 +28,11 @@ class HttpConnection:
         events: tuple[h11.Event, ...] = (request, h11.Data(data=body), h11.EndOfMessage())
         await send_all(self._connection, b"".join(self._protocol.send(event) or b"" for event in events))
         while not isinstance(event := await self._next_event(), h11.Response):
-            pass  # "100 Continue" and the like
+            pass  # Skip interim responses such as "100 Continue".
         return event.status_code
 
     async def read(self) -> bytes:
-        """The next part of the response's body as it arrives; empty at its end."""
+        """Returns the next part of the response's body, or an empty one at its end."""
         while True:
             match await self._next_event():
                 case h11.Data(data=data) if data:
@@ -41,7 +41,7 @@ class HttpConnection:
                     return b""
 
     def is_reusable(self) -> bool:
-        """Whether another request may follow: the last one is over, and the server has not closed since."""
+        """Tells whether another request may follow: the last one is complete, and the server has not closed since."""
         if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
             return False
         try:

@@ -12,7 +12,7 @@ def test_the_streams_the_clients_and_who_copies_from_whom() -> None:
     spus = [
         Spu(SpuSpec(ONE), SpuStatus(SpuResolution.ONLINE, listeners=LISTENERS)),
         Spu(SpuSpec(TWO), SpuStatus(SpuResolution.ONLINE, reason="its storage is full")),
-        Spu(SpuSpec(THREE), SpuStatus(SpuResolution.OFFLINE, listeners=LISTENERS, reason="its lease has run out")),
+        Spu(SpuSpec(THREE), SpuStatus(SpuResolution.OFFLINE, listeners=LISTENERS, reason="its lease has expired")),
     ]
     controllers = {
         ONE: DescribeSpuResponse("data", 5, [FollowerOfLeader(2, 3, is_linked=True)]),
@@ -28,7 +28,7 @@ def test_the_streams_the_clients_and_who_copies_from_whom() -> None:
         "   |",
         "   +---- SPU 2, Online (its storage is full): leads 3, follows 5",
         "   |",
-        "   + -   SPU 3, Offline (its lease has run out)",
+        "   + -   SPU 3, Offline (its lease has expired)",
         "",
         "who copies from whom (replicas; with ! if they are not linked):",
         "",

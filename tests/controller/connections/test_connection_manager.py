@@ -470,7 +470,7 @@ async def test_a_silent_spu_is_lost_when_its_lease_ends(autojump_clock: trio.tes
         await trio.sleep(1.4)
         assert len(world.happened) == 1
         await trio.sleep(0.2)
-        assert world.happened[1:] == [SpuLost(SpuId(1), "first", "its lease has run out")]
+        assert world.happened[1:] == [SpuLost(SpuId(1), "first", "its lease has expired")]
         await trio.testing.wait_all_tasks_blocked()
         assert one.link.closed_because is not None
         assert (world.manager.connections(), world.metrics.cm_lost) == ([], 1)
@@ -640,7 +640,7 @@ async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here
         await trio.sleep(1.4)
         two = await world.registered(2)
         await trio.sleep(1.4)
-        assert world.happened[-1] == SpuLost(SpuId(1), "first", "its lease has run out")
+        assert world.happened[-1] == SpuLost(SpuId(1), "first", "its lease has expired")
         assert world.events.count(LeaseGracePeriodOver()) == 1, "there was always somebody"
         await two.leave()
         await trio.sleep(10)

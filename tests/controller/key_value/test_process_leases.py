@@ -32,7 +32,7 @@ def test_a_renewal_counts_from_its_moment(leases: ProcessLeases) -> None:
     ("entry", "now"), [(ENTRY, 105.0), (Entry("leader", b"", 4), 101.0), (Entry("other", b"", 3), 101.0)]
 )
 def test_what_is_over_or_not_theirs_cannot_be_renewed(leases: ProcessLeases, entry: Entry, now: float) -> None:
-    with pytest.raises(LeadershipLost, match=f"the lease of {entry.key} has run out"):
+    with pytest.raises(LeadershipLost, match=f"the lease of {entry.key} has expired"):
         leases.renew(entry, now)
 
 

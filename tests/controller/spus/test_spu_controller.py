@@ -28,7 +28,7 @@ def test_an_spu_is_online_from_its_connection_to_its_loss() -> None:
     assert sc.spu(1).status == ONLINE
     sc.stop_spu(1)
     sc.settle()
-    assert sc.spu(1).status == replace(ONLINE, resolution=SpuResolution.OFFLINE, reason="its lease has run out")
+    assert sc.spu(1).status == replace(ONLINE, resolution=SpuResolution.OFFLINE, reason="its lease has expired")
     sc.start_spu(1, "second")
     sc.settle()
     assert sc.spu(1).status == replace(ONLINE, incarnation="second", store_incarnation="second")

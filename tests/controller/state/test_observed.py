@@ -29,7 +29,7 @@ def test_who_is_connected_and_why_others_are_not() -> None:
     assert observed.connected == {1: connected(1)}
     observed.apply(lost(1))
     assert observed.connected == {}
-    assert observed.lost == {1: "its lease has run out"}
+    assert observed.lost == {1: "its lease has expired"}
     observed.apply(connected(1, "second"))
     assert observed.lost == {}
 

@@ -205,7 +205,7 @@ async def test_a_key_that_somebody_deleted_ends_the_term(store: MemoryStore, aut
         await store.write([Delete(LEADER_KEY, one.guard.version)])
         await trio.sleep(LEASE_SECONDS)
         assert one.guard is None
-    assert one.losses == ["the lease of leader has run out"]
+    assert one.losses == ["the lease of leader has expired"]
 
 
 async def test_a_write_that_is_refused_ends_the_term(store: MemoryStore, autojump_clock: MockClock) -> None:
