@@ -1,4 +1,4 @@
-"""aiokafka has its own connection and fetcher but encodes as old clients do: it is here for the older versions."""
+"""aiokafka has its own connection and fetcher, and uses older versions of the requests than other clients."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ SECONDS_MAX = 40
 
 
 class Clients:
-    """Makes clients of one broker, which are closed together."""
+    """Makes clients of one broker, and closes them together."""
 
     def __init__(self, bootstrap: str, stack: AsyncExitStack) -> None:
         self._bootstrap = bootstrap
@@ -41,7 +41,7 @@ class Clients:
 
 @pytest.fixture
 def run(bootstrap: str) -> Callable[[Callable[[Clients], Awaitable[None]]], None]:
-    """Runs `async def story(clients)` in an event loop of its own, with a deadline."""
+    """Returns a function that runs `async def story(clients)` in a new event loop, with a deadline."""
 
     async def main(story: Callable[[Clients], Awaitable[None]]) -> None:
         async with asyncio.timeout(SECONDS_MAX), AsyncExitStack() as stack:

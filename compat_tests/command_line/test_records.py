@@ -1,4 +1,4 @@
-"""`tailrace produce` and `tailrace consume` as processes, beside a stock client; on Apache Kafka as well."""
+"""`tailrace produce` and `tailrace consume` as processes, next to a stock client; also on Apache Kafka."""
 
 import json
 import os
@@ -15,7 +15,7 @@ KEYS = [b"key-%d" % number for number in range(30)]
 
 @pytest.fixture
 def produce(bootstrap):
-    """`produce(b"lines", topic, …)`: what it says for programs."""
+    """Returns `produce(b"lines", topic, …)`, which runs `tailrace produce` and returns its JSON output."""
     return lambda text, *words: json.loads(
         tailrace_output("produce", *words, "--bootstrap", bootstrap, standard_input=text)
     )
@@ -23,7 +23,7 @@ def produce(bootstrap):
 
 @pytest.fixture
 def consume(bootstrap):
-    """The records that it prints for programs."""
+    """Returns `consume(topic, …)`, which runs `tailrace consume` and returns the records of its JSON output."""
     return lambda *words: [
         json.loads(line) for line in tailrace_output("consume", *words, "--bootstrap", bootstrap).splitlines()
     ]
@@ -31,7 +31,7 @@ def consume(bootstrap):
 
 @pytest.fixture
 def read_all(bootstrap):
-    """The records of a topic's partitions, as a stock client reads them."""
+    """Yields a function that reads the records of a topic's partitions with a stock client."""
     consumers = []
 
     def read(topic, partitions, count):
@@ -70,7 +70,7 @@ def test_a_stock_client_reads_what_was_produced(codec, topic, produce, read_all)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
-def test_what_a_stock_client_has_produced_is_read(codec, topic, make_producer, consume):
+def test_records_of_a_stock_client_are_read(codec, topic, make_producer, consume):
     producer = make_producer(compression_type=codec, linger_ms=50)
     for number in range(500):
         value = b"value %d " % number + b"x" * 200
@@ -107,7 +107,7 @@ def test_the_last_value_of_a_key_may_be_none(topic, produce, consume):
     assert [each["value"] for each in consume(topic)] == ["1", None]
 
 
-def test_what_follows_is_shown_until_somebody_stops_it(bootstrap, topic, produce):
+def test_new_records_are_shown_until_the_command_is_stopped(bootstrap, topic, produce):
     command = tailrace("consume", topic, "--values", "--follow", "--bootstrap", bootstrap)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as following:
         for value in (b"one\n", b"two\n"):
@@ -118,7 +118,7 @@ def test_what_follows_is_shown_until_somebody_stops_it(bootstrap, topic, produce
     assert following.returncode == 0
 
 
-def test_what_cannot_be_done_is_one_sentence(bootstrap, topic):
+def test_errors_are_one_sentence(bootstrap, topic):
     where = ("--bootstrap", bootstrap)
     assert run_to_end(tailrace("consume", f"{topic}-not", *where)) == (
         1,
@@ -128,7 +128,7 @@ def test_what_cannot_be_done_is_one_sentence(bootstrap, topic):
     assert (status, said.count("\n")) == (3, 1)
 
 
-def test_only_ours_show_what_is_not_committed(request, bootstrap, topic, produce):
+def test_only_tailrace_shows_uncommitted_records(request, bootstrap, topic, produce):
     produce(b"a\n", topic)
     status, said = run_to_end(tailrace("consume", topic, "--uncommitted", "--bootstrap", bootstrap))
     if request.config.getoption("--broker") == "apache-kafka":

@@ -1,4 +1,4 @@
-"""Stock clients where a test wants them: on the host, or in a container."""
+"""Runs stock clients on the host or in a container."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ PROGRAM = str(Path(__file__).with_name("stock_client.py"))
 
 
 class Client:
-    """Runs `stock_client.py` where the client is."""
+    """Runs `stock_client.py` in the client's namespace."""
 
     def __init__(self, place: Namespace, library: str, bootstrap: str) -> None:
         self._place = place

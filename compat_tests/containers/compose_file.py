@@ -1,6 +1,6 @@
-"""What docker-compose.yml and the Dockerfile ask for, as values: just as much of both as they use.
+"""Reads docker-compose.yml and the Dockerfile into values, as far as both use their formats.
 
-A key that is not known here is refused: what the tests would not run, they would not test either.
+An unknown key is an error, because the tests would not run what it asks for.
 """
 
 import json
@@ -36,7 +36,7 @@ class Image(Struct, frozen=True):
 
 
 class Published(Struct, frozen=True):
-    """A port of the host that leads to one of the container."""
+    """A port of the host that leads to a port of the container."""
 
     host_address: str
     host_port: int
@@ -46,28 +46,28 @@ class Published(Struct, frozen=True):
 class HealthCheck(Struct, frozen=True):
     command: list[str]
     start_seconds_max: float
-    """How long it may fail at first, and nobody minds."""
+    """How long the check may fail after the start."""
     timeout_seconds: float
 
 
 class Service(Struct, frozen=True):
     name: str
     command: list[str]
-    """With the entry point in front."""
+    """The command, after the entry point."""
     environment: dict[str, str]
-    """With what the image sets."""
+    """The environment of the service, with the variables that the image sets."""
     ports: list[Published]
     volumes: dict[str, str]
-    """Where in the container, and the volume's name."""
+    """The names of volumes, by their directories in the container."""
     depends_on: dict[str, str]
-    """Services, and what is to be true of them first."""
+    """The conditions that other services must meet before this one starts."""
     restart: str
     stop_seconds_max: float
     health: HealthCheck | None
 
 
 def read_services(variables: Mapping[str, str]) -> dict[str, Service]:
-    """`variables` are those of the shell in which `docker compose` would run."""
+    """Reads the services; `variables` are those of the shell in which `docker compose` would run."""
     document = _interpolate(yaml.safe_load(COMPOSE_FILE.read_text()), variables)
     images = read_images()
     return {name: _service(name, keys, images) for name, keys in document["services"].items()}
@@ -130,7 +130,7 @@ def _seconds(text: str) -> float:
 
 
 def _interpolate(document: Any, variables: Mapping[str, str]) -> Any:
-    """`${NAME:-default}`, and `$$` for a dollar sign."""
+    """Replaces `${NAME:-default}`, and `$$` by a dollar sign."""
     match document:
         case dict():
             return {key: _interpolate(value, variables) for key, value in document.items()}

@@ -1,4 +1,4 @@
-"""A running project per test module and worker, and a machine for what a page tells people to type."""
+"""Fixtures for a running project per module and test worker, and for a machine that runs the commands of a page."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -10,7 +10,7 @@ from containers.project import Project
 
 
 def _missing(error: NamespacesMissingError) -> None:
-    """Root can have what is missing, so that is a failure; for others it is no reason to have no green tests."""
+    """Fails or skips the test: a failure for root, who can install what is missing, and no failure for other users."""
     sentence = f"needs Linux namespaces, as root or in a user namespace (unshare -Urnm), and {error}"
     if os.geteuid() == 0:
         pytest.fail(sentence)
@@ -21,7 +21,7 @@ def _missing(error: NamespacesMissingError) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure shows what the containers said last."""
+    """Adds the containers' last output to the report of a failure."""
     report = yield
     project = getattr(item, "funcargs", {}).get("project")
     if report.failed and project is not None:
@@ -31,7 +31,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A host where every port is free."""
+    """Yields a host where every port is free."""
     try:
         with Machine(tmp_path) as machine:
             yield machine
@@ -41,7 +41,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """After `docker compose up --wait`."""
+    """Yields a project after `docker compose up --wait`."""
     try:
         running = Project(tmp_path_factory.mktemp("project"))
     except NamespacesMissingError as error:

@@ -1,6 +1,6 @@
-"""Carries connections from ports of the host to ports of containers, as a container engine's proxy does.
+"""Forwards connections from ports of the host to ports of containers, as a container engine's proxy does.
 
-`python forwarder.py HOST:PORT=HOST:PORT …`; prints `ready` when it listens.
+Usage: `python forwarder.py HOST:PORT=HOST:PORT …`. It prints `ready` when it listens.
 """
 
 import asyncio

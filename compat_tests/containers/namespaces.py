@@ -1,9 +1,11 @@
-"""A machine inside the machine: a host and containers with a network of their own, made of Linux namespaces.
+"""A host and containers with their own network, made of Linux namespaces.
 
-What stands for a host is a network namespace with a bridge, as a container engine makes it; a container is a network
-namespace on that bridge, with a root directory that has volumes of its own and a list of all containers' names. Without
-root they are made in a user namespace. Nothing of it is left when the test's process is gone, even if it was killed:
-namespaces end with their last process, and each process here ends with the one that made it.
+The host is a network namespace with a bridge, as a container engine makes it. A container is a network namespace on
+that bridge, whose root directory has its own volumes and a list of all containers' names. Without root, they are made
+in a user namespace.
+
+Nothing remains after the test's process has ended, even if it was killed: namespaces end with their last process, and
+each process here ends with its parent.
 """
 
 import itertools
@@ -33,8 +35,8 @@ ip address add {HOST_ADDRESS}/24 dev containers
 ip link set containers up
 """
 
-# $1: the hosts file; then pairs of a volume and where it belongs. The new root is put together at /mnt, of this mount
-# namespace alone: all that the machine has, except where a volume belongs.
+# The script takes the hosts file as $1, and then pairs of a volume and its place. It builds the new root at /mnt, which
+# only this mount namespace sees: it has everything that the machine has, except where a volume belongs.
 _ROOT = """
 set -e
 hosts=$1; shift
@@ -55,11 +57,11 @@ exec chroot /mnt cat
 
 
 class NamespacesMissingError(Exception):
-    """No namespaces here; says what they take."""
+    """This machine cannot make namespaces; the message says what is missing."""
 
 
 class Namespace:
-    """One that a process keeps, which does nothing but wait for its input to end; others enter it."""
+    """A namespace that lasts as long as a process that waits for the end of its input; other processes enter it."""
 
     def __init__(self, keeper: "subprocess.Popen[bytes]", enter_flags: Sequence[str]) -> None:
         self._keeper = keeper
@@ -75,14 +77,16 @@ class Namespace:
         return self._keeper.pid
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """The command as it runs in there: its process id is the one that the caller sees, and it dies with the
-        thread that started it."""
+        """Returns the command that runs `command` inside.
+
+        The caller sees its process id, and it dies with the thread that started it.
+        """
         return [*self._enter, "setpriv", "--pdeathsig", "KILL", "--", *command]
 
     def run(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None, seconds: float = RUN_SECONDS_MAX
     ) -> "subprocess.CompletedProcess[str]":
-        """To its end; what it printed is text."""
+        """Runs a command to its end, and returns its result with the output as text."""
         return subprocess.run(
             self.inside(command),
             stdin=subprocess.DEVNULL,
@@ -103,7 +107,7 @@ class Namespace:
 
 
 class Machine:
-    """The host, and the containers that are made on it; `with` ends them all."""
+    """A host, and the containers that are made on it; the end of the `with` block ends them all."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -129,13 +133,13 @@ class Machine:
         self._ends.close()
 
     def name(self, container: str) -> str:
-        """The address by which others find the container; it has to have a name before anybody starts."""
+        """Returns an address at which others find the container, which needs a name before any process starts."""
         address = f"{NETWORK}.{next(self._numbers)}"
         self._names[container] = address
         return address
 
     def container(self, name: str, volumes: Mapping[str, Path]) -> Namespace:
-        """`volumes`: where in the container, and what it is outside."""
+        """Makes a container; `volumes` maps directories in the container to directories outside it."""
         hosts = self._directory / f"hosts-of-{name}"
         lines = ["127.0.0.1 localhost", *(f"{address} {other}" for other, address in self._names.items())]
         hosts.write_text("\n".join(lines) + "\n")
@@ -163,7 +167,7 @@ class Machine:
 
 
 def programs() -> dict[str, str]:
-    """The environment that finds the programs which the images have: ours, Python, and etcd."""
+    """Returns an environment in which the programs of the images are found: ours, Python, and etcd."""
     found = [Path(sys.executable).parent, Path(etcd_server.install()).parent]
     return {
         "PATH": ":".join(
@@ -173,7 +177,7 @@ def programs() -> dict[str, str]:
 
 
 def _privilege() -> tuple[list[str], list[str]]:
-    """What `unshare` and `nsenter` are to be told: a user namespace; where there is none, root does without."""
+    """Returns the options of `unshare` and `nsenter`: for a user namespace, or for root if there are none."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
         raise NamespacesMissingError(f"Linux's {', '.join(missing)} (packages util-linux and iproute2) are missing")

@@ -1,4 +1,4 @@
-"""A page of the documentation as the steps that it tells people to take."""
+"""Reads a page of the documentation as the steps that it tells people to take."""
 
 import re
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ _PLACE = re.compile(r"^# on (\S+)\n")
 
 
 class Step(Struct, frozen=True):
-    """One block of the page."""
+    """One code block of the page."""
 
     prose: str
-    """What stands between the block before and this one."""
+    """The text between the previous block and this one."""
     language: str
     text: str
-    """Without the line that says where."""
+    """The block without the line that names the machine."""
     place: str | None
     shown: str | None
-    """The block right behind, if it shows what this one prints."""
+    """The next block, if it shows what this one prints."""
 
 
 def steps(page: str, section: str) -> list[Step]:
-    """Those below a heading of the second level."""
+    """Returns the steps below a heading of the second level."""
     text = (ROOT / page).read_text()
     found = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert found is not None, f"{page} has no section {section!r}"

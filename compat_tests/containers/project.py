@@ -1,7 +1,7 @@
-"""Runs docker-compose.yml as `docker compose` would, with namespaces in place of containers.
+"""Runs docker-compose.yml as `docker compose` would, with namespaces instead of containers.
 
-Same commands, same environment, same names, ports, volumes, order of start, health checks and restart policies; only
-the images are missing: the programs are this machine's.
+Commands, environment, names, ports, volumes, order of start, health checks and restart policies are the same. Only the
+images are missing: the programs are those of this machine.
 """
 
 import os
@@ -20,16 +20,16 @@ from containers.namespaces import Machine, Namespace, programs
 from waiting import wait_until
 
 CLIENT = "client"
-"""A container of somebody else on the same network, with nothing in it."""
+"""An empty container on the same network, for a client."""
 START_SECONDS_MAX = 30
 RESTART_SECONDS = 0.1
-"""Before the first restart; before the next ones twice as long as before, as Docker does."""
+"""The pause before the first restart, which doubles with each further restart, as in Docker."""
 CHECK_SECONDS = 0.2
 _FORWARDER = Path(__file__).with_name("forwarder.py")
 
 
 class Container:
-    """One service; a thread starts its process again as often as its policy wants it."""
+    """One service, and a thread that restarts its process according to its restart policy."""
 
     def __init__(self, service: Service, namespace: Namespace, log: Path) -> None:
         self.service = service
@@ -43,7 +43,7 @@ class Container:
 
     @property
     def status(self) -> int | None:
-        """None while it runs."""
+        """The exit status, or None while the process runs."""
         assert self._process is not None, f"{self.service.name} has not been started"
         return self._process.poll()
 
@@ -66,25 +66,25 @@ class Container:
         wait_until(lambda: self.status == 0, START_SECONDS_MAX, f"success of {self.words()}")
 
     def kill(self) -> None:
-        """kill -9; returns once its policy has started it again."""
+        """Kills the process with SIGKILL, and returns once its policy has started it again."""
         starts = self.starts
         self._signal(signal.SIGKILL)
         self.wait_for_start(starts + 1)
 
     def stop(self) -> int:
-        """Asks it to stop, for good; its exit status."""
+        """Stops the service for good, and returns its exit status."""
         self._stopping.set()
         self._signal(signal.SIGTERM)
         assert self._thread is not None
         self._thread.join(self.service.stop_seconds_max)
         if self._thread.is_alive():
             self.end()
-            raise AssertionError(f"it did not stop in {self.service.stop_seconds_max} s: {self.words()}")
+            raise AssertionError(f"the service did not stop in {self.service.stop_seconds_max} s: {self.words()}")
         assert self._process is not None
         return self._process.returncode
 
     def end(self) -> None:
-        """Whatever state it is in."""
+        """Ends the process, whatever its state."""
         self._stopping.set()
         self._signal(signal.SIGKILL)
         if self._thread is not None:
@@ -106,7 +106,7 @@ class Container:
                     env=self.environment,
                 )
             self.starts += 1
-            if self._stopping.is_set():  # whoever asked may have seen the process before this one
+            if self._stopping.is_set():  # the caller may have seen the previous process
                 self._process.terminate()
             status = self._process.wait()
             again = {"no": False, "on-failure": status != 0, "always": True, "unless-stopped": True}
@@ -129,7 +129,8 @@ class Container:
 
 
 class Project:
-    """All services of docker-compose.yml on a machine of their own; `with` ends whatever still runs."""
+    """All services of docker-compose.yml on their own machine; the end of the `with` block ends everything that still
+    runs."""
 
     def __init__(self, directory: Path) -> None:
         self._services = read_services({})
@@ -166,7 +167,8 @@ class Project:
         return self._containers[service]
 
     def up(self) -> None:
-        """`docker compose up --wait`: each service when what it depends on is as it should be."""
+        """Does what `docker compose up --wait` does: it starts each service when its dependencies meet their
+        conditions."""
         started: set[str] = set()
 
         def start(name: str) -> None:
@@ -189,7 +191,10 @@ class Project:
         self.wait_for_health()
 
     def start_all_at_once(self) -> None:
-        """What Docker does when the machine has restarted: nobody waits for anybody, and what had succeeded stays."""
+        """Starts all services at once, as Docker does after a reboot.
+
+        No service waits for another one, and services that had succeeded are not started again.
+        """
         for name, service in self._services.items():
             if service.restart == "unless-stopped":
                 self[name].start()
@@ -200,20 +205,20 @@ class Project:
                 container.wait_for_health()
 
     def stop(self) -> dict[str, int]:
-        """`docker compose stop`; exit statuses. Who depends on others stops before them."""
+        """Does what `docker compose stop` does, and returns exit statuses; a service stops before its dependencies."""
         return {name: self[name].stop() for name in reversed(self._services)}
 
     def kill_all(self) -> None:
-        """What a power failure does, but for the disks."""
+        """Kills all processes at once, as a power failure does, although their writes survive."""
         for container in self._containers.values():
             container.end()
 
     def words(self) -> str:
-        """The last lines of all logs."""
+        """Returns the last lines of all logs."""
         return "\n\n".join(container.words() for container in self._containers.values())
 
     def execute(self, service: str, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-        """`docker compose exec`."""
+        """Runs a command as `docker compose exec` does."""
         container = self[service]
         return container.namespace.run(command, container.environment)
 

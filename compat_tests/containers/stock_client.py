@@ -1,11 +1,11 @@
-"""A program of somebody who uses the cluster, for running where they are: `python stock_client.py LIBRARY VERB …`.
+"""A user's program that runs a stock client: `python stock_client.py LIBRARY VERB …`.
 
-    brokers BOOTSTRAP                          where the brokers are, as clients are told
+    brokers BOOTSTRAP                          print the brokers' addresses, as clients see them
     create BOOTSTRAP TOPIC PARTITIONS
-    produce BOOTSTRAP TOPIC PARTITIONS FIRST COUNT    the numbers from FIRST on, over the partitions by turns, acks=all
-    consume BOOTSTRAP TOPIC PARTITIONS COUNT          all of it from the beginning
+    produce BOOTSTRAP TOPIC PARTITIONS FIRST COUNT    send numbers from FIRST on to the partitions in turn, acks=all
+    consume BOOTSTRAP TOPIC PARTITIONS COUNT          read everything from the beginning
 
-Prints JSON.
+It prints JSON.
 """
 
 import json
@@ -55,7 +55,7 @@ def with_librdkafka(verb: str, bootstrap: str, topic: str = "", *numbers: int) -
             brokers = AdminClient(where).list_topics(timeout=REQUEST_SECONDS_MAX).brokers
             return {number: f"{broker.host}:{broker.port}" for number, broker in brokers.items()}
         case "create":
-            admin = AdminClient(where)  # which has to live as long as its request
+            admin = AdminClient(where)  # it has to live as long as its request
             admin.create_topics([NewTopic(topic, numbers[0], 1)])[topic].result(REQUEST_SECONDS_MAX)
         case "produce":
             offsets: list[int | None] = []

@@ -1,5 +1,4 @@
-"""The cluster of docker-compose.yml, used from the host and from another container by stock clients that know nothing
-of each other's addresses, while parts of it die."""
+"""Stock clients use the cluster of docker-compose.yml from the host and from a container while parts of it die."""
 
 import json
 import uuid
@@ -26,7 +25,7 @@ def topic() -> str:
 
 @pytest.fixture
 def whole(project: Project) -> Iterator[Project]:
-    """With everybody there, also for whoever comes next."""
+    """Yields the project with every service running, and restarts services for the next test."""
     yield project
     _wait_until_all_are_online(project)
 
@@ -109,7 +108,7 @@ def test_clients_do_not_notice_that_the_controller_was_killed(whole: Project, to
     assert outside.consume(topic, 3, 30) == _expected(3, 30)
 
 
-def test_the_store_comes_back_with_all_that_it_knew(whole: Project, topic: str) -> None:
+def test_the_store_restarts_with_all_its_data(whole: Project, topic: str) -> None:
     outside = Client(whole.host, "kafka-python", FROM_HOST[3])
     outside("create", topic, 3)
     whole["etcd"].kill()
@@ -120,7 +119,7 @@ def test_the_store_comes_back_with_all_that_it_knew(whole: Project, topic: str) 
     assert outside.consume(topic, 3, 30) == _expected(3, 30)
 
 
-def test_while_the_store_is_away_clients_go_on_and_the_command_line_says_what_is_wrong(
+def test_while_the_store_is_offline_clients_work_and_the_command_line_says_what_is_wrong(
     whole: Project, topic: str
 ) -> None:
     outside = Client(whole.host, "librdkafka", FROM_HOST[2])
@@ -137,7 +136,7 @@ def test_while_the_store_is_away_clients_go_on_and_the_command_line_says_what_is
     outside("create", f"{topic}-later", 3)
 
 
-def test_after_a_power_failure_all_start_in_whatever_order(whole: Project, topic: str) -> None:
+def test_after_a_power_failure_all_services_start_in_any_order(whole: Project, topic: str) -> None:
     inside = Client(whole.client, "librdkafka", FROM_CONTAINERS[1])
     inside("create", topic, 3)
     inside("produce", topic, 3, 0, 30)

@@ -1,4 +1,4 @@
-"""docker-compose.yml and the Dockerfile as they are written: what can be said of them without running anything."""
+"""docker-compose.yml and the Dockerfile are valid and consistent, without running anything."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ SPUS = ("spu-1", "spu-2", "spu-3")
 
 
 def _check(path: Path) -> "subprocess.CompletedProcess[str]":
-    """Against the schema of the Compose specification, which comes with check-jsonschema."""
+    """Checks a file against the schema of the Compose specification, which comes with check-jsonschema."""
     return subprocess.run([*CHECK, str(path)], capture_output=True, text=True, timeout=60)
 
 
@@ -42,8 +42,8 @@ def test_images_have_short_names_and_run_without_root() -> None:
     assert images["tailrace"].entrypoint == ["tailrace"]
 
 
-def test_the_image_gets_all_that_an_installation_takes(tmp_path: Path) -> None:
-    """What .dockerignore lets through, installed as the Dockerfile does it."""
+def test_the_image_gets_everything_that_an_installation_needs(tmp_path: Path) -> None:
+    """Installs the files that .dockerignore lets through, as the Dockerfile does."""
     let_through = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     source = tmp_path / "source"
     source.mkdir()
@@ -68,14 +68,14 @@ def test_every_server_keeps_its_data_in_a_volume_of_its_own_and_comes_back_by_it
     assert {service.restart for service in servers.values()} == {"unless-stopped"}
 
 
-def test_by_default_nobody_but_this_host_can_connect() -> None:
+def test_by_default_only_this_host_can_connect() -> None:
     ports = [port for service in read_services({}).values() for port in service.ports]
     assert {port.host_address for port in ports} == {"127.0.0.1"}
     assert len({port.host_port for port in ports}) == len(ports)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "192.0.2.7"])
-def test_who_comes_through_a_published_port_is_told_that_port(host: str) -> None:
+def test_clients_of_a_published_port_are_told_that_port(host: str) -> None:
     services = read_services({"HOST_ADDRESS": host})
     for name in (*SPUS, "sc"):
         (port,) = services[name].ports

@@ -1,4 +1,4 @@
-"""`tailrace up` as a newcomer starts it, on the ports that it has when nobody chooses any."""
+"""`tailrace up` as a newcomer starts it, on its default ports."""
 
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from waiting import wait_until
 
 @pytest.fixture
 def host(machine: Machine, tmp_path: Path) -> Iterator[Namespace]:
-    """Where three SPUs run."""
+    """Yields a host with three running SPUs."""
     output = tmp_path / "up.output"
     with output.open("wb") as out, (tmp_path / "up.errors").open("wb") as errors:
         up = subprocess.Popen(
@@ -32,7 +32,7 @@ def host(machine: Machine, tmp_path: Path) -> Iterator[Namespace]:
 
 
 @pytest.mark.parametrize(("bootstrap", "ports"), [(9005, (9005, 9015, 9025)), (9092, (9092, 9102, 9112))])
-def test_whichever_port_a_client_comes_to_it_reaches_every_spu(
+def test_a_client_reaches_every_spu_whichever_port_it_starts_with(
     host: Namespace, bootstrap: int, ports: tuple[int, ...]
 ) -> None:
     client = Client(host, "librdkafka", f"127.0.0.1:{bootstrap}")

@@ -1,4 +1,4 @@
-"""docs/deployment.md does what it says: its commands run one after the other, on machines of the names that it uses."""
+"""Runs the commands of docs/deployment.md one after the other, on machines with the names that it uses."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ SEEN_SECONDS_MAX = 30
 
 
 def wait_until_shown(step: Step, run: Callable[[], str]) -> None:
-    """The page shows how it ends, which may take a moment."""
+    """Runs a step until it prints what the page shows, which may take a moment."""
     deadline = time.monotonic() + SEEN_SECONDS_MAX
     while (printed := run()) != step.shown and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -32,7 +32,7 @@ def wait_until_shown(step: Step, run: Callable[[], str]) -> None:
 
 
 class Server:
-    """What a person starts in a terminal of its own."""
+    """A server that a person starts in a terminal of its own."""
 
     def __init__(self, place: Namespace, script: str, log: Path) -> None:
         *before, command = script.strip().splitlines()
@@ -51,7 +51,7 @@ class Server:
         return self._log.read_text()
 
     def ready_line(self) -> str | None:
-        """Without the time that it took."""
+        """Returns the ready line without the duration, or None."""
         found = READY.search(self.said)
         return found[1] if found else None
 
@@ -69,7 +69,7 @@ class Server:
 
 
 class Walk:
-    """Takes the steps of the page, each on the machine that it names."""
+    """Takes the steps of the page, each of them on the machine that it names."""
 
     def __init__(self, machine: Machine, directory: Path, places: set[str]) -> None:
         self._directory = directory
@@ -79,7 +79,7 @@ class Walk:
         self.places = {name: machine.container(name, {DATA: self._made(name)}) for name in places}
 
     def take(self, step: Step) -> None:
-        """One that shows what it prints is over when it prints that."""
+        """Takes a step; if the page shows its output, it ends when it prints that."""
         if step.language == "toml":
             self._write(step)
         elif step.text.splitlines()[-1].startswith(SERVERS[0]):
@@ -121,14 +121,14 @@ class Walk:
 
 @pytest.fixture
 def walk(machine: Machine, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Walk, list[Step]]]:
-    """The steps of a section, and who can take them."""
+    """Yields the steps of a section, and what takes them."""
     section = steps(PAGE, request.param)
     walk = Walk(machine, tmp_path, {step.place for step in section if step.place})
     try:
         yield walk, section
     finally:
         walk.end()
-        for log in tmp_path.glob("*.log"):  # seen if the test fails
+        for log in tmp_path.glob("*.log"):  # pytest shows the logs if the test fails
             print(f"{log.stem} says:\n{log.read_text()}")
 
 
@@ -171,7 +171,7 @@ def test_the_first_records_in_containers(project: Project, tmp_path: Path) -> No
 def _take_with_docker(project: Project, step: Step, programs_of_page: Mapping[str, str]) -> None:
     match shlex.split(step.text):
         case [*_, "docker", "compose", "up", "--wait"]:
-            pass  # the project is up; HOST_ADDRESS is the business of test_compose_file
+            pass  # the project is up already, and test_compose_file covers HOST_ADDRESS
         case ["docker", "compose", "exec", service, *command]:
             done = project.execute(service, command)
             assert done.returncode == 0, done.stderr
@@ -183,7 +183,7 @@ def _take_with_docker(project: Project, step: Step, programs_of_page: Mapping[st
             bootstrap = command.rpartition(" ")[2]
             _run_program(project.client, programs_of_page[program], bootstrap)
         case _:
-            pytest.fail(f"nobody tries this step of the page:\n{step.text}")
+            pytest.fail(f"no test takes this step of the page:\n{step.text}")
 
 
 def _run_program(place: Namespace, program: str, bootstrap: str) -> None:

@@ -1,4 +1,4 @@
-"""Apache Kafka's tools that move replicas and elect leaders, on a cluster of three SPUs."""
+"""Apache Kafka's tools move replicas and elect leaders on a cluster of three SPUs."""
 
 import json
 import uuid
@@ -55,7 +55,7 @@ def test_replicas_are_moved_and_preferred_leaders_elected(cluster, tmp_path):
     assert sum(map(int, ends)) == 3
 
 
-def test_what_cannot_be_is_said(cluster, tmp_path):
+def test_impossible_requests_are_refused_with_a_reason(cluster, tmp_path):
     name = f"java-{uuid.uuid4().hex[:8]}"
 
     run_tool("topics", "--bootstrap-server", cluster.bootstrap, "--create", "--topic", name)

@@ -1,4 +1,4 @@
-"""The stock tools of Apache Kafka: what its users type, and the Java client with its newest protocol versions."""
+"""Apache Kafka's stock tools work, and with them the Java client in its newest protocol versions."""
 
 import json
 import uuid
@@ -92,14 +92,14 @@ def test_log_dirs_list_the_partition(topic, tool):
     assert found["partition"] == f"{topic}-0" and found["size"] > 1000 and directory["error"] is None
 
 
-def test_who_asks_for_permissions_is_told_that_there_are_none(topic, tool):
+def test_requests_for_acls_are_told_that_there_is_no_authorizer(topic, tool):
     new = ("--add", "--allow-principal", "User:somebody", "--operation", "Read", "--topic", topic)
     for words in (("--list",), new, ("--remove", "--force", "--topic", topic)):
         with pytest.raises(ToolFailed, match="SecurityDisabledException"):
             tool("acls", *words)
 
 
-def test_the_broker_says_which_versions_it_answers(tool):
+def test_the_broker_lists_the_versions_that_it_supports(tool):
     printed = tool("broker-api-versions")
     for api in ("Produce(0)", "Fetch(1)", "ListOffsets(2)", "Metadata(3)", "ApiVersions(18)", "InitProducerId(22)"):
         assert any(api in line and "usable" in line for line in printed.splitlines()), api

@@ -1,3 +1,5 @@
+"""Fixtures that make kafka-python clients."""
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,7 +9,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 @pytest.fixture
 def make_producer(bootstrap: str) -> Iterator[Callable[..., KafkaProducer]]:
-    """A function that makes producers, closed when the test ends."""
+    """Yields a function that makes producers, which are closed when the test ends."""
     producers = []
 
     def make(**settings: Any) -> KafkaProducer:
@@ -21,7 +23,7 @@ def make_producer(bootstrap: str) -> Iterator[Callable[..., KafkaProducer]]:
 
 @pytest.fixture
 def make_consumer(bootstrap: str) -> Iterator[Callable[..., KafkaConsumer]]:
-    """A function that makes consumers of whole topics from their beginning, by assigned partitions: no group."""
+    """Yields a function that makes consumers of assigned partitions, from their beginning and without a group."""
     consumers = []
 
     def make(topic: str, partitions: int = 1, **settings: Any) -> KafkaConsumer:

@@ -1,7 +1,7 @@
-"""The integration tests that kafka-python's authors wrote: fetched with pip, unpacked, and run against our broker.
+"""Downloads kafka-python's own integration tests with pip, and runs them against our broker.
 
-They come with the source distribution of the version that is installed here, which is not ours to keep: it stays in the
-user's cache folder. `python -m kafka_python.own_suite` fetches it and prints where it is.
+They are part of the source distribution of the installed version. They are not ours to publish, so they stay in the
+user's cache directory. `python -m kafka_python.own_suite` downloads them and prints their location.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ from msgspec import Struct
 
 PROJECT = "kafka-python"
 BROKER_VERSION = "4.3"
-"""The newest that the suite knows: which tests it runs and which versions of the requests it sends hang on it."""
+"""The newest broker version that the suite knows, which decides about its tests and request versions."""
 BROKER_ID = 0
-"""Assumed by a test that places new partitions."""
+"""The broker id that one of the tests assumes when it places new partitions."""
 BROKER_SETTINGS = {"num.partitions": "4", "group.min.session.timeout.ms": "1000"}
-"""Those of the brokers that the suite starts by itself, as far as a test depends on them."""
+"""The settings of the suite's own brokers, as far as tests depend on them."""
 FETCH_SECONDS_MAX = 300
 RUN_SECONDS_MAX = 100
-# Of the part that starts brokers the source distribution has no copy, and none is needed here: only the names.
+# The source distribution lacks the module that starts brokers. The tests only need its names.
 SERVICE = """\
 class ExternalService:
     def __init__(self, host, port):
@@ -39,8 +39,8 @@ class ExternalService:
 
 SpawnedService = None
 """
-# Topics that kafka-python 3.0 is told of while it asks for metadata are forgotten when the answer comes, for five
-# minutes, whatever broker it is. A test that subscribes a new consumer does that when the machine is busy.
+# If kafka-python 3.0 adds a topic while it waits for metadata, it forgets the topic for five minutes when the response
+# arrives, whatever the broker. A test that subscribes a new consumer does so when the machine is busy.
 NOTHING_FORGOTTEN = """\
 from kafka.cluster import ClusterMetadata
 
@@ -59,7 +59,7 @@ ClusterMetadata._do_refresh_metadata = refresh_and_notice_new_topics
 
 
 class Outcome(Struct, frozen=True):
-    """Of the cases of one test: it may have several."""
+    """The outcomes of the cases of one test, which may have several."""
 
     passed: int
     not_passed: int
@@ -67,20 +67,20 @@ class Outcome(Struct, frozen=True):
 
 
 class OwnSuite:
-    """Unpacked, to be run any number of times."""
+    """The unpacked suite, which can run any number of times."""
 
     def __init__(self, directory: Path, bootstrap: str) -> None:
         with tarfile.open(source_distribution()) as archive:
             archive.extractall(directory, filter="data")
         (self._root,) = directory.iterdir()
-        # A package, or that of the standard library of this name would be found first.
+        # Without this file, Python would find its own package of that name first.
         (self._root / "test" / "__init__.py").touch()
         (self._root / "test" / "service.py").write_text(SERVICE)
         (self._root / "conftest.py").write_text(NOTHING_FORGOTTEN)
         self._bootstrap = bootstrap
 
     def collected(self) -> set[str]:
-        """All that needs a broker, as `module::test`."""
+        """Returns all tests that need a broker, as `module::test`."""
         said = self._pytest("test/integration", "--collect-only", "--quiet").stdout
         return {re.sub(r"\[.*", "", line) for line in re.findall(r"^test/integration/(.+::.+)$", said, re.MULTILINE)}
 
@@ -94,10 +94,10 @@ class OwnSuite:
 
     def _pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it starts sooner
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the tests start sooner
             "KAFKA_URI": f"kafka://{self._bootstrap}",
             "KAFKA_VERSION": BROKER_VERSION,
-            "KAFKA_ROOT": str(self._root),  # of a broker to start: it is looked for, and not used
+            "KAFKA_ROOT": str(self._root),  # the suite looks for a broker to start, but does not use it
         }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "pytest_timeout", *words]
         return subprocess.run(
@@ -106,7 +106,10 @@ class OwnSuite:
 
 
 def source_distribution() -> Path:
-    """The archive, fetched first if need be; safe to call from many processes at once."""
+    """Returns the archive, and downloads it first if it is missing.
+
+    Many processes may call it at the same time.
+    """
     version = importlib.metadata.version(PROJECT)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
     archive = cache / f"{PROJECT}-{version}.tar.gz"
@@ -120,7 +123,7 @@ def source_distribution() -> Path:
 
 
 def _fetch(version: str, archive: Path) -> None:
-    """All or nothing: pip checks what it downloads, and the archive gets its final place once it is whole."""
+    """Downloads the archive. It appears in the cache only when it is complete and pip has checked it."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", PROJECT),

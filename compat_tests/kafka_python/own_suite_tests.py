@@ -1,6 +1,6 @@
-"""Which tests of kafka-python's own suite run against a broker here; which do not, and why.
+"""Lists which tests of kafka-python's own suite run, and why the others do not.
 
-The list is checked against what the suite holds, so that nothing of another version goes unnoticed.
+The list is compared with the suite, so that a new version cannot change its tests unnoticed.
 """
 
 RUN = {
@@ -54,14 +54,14 @@ RUN = {
 }
 
 NOT_SERVED_YET = {
-    "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: the metadata is in no Raft log here",
+    "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: there is no Raft log for metadata",
     "test_producer_integration.py::test_transactional_producer_messages": "transactions are not served",
     "test_producer_integration.py::test_transactional_producer_offsets": "transactions are not served",
 }
-"""Apache Kafka passes these."""
+"""Tests that only Apache Kafka passes, with the reasons."""
 
 LEFT_OUT = {
-    "test_admin_integration.py::test_create_describe_delete_acls": "security: it takes an authorizer",
+    "test_admin_integration.py::test_create_describe_delete_acls": "security: needs an authorizer",
     "test_consumer_integration.py::test_kafka_consumer_offsets_for_time_old": "for brokers before 0.10.1",
     "test_sasl_integration.py::test_admin": "security",
     "test_sasl_integration.py::test_client": "security",
@@ -69,7 +69,7 @@ LEFT_OUT = {
     "test_ssl_integration.py::TestSSLConnection::test_legacy_kafka_client_ssl": "security",
     "test_ssl_integration.py::TestSSLConnection::test_ssl_handshake": "security",
 }
-"""No broker is asked for these here: the suite would skip them, or has to start the broker itself."""
+"""Tests that need no broker of ours: the suite skips them or starts its own broker."""
 
 
 def run() -> list[str]:

@@ -1,3 +1,5 @@
+"""kafka-python's admin client manages topics, partitions, configs and offsets."""
+
 import pytest
 from clients.kafka_python import read
 from kafka import TopicPartition
@@ -28,7 +30,7 @@ def test_a_topic_lives_from_creation_to_deletion(admin, create_topic):
     assert described["error_code"] == 0
     assert sorted(partition["partition_index"] for partition in described["partitions"]) == [0, 1, 2]
     admin.delete_topics([topic])
-    wait_until(lambda: topic not in admin.list_topics(), what="the topic is gone from the list")
+    wait_until(lambda: topic not in admin.list_topics(), what="the topic is no longer listed")
 
 
 def test_a_topic_created_again_is_empty_and_has_another_id(admin, create_topic, make_producer, make_consumer):
@@ -36,7 +38,7 @@ def test_a_topic_created_again_is_empty_and_has_another_id(admin, create_topic, 
     make_producer().send(topic, b"old", partition=0).get(timeout=20)
     (before,) = admin.describe_topics([topic])
     admin.delete_topics([topic])
-    wait_until(lambda: topic not in admin.list_topics(), what="the topic is gone from the list")
+    wait_until(lambda: topic not in admin.list_topics(), what="the topic is no longer listed")
     admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     (after,) = admin.describe_topics([topic])
     assert after["topic_id"] != before["topic_id"]
@@ -68,7 +70,7 @@ def test_validating_a_creation_creates_nothing(admin, topic):
     assert topic + "-dry" not in admin.list_topics()
 
 
-def test_the_defaults_of_the_broker_are_taken_where_none_is_named(admin, topic):
+def test_the_defaults_of_the_broker_apply_to_a_topic_that_names_none(admin, topic):
     name = topic + "-defaults"
     created = admin.create_topics([name], wait_for_metadata=True)
     assert created["topics"][0]["num_partitions"] == 1
@@ -81,7 +83,7 @@ def test_an_unknown_topic_cannot_be_deleted(admin, topic):
         admin.delete_topics([topic + "-unknown"])
 
 
-def test_partitions_can_be_added_and_not_taken_away(admin, topic, make_producer, make_consumer):
+def test_partitions_can_be_added_and_not_removed(admin, topic, make_producer, make_consumer):
     make_producer().send(topic, b"before", partition=0).get(timeout=20)
     admin.create_partitions({topic: 4})
 
@@ -110,10 +112,12 @@ def test_configs_are_described_changed_and_reset(admin, create_topic):
     assert config("segment.bytes")["value"] == str(1 << 30)
     assert config("max.message.bytes", "modified") is None
     admin.alter_configs([ConfigResource("TOPIC", topic, {"max.message.bytes": "2000"})])
-    wait_until(lambda: (config("max.message.bytes", "modified") or {}).get("value") == "2000", what="the change shows")
-    assert config("retention.ms")["value"] == "12345", "what was not named stays as it was"
+    wait_until(
+        lambda: (config("max.message.bytes", "modified") or {}).get("value") == "2000", what="the change is visible"
+    )
+    assert config("retention.ms")["value"] == "12345", "other configs stay as they were"
     admin.reset_configs([ConfigResource("TOPIC", topic, ["retention.ms"])])
-    wait_until(lambda: config("retention.ms")["value"] == "604800000", what="the default is back")
+    wait_until(lambda: config("retention.ms")["value"] == "604800000", what="the default applies again")
 
 
 def test_a_changed_config_works_at_once(admin, topic, make_producer):
@@ -128,7 +132,7 @@ def test_a_changed_config_works_at_once(admin, topic, make_producer):
             return "MessageSizeTooLarge" in repr(error)
         return False
 
-    wait_until(refused, what="the smaller limit holds")
+    wait_until(refused, what="the smaller limit applies")
 
 
 def test_every_broker_config_has_a_value_or_says_so(admin):

@@ -1,3 +1,5 @@
+"""kafka-python fetches records with long polls, size limits and fetch sessions."""
+
 import threading
 import time
 
@@ -5,7 +7,7 @@ from clients.kafka_python import read
 
 
 def test_a_waiting_consumer_is_woken_by_a_record(topic, make_producer, make_consumer):
-    """The fetch would wait for a minute: it returns because a record came."""
+    """The fetch could wait for a minute, but returns because a record arrives."""
     consumer = make_consumer(topic, fetch_max_wait_ms=25_000)
     assert consumer.poll(timeout_ms=300) == {}
     producer = make_producer()
@@ -33,7 +35,7 @@ def test_a_batch_larger_than_the_fetch_is_read_whole(topic, make_producer, make_
 
 
 def test_small_fetches_reach_the_end_of_many_partitions(create_topic, make_producer, make_consumer):
-    """No partition starves behind the others when each answer holds only some of them."""
+    """No partition starves if each response holds records of only some partitions."""
     topic = create_topic(partitions=20)
     producer = make_producer()
     for number in range(2000):
@@ -46,7 +48,7 @@ def test_small_fetches_reach_the_end_of_many_partitions(create_topic, make_produ
         assert [record.offset for record in records if record.partition == partition] == list(range(100))
 
 
-def test_without_fetch_sessions_all_is_read_as_well(create_topic, make_producer, make_consumer):
+def test_everything_is_read_without_fetch_sessions_too(create_topic, make_producer, make_consumer):
     topic = create_topic(partitions=3)
     producer = make_producer()
     for number in range(300):
@@ -57,7 +59,7 @@ def test_without_fetch_sessions_all_is_read_as_well(create_topic, make_producer,
 
 
 def test_a_session_follows_partitions_that_come_and_go(create_topic, make_producer, make_consumer):
-    """The consumer's fetch session is told of a partition less and a partition more."""
+    """The consumer's fetch session follows when a partition is removed and another one is added."""
     topic = create_topic(partitions=3)
     producer = make_producer()
     consumer = make_consumer(topic, partitions=3)

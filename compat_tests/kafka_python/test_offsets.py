@@ -1,3 +1,5 @@
+"""kafka-python looks up offsets, and reads from them."""
+
 import pytest
 from clients.kafka_python import read
 from kafka import TopicPartition
@@ -7,7 +9,7 @@ from samples import START_MS
 
 @pytest.fixture
 def filled(topic, make_producer):
-    """A topic whose partition holds 100 records, one second apart, in batches of ten."""
+    """Creates a topic whose partition has 100 records, one second apart, in batches of ten."""
     producer = make_producer(linger_ms=10_000, batch_size=1 << 20)
     for first in range(0, 100, 10):
         for number in range(first, first + 10):

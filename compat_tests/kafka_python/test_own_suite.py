@@ -1,4 +1,4 @@
-"""The tests of kafka-python's authors: what they expect of a broker, no more and no less than for Apache Kafka."""
+"""kafka-python's own tests expect no more and no less of Tailrace than of Apache Kafka."""
 
 import pytest
 from brokers import tests_apache_kafka

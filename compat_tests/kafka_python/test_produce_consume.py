@@ -1,3 +1,5 @@
+"""Records produced with kafka-python come back unchanged and in order."""
+
 import pytest
 from clients.kafka_python import read
 from kafka.errors import MessageSizeTooLargeError
@@ -51,7 +53,7 @@ def test_many_small_batches_in_flight_keep_their_order(topic, make_producer, mak
     assert [int(record.value) for record in read(make_consumer(topic), 500)] == list(range(500))
 
 
-def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, make_producer, make_consumer):
+def test_a_producer_continues_in_a_recreated_topic(bootstrap, topic, make_producer, make_consumer):
     producer = make_producer(enable_idempotence=True)
     for value in (b"1", b"2"):
         producer.send(topic, value, partition=0).get(timeout=30)

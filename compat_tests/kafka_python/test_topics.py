@@ -1,3 +1,5 @@
+"""kafka-python creates unknown topics only when it may."""
+
 import uuid
 
 from clients.kafka_python import read

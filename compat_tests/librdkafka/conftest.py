@@ -1,3 +1,5 @@
+"""Fixtures that make librdkafka clients."""
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 @pytest.fixture
 def make_producer(bootstrap: str) -> Callable[..., Producer]:
-    """A function that makes producers; settings have librdkafka's names with underscores for dots."""
+    """Returns a function that makes producers; settings have librdkafka's names with underscores for dots."""
 
     def make(**settings: Any) -> Producer:
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -19,7 +21,7 @@ def make_producer(bootstrap: str) -> Callable[..., Producer]:
 
 @pytest.fixture
 def make_consumer(bootstrap: str) -> Iterator[Callable[..., Consumer]]:
-    """A function that makes consumers of assigned partitions, from their beginning or the offset given."""
+    """Yields a function that makes consumers of assigned partitions, from their beginning or from an offset."""
     consumers = []
 
     def make(topic: str, partitions: int = 1, offset: int = OFFSET_BEGINNING, **settings: Any) -> Consumer:

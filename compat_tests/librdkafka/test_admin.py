@@ -1,3 +1,5 @@
+"""librdkafka's admin client manages topics, partitions, configs and offsets."""
+
 import uuid
 
 import pytest
@@ -16,7 +18,7 @@ from waiting import wait_until
 
 
 def only(futures):
-    """The result of the one future in a dictionary of futures."""
+    """Returns the result of the only future in a dictionary."""
     (future,) = futures.values()
     return future.result(20)
 

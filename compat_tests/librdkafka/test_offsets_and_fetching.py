@@ -1,3 +1,5 @@
+"""librdkafka looks up offsets, and fetches from them."""
+
 import threading
 import time
 
@@ -9,7 +11,7 @@ from samples import START_MS
 
 @pytest.fixture
 def filled(topic, make_producer):
-    """A topic whose partition holds 100 records, one second apart, in batches of ten."""
+    """Creates a topic whose partition has 100 records, one second apart, in batches of ten."""
     producer = make_producer(linger_ms=1000)
     for first in range(0, 100, 10):
         for number in range(first, first + 10):
@@ -67,7 +69,7 @@ def test_the_end_of_a_partition_is_told_once_and_again_after_new_records(filled,
                 assert message.error().code() == KafkaError._PARTITION_EOF
                 return values, message.offset()
             values.append(message.value())
-        raise AssertionError("the end was not told")
+        raise AssertionError("the client did not report the end of the partition")
 
     assert poll_until_end() == ([b"98", b"99"], 100)
     produce(make_producer(), filled, [b"100"], partition=0)
@@ -75,7 +77,7 @@ def test_the_end_of_a_partition_is_told_once_and_again_after_new_records(filled,
 
 
 def test_a_waiting_consumer_is_woken_by_a_record(topic, make_producer, make_consumer):
-    """The fetch would wait for 25 seconds: it returns because a record came."""
+    """The fetch could wait for 25 seconds, but returns because a record arrives."""
     consumer = make_consumer(topic, fetch_wait_max_ms=25_000, socket_timeout_ms=60_000)
     assert consumer.poll(0.5) is None
     producer = make_producer()

@@ -1,3 +1,5 @@
+"""Records produced with librdkafka come back unchanged and in order."""
+
 import pytest
 from clients.librdkafka import produce, read
 from confluent_kafka import KafkaError
@@ -36,7 +38,7 @@ def test_a_record_per_request_with_five_in_flight_keeps_its_order(topic, make_pr
     assert [int(record.value()) for record in read(make_consumer(topic), 1000)] == list(range(1000))
 
 
-def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, make_producer, make_consumer):
+def test_a_producer_continues_in_a_recreated_topic(bootstrap, topic, make_producer, make_consumer):
     producer = make_producer(enable_idempotence=True)
     produce(producer, topic, [b"1", b"2"], partition=0)
     recreate_topic(bootstrap, topic)
@@ -45,7 +47,8 @@ def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, m
 
 
 def test_a_large_volume_over_many_partitions_comes_back_whole(create_topic, make_producer, make_consumer):
-    """60 MB over 12 partitions, through several fetches of each and, where the broker rolls by size, segments."""
+    """Sends 60 MB to 12 partitions, which takes several fetches and, if segments are small, several segments of
+    each."""
     topic = create_topic(partitions=12, segment_bytes=str(1 << 20))
     values = [b"%08d" % number + b"x" * 1016 for number in range(60_000)]
     produce(make_producer(linger_ms=5), topic, values)

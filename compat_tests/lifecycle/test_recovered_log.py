@@ -1,6 +1,6 @@
-"""A log as recovery leaves it behind: with offsets that nobody has, and a bridge where a new leader began.
+"""Clients read a log as recovery leaves it: with a hole of offsets without records, and a bridge to a new epoch.
 
-Clients pass over both, without an error and without waiting for a record that never comes.
+They skip both without an error, and do not wait for records that do not exist.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from waiting import wait_until
 @pytest.fixture
 def recovered(broker, request):
     if tests_apache_kafka(request):
-        pytest.skip("another broker's storage")
+        pytest.skip("Apache Kafka has another storage format")
     topic = topic_creator(broker.bootstrap, request.node.name)()
     make_recovered(broker, topic)
     return topic
 
 
 @pytest.mark.parametrize("start", [0, 10, 28])
-def test_librdkafka_passes_over_them(broker, recovered, start):
+def test_librdkafka_skips_them(broker, recovered, start):
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.partition.eof": True}
     consumer = Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "error"})
     with closing(consumer):
@@ -41,7 +41,7 @@ def test_librdkafka_passes_over_them(broker, recovered, start):
             found.append((message.offset(), message.value()))
         expected = list(zip(OFFSETS, BEFORE + RECOVERED, strict=True))
         assert found == [each for each in expected if each[0] >= start]
-        assert message is not None, "it waits for what never comes"
+        assert message is not None, "the client waits for a record that does not exist"
         assert (message.error().code(), message.offset()) == (KafkaError._PARTITION_EOF, END)
         assert consumer.get_watermark_offsets(TopicPartition(recovered, 0), timeout=20) == (0, END)
         produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
@@ -50,7 +50,7 @@ def test_librdkafka_passes_over_them(broker, recovered, start):
 
 
 @pytest.mark.parametrize("start", [0, 24])
-def test_kafka_python_passes_over_them(broker, recovered, start):
+def test_kafka_python_skips_them(broker, recovered, start):
     partition = KafkaPythonPartition(recovered, 0)
     with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False)) as consumer:
         consumer.assign([partition])
@@ -62,12 +62,12 @@ def test_kafka_python_passes_over_them(broker, recovered, start):
             assert consumer.poll(timeout_ms=100) == {}
             return consumer.position(partition) == END
 
-        wait_until(is_at_the_end, 20, "the consumer at the end of the log")
+        wait_until(is_at_the_end, 20, "the consumer is at the end of the log")
         produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
         assert [record.offset for record in read_with_kafka_python(consumer, 1)] == [END]
 
 
-def test_aiokafka_passes_over_them(broker, recovered):
+def test_aiokafka_skips_them(broker, recovered):
     async def offsets() -> list[int]:
         async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
             partition = AioKafkaPartition(recovered, 0)
@@ -82,7 +82,7 @@ def test_aiokafka_passes_over_them(broker, recovered):
     assert asyncio.run(asyncio.wait_for(offsets(), 40)) == [*OFFSETS, END]
 
 
-def test_the_java_client_passes_over_them(broker, recovered):
+def test_the_java_client_skips_them(broker, recovered):
     produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
     for offset, expected in (
         ("earliest", [*BEFORE, *RECOVERED, b"new"]),

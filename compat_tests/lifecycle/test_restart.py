@@ -1,4 +1,4 @@
-"""What is left when a broker ends, well or badly, and starts again on the same data."""
+"""What remains when a broker ends, cleanly or not, and starts again on the same data."""
 
 import itertools
 import threading
@@ -20,7 +20,7 @@ def create(broker, request):
 
 def make_producer(broker, **settings):
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    # Short pauses between attempts to reconnect: these tests take a broker away and give it back.
+    # The pauses between attempts to reconnect are short, because these tests stop the broker and start it again.
     return Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "reconnect.backoff.max.ms": 200} | named)
 
 
@@ -32,7 +32,7 @@ def make_consumer(broker, topic, offset=OFFSET_BEGINNING):
 
 
 def read_all(broker, topic):
-    """Every record of the topic's only partition."""
+    """Reads every record of the topic's only partition."""
     consumer = make_consumer(broker, topic)
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
     records = read(consumer, high - low) if high > low else []
@@ -74,14 +74,14 @@ class RunningProducer:
         self._thread.join()
 
     def stop(self):
-        """Ends with the last acknowledgement."""
+        """Stops the producer, and returns after the last acknowledgement."""
         self.close()
         assert self._producer.flush(40) == 0
 
 
 @pytest.fixture
 def start_producer(broker):
-    """A function that starts producers, of which none outlives the test."""
+    """Yields a function that starts producers, all of which end with the test."""
     with ExitStack() as stack:
         yield lambda topic, **settings: stack.enter_context(closing(RunningProducer(broker, topic, **settings)))
 
@@ -122,7 +122,7 @@ def test_a_deleted_topic_stays_deleted_and_deleted_records_stay_deleted(broker, 
 def test_nothing_acknowledged_is_lost_when_the_broker_ends_under_a_running_producer(
     broker, create, start_producer, end, idempotent
 ):
-    """A killed process loses nothing of the page cache; an idempotent producer leaves no duplicate and no gap."""
+    """A killed process loses nothing of the page cache, and an idempotent producer leaves no duplicate and no gap."""
     topic = create()
     producer = start_producer(topic, enable_idempotence=idempotent, acks="all")
     for _ in range(2):
@@ -141,11 +141,11 @@ def test_nothing_acknowledged_is_lost_when_the_broker_ends_under_a_running_produ
     acknowledged = [number for _, number in producer.acknowledged]
     assert set(acknowledged) <= set(numbers), "acknowledged records are lost"
     if idempotent:
-        assert numbers == list(range(len(numbers))), "records are doubled or out of order"
+        assert numbers == list(range(len(numbers))), "records are duplicated or out of order"
         assert {pair for pair in producer.acknowledged if pair[0] is not None and pair[0] >= 0} <= set(stored)
 
 
-def test_a_consumer_goes_on_where_it_was_when_the_broker_comes_back(broker, create):
+def test_a_consumer_continues_where_it_was_when_the_broker_restarts(broker, create):
     topic = create()
     produce(make_producer(broker), topic, [b"before"], partition=0)
     consumer = make_consumer(broker, topic)
@@ -171,7 +171,7 @@ def read_ignoring_errors(consumer, count):
     return messages
 
 
-def test_a_second_process_on_the_same_data_refuses_to_start_and_the_first_goes_on(broker, create):
+def test_a_second_process_on_the_same_data_refuses_to_start_and_the_first_continues(broker, create):
     topic = create()
     status, words = broker.start_second_process()
     assert status not in (0, None)
@@ -182,7 +182,7 @@ def test_a_second_process_on_the_same_data_refuses_to_start_and_the_first_goes_o
 
 
 def test_a_clean_stop_does_not_wait_for_clients(broker, create):
-    """A long poll of a minute, an idle connection and half a request are no reason to stay."""
+    """A long poll of a minute, an idle connection and half a request do not delay the stop."""
     topic = create()
     body = fetch_body(topic, 0, 0, wait_ms=60_000, bytes_max=1 << 20)
     with connect(broker.bootstrap) as waiting, connect(broker.bootstrap), connect(broker.bootstrap) as half:

@@ -1,7 +1,7 @@
-"""Small programs around clients of other languages: built with that language's own tools, and run against a broker.
+"""Builds and runs small programs that use clients of other languages.
 
-What they need is fetched from the languages' registries by exact version, and stays in the user's cache folder.
-`python -m other_languages.programs` builds all that this machine has the tools for.
+Each language's own tools build them, with exact versions of what they need from the language's registry. The results
+stay in the user's cache directory. `python -m other_languages.programs` builds all programs whose tools are installed.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ RUN_SECONDS_MAX = 60
 
 
 class Report(Struct, frozen=True):
-    """What a program says it has seen."""
+    """What a program reports that it has seen."""
 
     values: list[str]
     committed: dict[str, int]
@@ -33,10 +33,10 @@ class Language(Struct, frozen=True):
     name: str
     tools: tuple[str, ...]
     build: Callable[[Path], list[str]]
-    """Carried out in a copy of the sources, which it turns into something to run."""
+    """Returns the command that builds the programs in a copy of their sources."""
     command: Callable[[Path, str], list[str]]
 
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         return all(shutil.which(tool) for tool in self.tools)
 
     def run(self, program: str, *arguments: str) -> Report:
@@ -47,7 +47,10 @@ class Language(Struct, frozen=True):
         return Report(**json.loads(done.stdout))
 
     def built(self) -> Path:
-        """Safe to call from many processes at once; all or nothing."""
+        """Returns the directory of the built programs.
+
+        Many processes may call it at the same time. The directory appears only when the build is complete.
+        """
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
         built = cache / f"clients-in-{self.name}-{self._fingerprint()}"
         if not built.exists():
@@ -91,7 +94,7 @@ NODE = Language(
 
 if __name__ == "__main__":
     for language in (GO, NODE):
-        if language.is_here():
+        if language.is_installed():
             print(language.built())
         else:
-            print(f"no {' and '.join(language.tools)} here: the clients of {language.name} are left out")
+            print(f"no {' and '.join(language.tools)} on this machine: the clients for {language.name} are skipped")

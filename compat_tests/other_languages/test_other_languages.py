@@ -1,4 +1,4 @@
-"""Clients that neither librdkafka nor Java is in: their own producers, group members and admin clients."""
+"""Clients that contain neither librdkafka nor Java: their own producers, group members and admin clients."""
 
 import uuid
 
@@ -18,7 +18,7 @@ CLIENTS = [
 
 @pytest.mark.parametrize(("language", "program", "protocol"), CLIENTS, ids=lambda given: getattr(given, "name", given))
 def test_client_produces_and_reads_in_a_group(language: Language, program: str, protocol: str, bootstrap: str) -> None:
-    if not language.is_here():
+    if not language.is_installed():
         pytest.skip(f"no {' and '.join(language.tools)} on this machine")
     topic = f"{program}-{protocol}-{uuid.uuid4().hex[:8]}"
 

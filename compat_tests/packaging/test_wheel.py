@@ -1,4 +1,4 @@
-"""What is published is the package and nothing else: `tailrace` imports, and our folders are no top-level names."""
+"""The wheel contains only the package `tailrace`, and none of our folders is a top-level name."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_the_wheel_made_from_the_sdist_installs_as_tailrace_alone(tmp_path: Path
     for package in PACKAGES:
         assert f"tailrace/{package}/__init__.py" in names
 
-    # The dependencies come from this environment; the package itself must come from the wheel.
+    # The dependencies come from this environment, but the package itself must come from the wheel.
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel]
     subprocess.run(pip, check=True, timeout=300)

@@ -128,7 +128,7 @@ def test_a_topic_waits_for_spus_and_needs_nobody_to_go_on() -> None:
         (topic("t", 1, 1, {1: (1,)}), "replicaMap: there is a row for partition 1, but partitions are 1"),
     ],
 )
-def test_what_cannot_be_is_said(wanted: Topic, reason: str) -> None:
+def test_impossible_requests_are_refused_with_a_reason(wanted: Topic, reason: str) -> None:
     sc = with_topic(wanted, 1, 2)
     assert resolutions(sc) == ["", "Init", "InvalidConfig"]
     assert sc.status_of("t").reason == reason
