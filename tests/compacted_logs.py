@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from logs import log_at
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.batches.record_batch import BatchHeader, iterate, read_header
@@ -41,9 +42,19 @@ def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: 
 
 
 def seal(log: Log) -> None:
-    """The open segment has its time; a new one begins with the next batch."""
+    """Seals the open segment unless it is empty."""
     if log.segments()[-1].size:
-        log._roll()
+        log.roll()
+
+
+def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
+    """A sealed segment for each list, a batch for each pair, and an empty open segment."""
+    log = open_log(files or SimulatedFiles(), replace(CONFIG, **config))  # type: ignore[arg-type]
+    for pairs in segments:
+        for pair in pairs:
+            append(log, pair)
+        seal(log)
+    return log
 
 
 def batches(log: Log, offset: int | None = None) -> list[tuple[BatchHeader, bytes]]:

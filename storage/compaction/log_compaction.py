@@ -69,33 +69,28 @@ class NewSegment(Struct, frozen=True):
 
 
 class CompactedLog(Protocol):
-    """What a log does for its compaction, under its lock."""
+    """What a log does for one compaction, under its lock. See `storage.log.compaction_steps`."""
 
     @property
-    def compactions(self) -> Sequence[Compacted]: ...
+    def history(self) -> Sequence[Compacted]:
+        """The past compactions of the log."""
 
-    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment, rewrites: int) -> bool: ...
+    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
+        """Replaces the old segments by the new one. Returns False if the log has changed too much for that."""
 
-    async def note_compaction(self, end: int, now_ms: int, rewrites: int) -> bool: ...
+    async def note_compaction(self, end: int, now_ms: int) -> bool:
+        """Notes that everything below `end` is compacted. Returns False if the log has changed too much for that."""
 
 
 class LogCompaction:
     """One compaction."""
 
-    def __init__(
-        self, log: CompactedLog, maker: SegmentMaker, config: LogConfig, now_ms: int, keys_max: int, rewrites: int
-    ) -> None:
-        """Prepares a compaction.
-
-        `rewrites` is how often the log had been truncated or stamped when its segments were listed. A record may go
-        only if the record that supersedes it is still in the log.
-        """
+    def __init__(self, log: CompactedLog, maker: SegmentMaker, config: LogConfig, now_ms: int, keys_max: int) -> None:
         self._log = log
         self._maker = maker
         self._config = config
         self._now_ms = now_ms
         self._keys_max = keys_max
-        self._rewrites = rewrites
         self._started = trio.current_time()
         self._removed_records = 0
         self._removed_bytes = 0
@@ -109,7 +104,7 @@ class LogCompaction:
                 return None
             rules = Rules(
                 survey,
-                tombstones_end=tombstones_end(self._log.compactions, self._now_ms, self._config.delete_retention_ms),
+                tombstones_end=tombstones_end(self._log.history, self._now_ms, self._config.delete_retention_ms),
                 producers_since_ms=self._now_ms - PRODUCERS_KEPT_MS,
                 repeated_since_ms=self._now_ms - REPEATED_MS,
             )
@@ -120,7 +115,7 @@ class LogCompaction:
         except KafkaError as error:
             raise CannotCompactError(error.message) from error
         took_ms = int((trio.current_time() - self._started) * 1000)
-        if not await self._log.note_compaction(survey.end, self._now_ms + took_ms, self._rewrites):
+        if not await self._log.note_compaction(survey.end, self._now_ms + took_ms):
             return None
         return CompactionOutcome(start, survey.end, self._removed_records, self._removed_bytes)
 
@@ -137,7 +132,7 @@ class LogCompaction:
             if new is None:
                 self._maker.files.remove(path)
                 return not any(segment.is_closed for segment in group)
-            if not await self._log.replace_segments(group, new, self._rewrites):
+            if not await self._log.replace_segments(group, new):
                 self._maker.files.remove(path)
                 return False
         except OSError:

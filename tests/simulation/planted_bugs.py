@@ -36,7 +36,7 @@ from tailrace.protocol.internal.fill_shelf import FillShelfResponse
 from tailrace.storage.directory import promises
 from tailrace.storage.directory.layout import ShelfKey, store_path
 from tailrace.storage.directory.promises import PromiseKind, Promises
-from tailrace.storage.log import log
+from tailrace.storage.log import log_deletion
 from tailrace.storage.log.log import Log
 from tailrace.storage.log.log_disk import LogDisk
 from tailrace.storage.producers import producer_snapshots
@@ -151,8 +151,8 @@ def removes_a_segment_before_its_time(patch: pytest.MonkeyPatch) -> None:
         count = original(segments, config, **facts)
         return min(count + 1, len(segments) - 1) if count else 0
 
-    original = log.segments_to_remove
-    patch.setattr(log, "segments_to_remove", segments_to_remove)
+    original = log_deletion.segments_to_remove
+    patch.setattr(log_deletion, "segments_to_remove", segments_to_remove)
 
 
 # Promises and epochs

@@ -504,7 +504,7 @@ async def test_what_was_committed_is_known_all_the_time_that_logs_are_being_clos
     for replica in replicas:
         _append(replica, b"a")
         replica.on_committed(1, Epoch(1))
-    async with replicas[0].log._lock, replicas[1].log._lock:
+    async with replicas[0].log.disk.lock, replicas[1].log.disk.lock:
         nursery.start_soon(spu.apply)
         await trio.testing.wait_all_tasks_blocked()
         assert list(spu.replicas) == []

@@ -7,7 +7,7 @@ from itertools import accumulate, count
 
 import pytest
 import trio
-from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
+from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, log_of, open_log, records, seal, sizes
 from msgspec.structs import replace
 from simulation.files import Node, SimulatedFile, SimulatedFiles
 
@@ -20,27 +20,15 @@ from tailrace.storage.compaction.log_compaction import (
     PRODUCERS_KEPT_MS,
     REPEATED_MS,
     CannotCompactError,
-    NewSegment,
     SegmentRewrite,
 )
 from tailrace.storage.directory.layout import CLEANED_SUFFIX
-from tailrace.storage.indexes.index_entries import IndexEntries
 from tailrace.storage.log.log import Log
 from tailrace.storage.segments.batch_walk import FAR_BYTES
 from tailrace.storage.verification.replica_verification import ReplicaVerification
 
 APART = replace(CONFIG, index_bytes_max=8)
 """Segments that follow each other do not fit into one."""
-
-
-def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
-    """A sealed segment for each list, a batch for each pair, and an empty open segment."""
-    log = open_log(files or SimulatedFiles(), replace(CONFIG, **config))  # type: ignore[arg-type]
-    for pairs in segments:
-        for pair in pairs:
-            append(log, pair)
-        seal(log)
-    return log
 
 
 async def test_of_each_key_the_last_record_stays_where_it_was() -> None:
@@ -533,17 +521,6 @@ async def test_a_record_stays_if_what_supersedes_it_is_cut_meanwhile() -> None:
     assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
 
 
-async def test_what_comes_in_place_of_what_was_cut_meanwhile_is_not_taken_for_compacted() -> None:
-    """Its tombstones would go before the records that they delete."""
-    log = log_of([("a", "1"), ("b", "1")], [("c", "1"), ("c", "2")])
-    await log.sync()
-    rewrites = log._rewrites
-    await log.truncate(3)
-    append(log, ("a", None), epoch=1)
-    assert not await log.note_compaction(4, 0, rewrites)
-    assert not log.compactions
-
-
 async def test_replication_hears_of_each_segment_that_is_replaced() -> None:
     """Another may take long."""
     log = log_of([("a", "1"), ("a", "2")], [("b", "1")], [("a", "3"), ("a", "4")], segment_bytes_max=150)
@@ -608,7 +585,7 @@ async def test_of_the_records_that_stay_in_a_batch_their_bytes_alone_are_held() 
     batch = build_batch([Record(offset, 0, b"key", b"") for offset in range(count)])
     header, body = read_header(batch), open_body(batch, read_header(batch))
     rules = Rules(Survey(0), tombstones_end=0, producers_since_ms=0, repeated_since_ms=0)
-    group = log_of([("a", "1")])._segments.sealed
+    group = log_of([("a", "1")]).segment_list.sealed
     rewrite = SegmentRewrite(SimulatedFiles(), "/rewritten", group, rules, 4096)
     tracemalloc.start()
     kept = await rewrite._kept_records(header, body)
@@ -804,19 +781,6 @@ async def test_a_segment_that_the_manifest_lost_is_not_passed_over(
     assert found == (left if is_syncing else [(0, "a", "1"), (1, "b", "1"), *left[1:]])
     await log.close()
     assert contents(open_log(files, clean=True)) == found
-
-
-async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
-    """What was written in its place has the old epochs."""
-    log = log_of([("a", "1"), ("a", "2")])
-    await log.sync()
-    old = log._segments.sealed[:1]
-    written = NewSegment(f"{DIRECTORY}/written", replace(old[0].facts), IndexEntries(100))
-    rewrites = log._rewrites
-    await log.restamp(1, 2, 5)
-    await log.sync()
-    assert not await log.replace_segments(old, written, rewrites)
-    assert [header.leader_epoch for header, _ in batches(log)] == [0, 5]
 
 
 @pytest.mark.parametrize("moments", range(8))

@@ -1,18 +1,15 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
-import errno
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from random import Random
-from types import SimpleNamespace
-from typing import Never
 
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from log_samples import CONFIG, DIRECTORY, append, bridge_of, offsets, open_log, produced, recovered
 from logs import log_at
 from msgspec.structs import replace
-from simulation.files import Keep, SimulatedFile, SimulatedFiles
+from simulation.files import SimulatedFiles
 
 from tailrace.protocol.batches.control_batches import ControlKind, bridge, hole
 from tailrace.protocol.batches.record_batch import stamp
@@ -21,48 +18,15 @@ from tailrace.runtime.descriptors import are_used_up
 from tailrace.storage.indexes.offset_index import RELATIVE_OFFSET_MAX
 from tailrace.storage.indexes.open_files import OpenFiles
 from tailrace.storage.log import log as log_module
-from tailrace.storage.log import log_disk
 from tailrace.storage.log.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest.leader_epochs import EpochStart
-from tailrace.storage.producers.producer_state import ProducerStates
 
 pytestmark = pytest.mark.trio
 
-DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
-CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100)
-
-
-@pytest.fixture
-async def files() -> SimulatedFiles:
-    files = SimulatedFiles()
-    files.make_directories("/data")
-    await files.sync_directory("")
-    return files
-
-
-def _open(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
-    return log_at(files, DIRECTORY, config, clean=clean)
-
-
-def _append(log: Log, count: int = 1, *, size: int = 100, timestamp: int = 0, epoch: int = 0) -> None:
-    for _ in range(count):
-        batch = make_batch(log.log_end, size=size, timestamp=timestamp, epoch=epoch)
-        log.append(batch, header_of(batch))
-
-
-def _offsets(log: Log) -> list[int]:
-    found = []
-    offset = log.log_start
-    while (part := log.read(offset, 1, log.log_end, at_least_one=True)) is not None:
-        header = header_of(part.read())
-        found.append(header.base_offset)
-        offset = header.next_offset
-    return found
-
 
 async def test_an_empty_log(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     assert (log.log_start, log.log_end, log.synced_end, log.size_bytes, log.unsynced_bytes) == (0, 0, 0, 0, 0)
     assert log.read(0, 100, 0, at_least_one=True) is None
     assert log.find_timestamp(0, 0) is None
@@ -76,70 +40,70 @@ async def test_an_empty_log(files: SimulatedFiles) -> None:
 async def test_a_batch_that_does_not_fit_opens_a_segment_and_one_that_fits_nowhere_has_its_own(
     files: SimulatedFiles,
 ) -> None:
-    log = _open(files)
-    _append(log, 10)
+    log = open_log(files)
+    append(log, 10)
     assert [segment.size for segment in log.segments()] == [1000]
-    _append(log)
-    _append(log, size=5000)
-    _append(log)
+    append(log)
+    append(log, size=5000)
+    append(log)
     assert [segment.size for segment in log.segments()] == [1000, 100, 5000, 100]
 
 
 async def test_segments_end_by_age_epoch_and_index(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, segment_age_ms_max=10, index_bytes_max=24))
-    _append(log, timestamp=100)
-    _append(log, timestamp=110)
-    _append(log, timestamp=111)
+    log = open_log(files, replace(CONFIG, segment_age_ms_max=10, index_bytes_max=24))
+    append(log, timestamp=100)
+    append(log, timestamp=110)
+    append(log, timestamp=111)
     assert [segment.end for segment in log.segments()] == [2, 3]
-    _append(log, timestamp=111, epoch=1)
+    append(log, timestamp=111, epoch=1)
     assert [(segment.epoch, segment.end) for segment in log.segments()] == [(0, 2), (0, 3), (1, 4)]
-    _append(log, 9, timestamp=111, epoch=1)
+    append(log, 9, timestamp=111, epoch=1)
     assert [segment.end - segment.base for segment in log.segments()] == [2, 1, 4, 4, 2]
 
 
 async def test_a_segment_ends_before_its_offsets_need_more_than_32_bits(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     for records in (1, 2**31 - 1, 2**31 - 1, 1, 1):
         batch = make_batch(log.log_end, records)
         log.append(batch, header_of(batch))
     first = log.segments()[0]
     assert first.end - first.base == RELATIVE_OFFSET_MAX + 1
-    assert len(_offsets(log)) == 5
+    assert len(offsets(log)) == 5
 
 
 async def test_a_full_disk_refuses_a_batch_and_leaves_no_part_of_it(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 3)
+    log = open_log(files)
+    append(log, 3)
     for room in (0, 1, 99):
         files.room_bytes = room
         with pytest.raises(OSError, match="no space"):
-            _append(log)
+            append(log)
         assert log.log_end == 3
         assert files.size(f"{DIRECTORY}/00000000000000000000.log") == 300
     files.room_bytes = None
-    _append(log)
-    assert _offsets(log) == [0, 1, 2, 3]
-    assert _offsets(_open(files)) == [0, 1, 2, 3]
+    append(log)
+    assert offsets(log) == [0, 1, 2, 3]
+    assert offsets(open_log(files)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("room", range(0, 2500, 130))
 async def test_wherever_the_disk_becomes_full_the_log_goes_on_later(files: SimulatedFiles, room: int) -> None:
-    log = _open(files)
+    log = open_log(files)
     files.room_bytes = room
     with pytest.raises(OSError, match="no space"):
-        _append(log, 40, size=70)
+        append(log, 40, size=70)
     count = log.log_end
-    assert _offsets(log) == list(range(count))
+    assert offsets(log) == list(range(count))
     files.room_bytes = None
-    _append(log, 40, size=70)
+    append(log, 40, size=70)
     await log.sync()
-    assert _offsets(log) == list(range(count + 40))
-    assert _offsets(_open(files.crash("synced"))) == list(range(count + 40))
+    assert offsets(log) == list(range(count + 40))
+    assert offsets(open_log(files.crash("synced"))) == list(range(count + 40))
 
 
 async def test_consecutive_batches_are_written_at_once_where_they_fit(files: SimulatedFiles) -> None:
     batches = [make_batch(offset, size=100, timestamp=offset, epoch=offset // 25) for offset in range(40)]
-    one_by_one, at_once = _open(files), log_at(files, "/data/other", CONFIG, clean=False)
+    one_by_one, at_once = open_log(files), log_at(files, "/data/other", CONFIG, clean=False)
     for batch in batches:
         one_by_one.append(batch, header_of(batch))
     writes: list[int] = []
@@ -151,11 +115,11 @@ async def test_consecutive_batches_are_written_at_once_where_they_fit(files: Sim
     assert [segment.end for segment in at_once.segments()] == [10, 20, 25, 35, 40]
     assert list(at_once.epochs) == list(one_by_one.epochs)
     assert (at_once.log_end, at_once.size_bytes, at_once.unsynced_bytes) == (40, 4000, 4000)
-    assert _offsets(at_once) == list(range(40))
+    assert offsets(at_once) == list(range(40))
 
 
 async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_after(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     batches = [make_batch(offset, size=100) for offset in range(15)]
     files.room_bytes = 1250
     with pytest.raises(OSError, match="no space"):
@@ -163,7 +127,7 @@ async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_
     assert (log.log_end, log.size_bytes) == (10, 1000)
     files.room_bytes = None
     log.append_batches(b"".join(batches[10:]), [header_of(batch) for batch in batches[10:]])
-    assert _offsets(log) == _offsets(_open(files)) == list(range(15))
+    assert offsets(log) == offsets(open_log(files)) == list(range(15))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +154,7 @@ async def test_what_is_written_at_once_ends_segments_at_bridges_and_other_epochs
 def _append_in_portions(
     files: SimulatedFiles, config: LogConfig, batches: Sequence[bytearray], ends: Sequence[int]
 ) -> None:
-    one_by_one = _open(files, config)
+    one_by_one = open_log(files, config)
     for batch in batches:
         one_by_one.append(batch, header_of(batch))
     assert [segment.end for segment in one_by_one.segments()] == ends
@@ -203,8 +167,8 @@ def _append_in_portions(
 
 
 async def test_together_all_are_appended_with_one_write_or_none(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 5)
+    log = open_log(files)
+    append(log, 5)
 
     def together(*epochs: int) -> bool:
         end = log.log_end
@@ -224,24 +188,24 @@ async def test_together_all_are_appended_with_one_write_or_none(files: Simulated
     assert (log.log_end, log.size_bytes, log.unsynced_bytes) == (8, 800, 800)
     files.room_bytes = None
     assert together(0, 0)
-    assert _offsets(log) == _offsets(_open(files)) == list(range(10))
+    assert offsets(log) == offsets(open_log(files)) == list(range(10))
 
 
 async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 5)
-    log._segments.open.reader.log = None  # type: ignore[assignment]
+    log = open_log(files)
+    append(log, 5)
+    log.segment_list.open.reader.log = None  # type: ignore[assignment]
     ((header, kind),) = log.headers(4, 5)
     assert (header.base_offset, kind) == (4, None)
     assert list(log.headers(5, 9)) == []
 
 
 async def test_holes_and_bridges_are_told_from_records(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 2)
+    log = open_log(files)
+    append(log, 2)
     for batch in (hole(2, 40, 0), bridge(40, 0)):
         log.append(batch, header_of(batch))
-    _append(log)
+    append(log)
     kinds = [(header.base_offset, header.next_offset, kind) for header, kind in log.headers(1, 42)]
     assert kinds == [(1, 2, None), (2, 40, ControlKind.HOLE), (40, 41, ControlKind.BRIDGE), (41, 42, None)]
     assert [kind for _, kind in log.headers(40, 41)] == [ControlKind.BRIDGE]
@@ -249,103 +213,42 @@ async def test_holes_and_bridges_are_told_from_records(files: SimulatedFiles) ->
 
 
 async def test_what_has_no_time_does_not_make_a_segment_old(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, segment_age_ms_max=10))
+    log = open_log(files, replace(CONFIG, segment_age_ms_max=10))
     first = hole(0, 5, 0)
     log.append(first, header_of(first))
-    _append(log, 2, timestamp=1000)
+    append(log, 2, timestamp=1000)
     assert [segment.first_timestamp for segment in log.segments()] == [1000]
-    _append(log, timestamp=1011)
+    append(log, timestamp=1011)
     assert [segment.end for segment in log.segments()] == [7, 8]
 
 
-def _bridge(log: Log, epoch: int) -> None:
-    batch = bridge(log.log_end, epoch)
-    log.append(batch, header_of(batch))
-
-
-async def _recovered(files: SimulatedFiles, *, sync_first: bool) -> Log:
-    """Epoch 1 left 25 batches; the leader of epoch 2 knew that 15 are committed, recovered the rest and went on."""
-    log = _open(files)
-    _append(log, 25, epoch=1)
-    if sync_first:
-        await log.sync()
-    await log.restamp(15, 25, 2)
-    _bridge(log, 2)
-    _append(log, 3, epoch=2)
-    return log
-
-
-@pytest.mark.parametrize("sync_first", [True, False])
-async def test_for_clients_an_epoch_begins_with_its_bridge(files: SimulatedFiles, *, sync_first: bool) -> None:
-    log = await _recovered(files, sync_first=sync_first)
-    stamps = [header.leader_epoch for header, _ in log.headers(0, 99)]
-    assert stamps == [1] * 15 + [2] * 14
-    reopened = [_open(files.crash("all"))]
-    await log.sync()
-    reopened += [_open(files.crash("synced")), _open(files.crash("all"))]
-    await log.close()
-    reopened += [_open(files.crash("synced"), clean=True), _open(files.crash("synced"))]
-    for each in [log, *reopened]:
-        assert list(each.epochs) == [(1, 0), (2, 25)]
-        assert [each.epoch_at(offset) for offset in (14, 20, 24, 25, 28)] == [1, 1, 1, 2, 2]
-        assert (each.epoch_end(1), each.epoch_end(2)) == ((1, 25), (2, 29))
-    for each in reopened:
-        assert [header.leader_epoch for header, _ in each.headers(0, 99)] == stamps
-        assert [segment.end for segment in each.segments()] == [10, 20, 26, 29]
-
-
-async def test_stamps_that_reach_the_disk_by_themselves_do_not_change_the_epochs(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, segment_bytes_max=10_000))
-    _append(log, 25, epoch=1)
-    await log.sync()
-    await log.restamp(0, 25, 2)
-    assert log.unsynced_bytes == 100
-    for name in files.list(DIRECTORY):
-        if name.endswith(".log"):
-            files.open(f"{DIRECTORY}/{name}").sync_now()  # as the kernel does some time
-    again = _open(files.crash("synced"))
-    assert {header.leader_epoch for header, _ in again.headers(0, 99)} == {2}
-    assert [again.epoch_at(offset) for offset in (0, 24)] == [1, 1]
-    assert again.epoch_end(1) == (1, 25)
-
-
-async def test_a_bridge_that_is_recovered_again_keeps_its_epochs_beginning(files: SimulatedFiles) -> None:
-    log = await _recovered(files, sync_first=False)
-    await log.restamp(20, 29, 4)
-    _bridge(log, 4)
-    for each in (log, _open(files.crash("all"))):
-        assert list(each.epochs) == [(1, 0), (2, 25), (4, 29)]
-    await log.close()
-    assert list(_open(files.crash("synced"), clean=True).epochs) == [(1, 0), (2, 25), (4, 29)]
-
-
 async def test_nothing_follows_a_bridge_in_its_segment(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, segment_bytes_max=10_000))
-    _append(log, 3, epoch=1)
+    log = open_log(files, replace(CONFIG, segment_bytes_max=10_000))
+    append(log, 3, epoch=1)
     batches = [*(make_batch(offset, epoch=2) for offset in (3, 4)), bridge(5, 2), make_batch(6, epoch=2)]
     log.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
     assert [segment.end for segment in log.segments()] == [3, 6, 7]
     await log.truncate(6)
-    for again in (log, _open(files.crash("all"))):
+    for again in (log, open_log(files.crash("all"))):
         assert again.log_end == 6
-        _append(again, epoch=2)
+        append(again, epoch=2)
         assert [segment.end for segment in again.segments()] == [3, 6, 7]
     await log.truncate(6)
     await log.close()
-    again = _open(files.crash("synced"), clean=True)
+    again = open_log(files.crash("synced"), clean=True)
     assert again.recovery.was_clean
-    _append(again, epoch=2)
+    append(again, epoch=2)
     assert [segment.end for segment in again.segments()] == [3, 6, 7]
 
 
 async def test_a_bridge_is_the_end_also_of_a_log_that_was_closed_with_it(files: SimulatedFiles) -> None:
-    log = await _recovered(files, sync_first=False)
+    log = await recovered(files, sync_first=False)
     await log.truncate(25)
-    _bridge(log, 3)
+    bridge_of(log, 3)
     await log.close()
-    log = _open(files.crash("synced"), clean=True)
+    log = open_log(files.crash("synced"), clean=True)
     assert log.recovery.was_clean
-    _append(log, epoch=3)
+    append(log, epoch=3)
     assert [segment.end for segment in log.segments()] == [10, 20, 25, 26, 27]
     assert list(log.epochs) == [(1, 0), (3, 25)]
 
@@ -355,61 +258,21 @@ async def test_a_bridge_alone_in_its_segment_tells_where_its_epoch_begins(
     files: SimulatedFiles, *, clean: bool
 ) -> None:
     """What a follower appends before it is of the same epoch, and was perhaps on the disk already."""
-    log = _open(files)
-    _append(log, 10, epoch=1)
-    _append(log, 20, epoch=2)
+    log = open_log(files)
+    append(log, 10, epoch=1)
+    append(log, 20, epoch=2)
     await log.sync()
-    _bridge(log, 2)
-    _append(log, 3, epoch=2)
+    bridge_of(log, 2)
+    append(log, 3, epoch=2)
     await log.close()
-    for each in (log, _open(files.crash("synced"), clean=clean)):
+    for each in (log, open_log(files.crash("synced"), clean=clean)):
         assert [segment.end for segment in each.segments()] == [10, 20, 30, 31, 34]
         assert list(each.epochs) == [(1, 0), (2, 30)]
 
 
-async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> None:
-    log = await _recovered(files, sync_first=True)
-    await log.truncate(25)
-    assert (list(log.epochs), log.epoch_end(1)) == ([(1, 0)], (1, 25))
-    _append(log, epoch=3)
-    assert list(log.epochs) == [(1, 0), (3, 25)]
-
-
-async def test_after_a_restamp_that_failed_the_log_refuses_everything(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 15)
-    await log.sync()
-    files.syncs_fail = True
-    with pytest.raises(OSError, match="broken"):
-        await log.restamp(5, 15, 1)
-    files.syncs_fail = False
-    with pytest.raises(OSError, match="sync failed"):
-        _append(log)
-    assert [header.leader_epoch for header, _ in _open(files.crash("all")).headers(0, 15)] == [0] * 15
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-async def test_stamps_that_could_not_be_synced_for_want_of_room_may_be_lost(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    log = _open(files)
-    _append(log, 5, epoch=255)
-    sync = SimulatedFile.sync
-
-    async def fail(file: SimulatedFile) -> None:
-        if file.path.endswith(".log"):
-            raise OSError(number, "it fails")
-        await sync(file)
-
-    monkeypatch.setattr(SimulatedFile, "sync", fail)
-    with pytest.raises(OSError, match="it fails"):
-        await log.restamp(0, 5, 256)
-    assert log.may_have_lost
-
-
 async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 3)
+    log = open_log(files)
+    append(log, 3)
     files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
         await log.sync()
@@ -424,55 +287,31 @@ async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
         with pytest.raises(OSError, match="sync failed"):
             await attempt()
     with pytest.raises(OSError, match="sync failed"):
-        _append(log)
+        append(log)
     with pytest.raises(OSError, match="sync failed"):
         log.read(0, 100, 3, at_least_one=True)
     await log.close()  # not as clean: the next opening scans
-    assert not _open(files, clean=True).recovery.was_clean
-
-
-@pytest.mark.parametrize("end", [0, 15])
-async def test_after_a_cut_that_failed_halfway_the_log_is_not_closed_as_if_it_were_whole(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, end: int
-) -> None:
-    log = _open(files)
-    _append(log, 35)
-    await log.sync()
-    remove = files.remove
-
-    def fail_once(path: str) -> None:
-        if path.endswith("20.log"):
-            monkeypatch.undo()
-            raise OSError("the disk does not remove it")
-        remove(path)
-
-    monkeypatch.setattr(files, "remove", fail_once)
-    with pytest.raises(OSError, match="does not remove"):
-        await log.truncate(end)
-    with pytest.raises(OSError, match="could not be cut"):
-        _append(log)
-    await log.close()
-    assert _offsets(_open(files)) == list(range(30))
+    assert not open_log(files, clean=True).recovery.was_clean
 
 
 async def test_what_is_appended_while_a_sync_runs_is_not_claimed(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 2)
+    log = open_log(files)
+    append(log, 2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.sync)
         await trio.lowlevel.checkpoint()
-        _append(log, 30)
+        append(log, 30)
     assert log.synced_end in (2, 32)
     assert log.unsynced_bytes == 100 * (log.log_end - log.synced_end)
-    after = _open(files.crash("synced"))
+    after = open_log(files.crash("synced"))
     assert after.log_end >= log.synced_end
 
 
 async def test_a_sealed_segment_wants_a_sync(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 10)
+    log = open_log(files)
+    append(log, 10)
     assert not log.wants_sync()
-    _append(log)
+    append(log)
     assert log.wants_sync()
     await log.sync()
     assert not log.wants_sync()
@@ -480,24 +319,24 @@ async def test_a_sealed_segment_wants_a_sync(files: SimulatedFiles) -> None:
 
 @pytest.mark.parametrize("policy", [{"flush_messages": 2}, {"flush_bytes": 200}])
 async def test_a_log_wants_a_sync_when_the_flush_policy_says_so(files: SimulatedFiles, policy: dict[str, int]) -> None:
-    log = _open(files)
-    _append(log)
-    _append(log)
+    log = open_log(files)
+    append(log)
+    append(log)
     assert not log.wants_sync()
     log.use_config(replace(log.config, **policy))
     assert log.wants_sync()
     await log.sync()
-    _append(log)
+    append(log)
     assert not log.wants_sync()
 
 
 async def test_a_closed_log_refuses_everything(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log)
+    log = open_log(files)
+    append(log)
     await log.close()
     await log.close()
     with pytest.raises(OSError, match="closed"):
-        _append(log)
+        append(log)
     with pytest.raises(OSError, match="closed"):
         await log.sync()
     reads: list[Callable[[], object]] = [
@@ -513,218 +352,30 @@ async def test_a_closed_log_refuses_everything(files: SimulatedFiles) -> None:
 
 
 async def test_closing_a_log_that_did_not_change_writes_nothing(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 25)
+    log = open_log(files)
+    append(log, 25)
     await log.close()
     operations = []
     files.on_operation = lambda: operations.append(1)
-    log = _open(files, clean=True)
-    assert _offsets(log) == list(range(25))
+    log = open_log(files, clean=True)
+    assert offsets(log) == list(range(25))
     await log.close()
     assert operations == []
 
 
-async def test_everything_of_a_log_can_be_deleted_and_it_goes_on(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, retention_ms=10))
-    _append(log, 25, epoch=3)
-    removed = await log.apply_retention(1000, 25)
-    assert [segment.end for segment in removed] == [10, 20, 25]
-    assert (log.log_start, log.log_end, log.size_bytes) == (25, 25, 0)
-    assert await log.apply_retention(1000, 25) == []
-    for again in (log, _open(files.crash("all")), _open(files.crash("synced"))):
-        assert (again.log_start, again.log_end) == (25, 25)
-        assert again.epoch_end(3) == (3, 25)
-        _append(again, epoch=4)
-        assert again.epoch_end(3) == (3, 25)
-        assert _offsets(again) == [25]
-
-
-async def test_retention_stops_at_the_high_watermark(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, retention_ms=10))
-    _append(log, 25)
-    await log.apply_retention(1000, 15)
-    assert log.log_start == 10
-
-
-async def test_nobody_waits_while_large_files_are_removed(files: SimulatedFiles, autojump_clock: object) -> None:
-    log = _open(files, replace(CONFIG, retention_ms=10))
-    _append(log, 25)
-    files.removal_seconds = 9.0
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(log.apply_retention, 1000, 20)
-        await trio.testing.wait_all_tasks_blocked()
-        _append(log, 3)
-        assert _offsets(log) == list(range(20, 28))
-    await log.close()
-    assert _offsets(_open(files)) == list(range(20, 28))
-
-
-@pytest.mark.parametrize("keep", ["all", "synced"])
-async def test_one_can_read_from_a_full_disk_that_has_no_room_for_indexes(files: SimulatedFiles, keep: Keep) -> None:
-    """A process was killed there, or its machine lost power: then no index is on the disk."""
-    log = _open(files)
-    _append(log, 25)
-    await log.sync()
-    after = files.crash(keep)
-    for path in after.paths():
-        if path.endswith((".index", ".timeindex")):
-            after.remove(path)
-    after.room_bytes = 0
-    again = _open(after)
-    assert _offsets(again) == list(range(25))
-    assert [next(again.headers(offset, offset + 1))[0].base_offset for offset in range(25)] == list(range(25))
-    await again.sync()
-    after.room_bytes = None
-    _append(again, 3)
-    await again.close()
-    assert _offsets(_open(after)) == list(range(28))
-
-
-async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, retention_ms=10))
-    _append(log, 25)
-    files.room_bytes = 0
-    removed = await log.apply_retention(1000, 20)
-    assert [segment.end for segment in removed] == [10, 20]
-    _append(log, 10)
-    assert _offsets(log) == list(range(20, 35))
-
-
-@pytest.mark.parametrize("is_asked_for", [True, False])
-async def test_a_full_disk_gives_back_the_room_of_a_log_that_goes_whole(
-    files: SimulatedFiles, is_asked_for: bool
-) -> None:
-    log = _open(files)
-    _append(log, 25)
-    await log.sync()
-    files.room_bytes = 0
-    if is_asked_for:
-        await log.advance_log_start(25)
-    else:
-        assert len(await log.apply_retention(10**12, 25)) == 3
-    assert (log.log_start, log.log_end, log.size_bytes) == (25, 25, 0)
-    assert files.room_bytes > 2000
-    _append(log, 2)
-    await log.sync()
-    assert _offsets(log) == _offsets(_open(files.crash("synced"))) == [25, 26]
-
-
-async def test_records_are_not_deleted_when_that_cannot_be_said(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 5)
-    files.room_bytes = 0
-    with pytest.raises(OSError, match="no space"):
-        await log.advance_log_start(3)
-    assert log.log_start == 0
-    files.room_bytes = None
-    await log.advance_log_start(3)
-    assert _offsets(log) == [3, 4]
-
-
-@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
-async def test_segments_that_were_to_go_and_stay_are_not_walked_through_again_and_again(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    log = _open(files)
-    _append(log, 25)
-    await log.sync()
-    segments = log._segments.sealed[:2]
-
-    def fail(_: object) -> Never:
-        raise OSError(number, "it fails")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(log._disk, "_manifest", SimpleNamespace(append=fail))
-        for offset in (20, 25):
-            with pytest.raises(OSError, match="it fails"):
-                await log.advance_log_start(offset)
-    assert _offsets(log) == list(range(25))
-    assert [len(segment.reader.index) for segment in segments] == [9, 9]
-    for again in (log, _open(files.crash("synced"))):
-        await again.advance_log_start(20)
-        assert _offsets(again) == list(range(20, 25))
-
-
-async def test_segments_that_are_to_go_are_found_in_until_that_is_said(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = _open(files)
-    data = _produced(0, epoch=0)
-    log.append(data, header_of(data))
-    _append(log, 24)
-    await log.sync()
-    segment = log._segments.sealed[0]
-    before, entries = len(segment.reader.index), []
-    sync_note = log._disk.sync_note
-
-    async def look(file: SimulatedFile) -> None:
-        entries.append((log.log_start, len(segment.reader.index)))
-        await sync_note(file)
-
-    monkeypatch.setattr(log_disk.LogDisk, "sync_note", lambda _, file: look(file))
-    await log.advance_log_start(20)
-    assert entries == [(0, before), (20, before)]
-
-
-async def test_the_bytes_go_too_when_all_records_are_deleted(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 5)
-    await log.advance_log_start(5)
-    assert log.size_bytes == 0
-    _append(log, 1)
-    assert _offsets(_open(files.crash("all"))) == [5]
-
-
-async def test_what_was_deleted_before_it_was_synced_may_come_back_torn(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 5)
-    await log.sync()
-    _append(log, 20)
-    await log.advance_log_start(24)
-
-    def crash() -> None:
-        for seed in range(10):
-            assert _offsets(_open(files.crash(Random(seed)))) in ([], [24])
-
-    files.on_operation = crash
-    await log.close()
-
-
-async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 25, epoch=3)
-    for start in (7, 1000):
-        await log.truncate_fully(start)
-        assert (log.log_start, log.log_end, log.synced_end) == (start, start, start)
-        assert list(log.epochs) == []
-        _append(log, 12, epoch=1)
-        assert _offsets(log) == list(range(start, start + 12))
-        assert _offsets(_open(files.crash("all"))) == list(range(start, start + 12))
-
-
-async def test_a_replica_that_starts_over_keeps_what_it_is_told_of_producers(files: SimulatedFiles) -> None:
-    producers = ProducerStates()
-    producers.on_appended(header_of(_produced(40, epoch=0)))
-    log = _open(files)
-    await log.truncate_fully(50, producers)
-    again = _open(files.crash("synced"))
-    assert again.log_start == 50
-    assert again.producers.snapshot() == producers.snapshot()
-
-
 async def test_a_file_range_outlives_the_segment(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 25)
+    log = open_log(files)
+    append(log, 25)
     found = log.read(3, 1000, 25, at_least_one=False)
     assert found is not None
     await log.advance_log_start(22)
     assert header_of(found.read()).base_offset == 3
-    assert _offsets(log) == [22, 23, 24]
+    assert offsets(log) == [22, 23, 24]
 
 
 async def test_a_batch_larger_than_the_limit_is_read_only_when_it_must_be(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 3, size=300)
+    log = open_log(files)
+    append(log, 3, size=300)
     for limit in (-5, 0, 299):
         assert log.read(1, limit, 3, at_least_one=False) is None
         found = log.read(1, limit, 3, at_least_one=True)
@@ -736,9 +387,9 @@ async def test_logs_share_their_open_files(files: SimulatedFiles) -> None:
     open_files = OpenFiles(files, 3)
     logs = [log_at(files, f"/data/{number}", CONFIG, clean=True, open_files=open_files) for number in range(10)]
     for log in logs * 2:
-        _append(log)
+        append(log)
         assert 0 < len(open_files) <= 3
-    assert all(_offsets(log) == [0, 1] for log in logs)
+    assert all(offsets(log) == [0, 1] for log in logs)
 
 
 class Committed:
@@ -750,33 +401,33 @@ class Committed:
 
 
 async def test_a_third_segment_waits_until_the_first_is_committed(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     committed = Committed(log)
-    _append(log, 30)
+    append(log, 30)
     assert [segment.size for segment in log.segments()] == [1000, 2000]
     committed.end = 10
-    _append(log)
+    append(log)
     assert [segment.size for segment in log.segments()] == [1000, 2000, 100]
     assert not log.waits_to_roll
 
 
 async def test_batches_that_come_together_wait_as_well(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     Committed(log)
     batches = [make_batch(offset, size=100) for offset in range(30)]
     log.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
     assert [segment.size for segment in log.segments()] == [1000, 2000]
-    assert _offsets(log) == list(range(30))
+    assert offsets(log) == list(range(30))
 
 
 async def test_another_epoch_and_what_follows_a_bridge_wait_for_nothing(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     Committed(log)
-    _append(log, 12)
-    _append(log, 2, epoch=1)
+    append(log, 12)
+    append(log, 2, epoch=1)
     made = bridge(14, 1)
     log.append(made, header_of(made))
-    _append(log, 1, epoch=1)
+    append(log, 1, epoch=1)
     assert [segment.base for segment in log.segments()] == [0, 10, 12, 15]
 
 
@@ -784,11 +435,11 @@ async def test_what_grows_too_far_meanwhile_is_said_until_it_may_end(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_module, "OVERGROWTH_BYTES_MIN", 500)
-    log = _open(files)
+    log = open_log(files)
     committed = Committed(log)
-    _append(log, 30)
+    append(log, 30)
     assert not log.waits_to_roll
-    _append(log)
+    append(log)
     assert log.waits_to_roll
     committed.end = 10
     assert not log.waits_to_roll
@@ -798,9 +449,9 @@ async def test_what_grows_too_far_meanwhile_is_said_until_it_may_end(
 
 
 async def test_compaction_opens_no_third_segment(files: SimulatedFiles) -> None:
-    log = _open(files, replace(CONFIG, compacts=True, segment_age_ms_max=10))
+    log = open_log(files, replace(CONFIG, compacts=True, segment_age_ms_max=10))
     committed = Committed(log)
-    _append(log, 12, timestamp=1)
+    append(log, 12, timestamp=1)
     await log.compact(100, 0)
     assert [segment.base for segment in log.segments()] == [0, 10]
     committed.end = 10
@@ -808,80 +459,15 @@ async def test_compaction_opens_no_third_segment(files: SimulatedFiles) -> None:
     assert [segment.base for segment in log.segments()] == [0, 10, 12]
 
 
-async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(files: SimulatedFiles) -> None:
-    """Also when the bridge never comes, and whatever is left after a power failure."""
-    log = _open(files)
-    _append(log, 4, epoch=1)
-    await log.sync()
-    await log.expect_stamped(7, 3)
-    _append(log, 2, epoch=3)
-    assert (log.epochs.latest, log.epoch_end(1)) == (1, (1, 6))
-    assert _open(files.after_kill()).epoch_end(1) == (1, 6)
-    synced = files.crash("synced")
-    assert _open(synced).epoch_end(1)[1] in (4, 5, 6)
-    made = bridge(6, 3)
-    log.append(made, header_of(made))
-    _append(log, 1, epoch=3)
-    assert (log.epoch_end(1), log.epoch_end(3)) == ((1, 6), (3, 8))
-    for reopened in (log, _open(files.after_kill())):
-        assert list(reopened.epochs) == [(1, 0), (3, 6)]
-
-
-async def test_an_epoch_after_the_one_whose_bridge_never_came_begins_where_it_begins(files: SimulatedFiles) -> None:
-    log = _open(files)
-    _append(log, 4, epoch=1)
-    await log.expect_stamped(9, 3)
-    _append(log, 1, epoch=3)
-    _append(log, 1, epoch=4)
-    assert list(log.epochs) == [(1, 0), (4, 5)]
-    await log.expect_stamped(3, 5)
-    _append(log, 1, epoch=5)
-    for reopened in (log, _open(files.after_kill())):
-        assert list(reopened.epochs) == [(1, 0), (4, 5), (5, 6)]
-    _append(log, 5, epoch=5)
-    assert list(_open(files.after_kill()).epochs) == [(1, 0), (4, 5), (5, 6)]
-
-
-async def test_no_power_failure_takes_the_batch_in_which_a_log_starts(files: SimulatedFiles) -> None:
-    log = _open(files)
-    batch = make_batch(0, 4, size=200)
-    log.append(batch, header_of(batch))
-    await log.advance_log_start(2)
-    after = _open(files.crash("synced"))
-    assert (after.log_start, after.log_end) == (2, 4)
-
-
-async def test_the_manifest_of_a_log_that_stays_open_does_not_grow_for_ever(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tailrace.storage.manifest.manifest_file._LINES_MAX", 20)
-    log = _open(files)
-    for _ in range(100):
-        _append(log, 10)
-        await log.advance_log_start(log.log_end - 10)
-        await log.sync()
-    assert len(files.read(f"{DIRECTORY}/manifest").splitlines()) < 30
-    again = _open(files.crash("synced"))
-    assert (again.log_start, again.log_end) == (log.log_start, log.log_end)
-
-
-def _produced(offset: int, epoch: int) -> bytearray:
-    """By one of three producers, of which a log keeps what it knows at the ends of segments."""
-    record = Record(0, 1_700_000_000_000, None, b"a value")
-    data = bytearray(build_batch([record], producer_id=offset % 3, producer_epoch=0, base_sequence=offset // 3))
-    stamp(data, 0, offset, epoch)
-    return data
-
-
 async def _append_to(log: Log, end: int, epoch: int) -> None:
     while log.log_end < end:
-        data = _produced(log.log_end, epoch)
+        data = produced(log.log_end, epoch)
         log.append(data, header_of(data))
 
 
 async def _append_at_once(log: Log) -> None:
     """The rest of what came together."""
-    batches = [_produced(offset, epoch=1) for offset in range(log.log_end, 65)]
+    batches = [produced(offset, epoch=1) for offset in range(log.log_end, 65)]
     log.append_batches(b"".join(batches), [header_of(each) for each in batches])
 
 
@@ -933,32 +519,32 @@ async def test_what_lacks_an_open_file_is_done_when_there_is_one(
         assert _state(log) == expected, opens
         await log.close()
         for clean in (True, False):
-            assert _state(_open(files.crash("synced"), clean=clean)) == expected
+            assert _state(open_log(files.crash("synced"), clean=clean)) == expected
         if left:
             return
 
 
 def _state(log: Log) -> tuple[object, ...]:
     producers = [log.producers.expected(producer, 0) for producer in range(3)]
-    return log.log_start, log.log_end, _offsets(log), list(log.epochs), log.size_bytes, producers
+    return log.log_start, log.log_end, offsets(log), list(log.epochs), log.size_bytes, producers
 
 
 async def test_a_segment_can_be_ended_and_is_on_the_disk_then(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     await log.end_segment()
     assert len(log.segments()) == 1
-    _append(log, 3)
+    append(log, 3)
     await log.end_segment()
-    _append(log)
+    append(log)
     assert [(each.base, each.end) for each in log.segments()] == [(0, 3), (3, 4)]
     assert log.synced_end == 3
-    assert _open(files.crash("synced")).log_end == 3
-    again = _open(files.crash("all"))
+    assert open_log(files.crash("synced")).log_end == 3
+    again = open_log(files.crash("all"))
     assert (again.log_end, again.recovery.scanned_bytes) == (4, 100)
 
 
 async def test_a_time_is_looked_for_from_an_offset_on(files: SimulatedFiles) -> None:
-    log = _open(files)
+    log = open_log(files)
     for values in (b"a", b"b"):
         batch = bytearray(build_batch([Record(offset, 10 - offset, None, values) for offset in range(2)]))
         stamp(batch, 0, log.log_end, 0)
@@ -966,16 +552,3 @@ async def test_a_time_is_looked_for_from_an_offset_on(files: SimulatedFiles) -> 
     assert (log.find_timestamp(10, 4), log.find_timestamp(10, 4, 1)) == ((10, 0, 0), (10, 2, 0))
     assert (log.max_timestamp(4), log.max_timestamp(4, 1)) == ((10, 0, 0), (10, 2, 0))
     assert log.max_timestamp(4, 4) is None
-
-
-@pytest.mark.parametrize("end", [7, 3, 0])
-async def test_what_was_cut_off_does_not_come_back_when_power_fails(files: SimulatedFiles, end: int) -> None:
-    """Seed 91000141: in its place was by then what was known to be committed."""
-    log = _open(files)
-    _append(log, 23, epoch=1)
-    await log.sync()
-    await (log.truncate(end) if end else log.truncate_fully(end))
-    assert log.synced_end == end
-    _append(log, 2, epoch=2)
-    again = _open(files.crash("synced"))
-    assert _offsets(again) == list(range(end))

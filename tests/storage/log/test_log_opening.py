@@ -108,7 +108,7 @@ async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch:
     log = _open(files)
     _append(log, 2)
     await log.sync()
-    log._disk.note([flushed_line(log.synced_end)])
+    log.disk.note([flushed_line(log.synced_end)])
     _append(log, 3)
     await log.close(clean=False)
     positions = []

@@ -117,7 +117,7 @@ async def test_a_log_that_failed_is_opened_anew() -> None:
     directory = logs.directory(KEYS[0])
     await _fill(logs, directory, 0, 3)
     async with logs.using(directory) as log:
-        log._disk.fail("a failed sync", OSError("broken"))
+        log.disk.fail("a failed sync", OSError("broken"))
     async with logs.using(directory) as again:
         assert again is not log
         assert (again.log_end, again.recovery.was_clean) == (3, False)

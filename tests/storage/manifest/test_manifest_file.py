@@ -46,7 +46,8 @@ async def test_what_another_version_wrote_is_left_as_it_is(
     before = files.read("/r/manifest")
     monkeypatch.undo()
     with pytest.raises(
-        OSError, match=r"/r/manifest has format version 2, and this Tailrace knows 1: run the one that "
+        OSError,
+        match=r"/r/manifest has format version 2, and this Tailrace knows 1: start the version of Tailrace that ",
     ):
         ManifestFile(files, "/r").load()
     assert files.read("/r/manifest") == before

@@ -303,7 +303,7 @@ async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> 
     files.make_directories(REPLICA)
     log = open_log(files)
     append(log, 4, epoch=0)
-    index = log._segments.open.reader.index.new  # type: ignore[union-attr]
+    index = log.segment_list.open.reader.index.new  # type: ignore[union-attr]
     index.times[0] += 1
     await log.close()
     (wrong,) = damage(files)

@@ -151,7 +151,7 @@ async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: 
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
         replica = running.replica("t")
-        async with replica.log._lock:  # as long as it is held no sync can end
+        async with replica.log.disk.lock:  # as long as it is held no sync can end
             (late,) = await ask(client, request(batch(b"a"), timeout_ms=200))
             assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
             assert late.base_offset == -1
@@ -172,7 +172,7 @@ async def test_who_asks_the_leader_alone_waits_for_its_disk_and_for_no_follower(
         assert (answer.error_code, answer.base_offset, replica.log.synced_end) == (0, 0, 1)
         (answer,) = await ask(client, request(batch(b"b"), acks=-1, timeout_ms=200))
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-        async with replica.log._lock:  # as long as it is held no sync can end
+        async with replica.log.disk.lock:  # as long as it is held no sync can end
             (answer,) = await ask(client, request(batch(b"c"), acks=1, timeout_ms=200))
             assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
@@ -182,7 +182,7 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
         replica = running.replica("t")
-        async with replica.log._lock:
+        async with replica.log.disk.lock:
             await client.send(client.encode(ApiKey.PRODUCE, BY_NAME, request(batch(b"a"), timeout_ms=10_000)))
             await trio.testing.wait_all_tasks_blocked()
             client.connection.close()
@@ -207,7 +207,7 @@ async def test_an_answer_that_its_version_has_no_room_for_costs_one_client_its_c
         await running.create("t", configs={"flush.messages": "1"})
         unlucky, client = await running.client(), await running.client()
         topics = request(batch(b"a")).topic_data + request(batch(b"b"), topic="x" * 32_767).topic_data
-        async with running.replica("t").log._lock:  # as long as it is held no sync can end
+        async with running.replica("t").log.disk.lock:  # as long as it is held no sync can end
             asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics)
             await unlucky.send(unlucky.encode(ApiKey.PRODUCE, 8, asked))
             await client.send(client.encode(ApiKey.PRODUCE, 8, request(batch(b"c"))))

@@ -246,7 +246,7 @@ async def _unsynced(
     """So many requests wait for a sync until this ends. The first of them went the ordinary way, and was learned."""
     client = await running.client()
     replica = running.replica("t")
-    async with replica.log._lock:  # as long as it is held no sync can end
+    async with replica.log.disk.lock:  # as long as it is held no sync can end
         for _ in range(count):
             await _asked(client, running, version, acks, timeout_ms)
         await trio.testing.wait_all_tasks_blocked()
@@ -370,7 +370,7 @@ async def _together(
 
 def _writes(running: RunningSpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of those to the first partition's log from now on."""
-    file = running.replica("t").log._segments.open.reader.log.get()
+    file = running.replica("t").log.segment_list.open.reader.log.get()
     sizes: list[int] = []
     append = file.append
 
