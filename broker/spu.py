@@ -21,13 +21,13 @@ from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
 from tailrace.broker.copies.batch_copies import RemoteBatchCopies
 from tailrace.broker.copies.bulk_copies import RemoteBulkCopies
 from tailrace.broker.copies.spu_requests import SpuRequests
-from tailrace.broker.descriptions.lag_measurement import GroupLag
+from tailrace.broker.descriptions.lag_measurement import LagMeasurement
 from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
 from tailrace.broker.groups.hosting.group_context import GroupContext
 from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
 from tailrace.broker.groups.hosting.group_gauges import gauge_groups
-from tailrace.broker.groups.hosting.group_settings import SettingsOfGroups
+from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
 from tailrace.broker.handlers.records.refused_batches import RefusedBatches
 from tailrace.broker.peers.peer_links import PeerLinks
@@ -212,7 +212,7 @@ class Spu:
 
         # consumer groups
         self.groups = GroupCoordination(self.replicas, self._group_context())
-        self._group_lag = GroupLag(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
+        self._group_lag = LagMeasurement(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
 
     # called by connections of clients
 
@@ -377,7 +377,7 @@ class Spu:
     def _group_context(self) -> GroupContext:
         return GroupContext(
             cluster=self.cluster,
-            settings=SettingsOfGroups(self.broker_configs, self.cluster).of,
+            settings=GroupSettingsCache(self.broker_configs, self.cluster).of,
             commit_seconds_max=lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
             new_id=lambda: str(self.chance.uuid()),
             counts=self.metrics.groups,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from grouping import Asked, GroupWorld
 
-from tailrace.broker.groups.offsets.offset_fetching import ReplyRoom
+from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -79,7 +79,7 @@ def ask_fetch(
         topic.partition_indexes.append(partition)
     asked = OffsetFetchRequestGroup(group, member, epoch, None if partitions is None else list(topics.values()))
     return world.ask(
-        lambda coordinator, moment, waiter: coordinator.offsets.fetch(asked, version, ReplyRoom(1 << 20), waiter)
+        lambda coordinator, moment, waiter: coordinator.offsets.fetch(asked, version, ResponseBudget(1 << 20), waiter)
     )
 
 

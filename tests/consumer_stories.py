@@ -7,7 +7,7 @@ from typing import Any
 from grouping import CALLER, Asked, GroupWorld
 
 from tailrace.broker.groups.assignment.assignments import TopicPartition, by_topic, listed, partitions_of
-from tailrace.broker.groups.classic.embedded_protocol import partitions_named, read_assignment
+from tailrace.broker.groups.classic.embedded_protocol import partitions_from_names, read_assignment
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.protocol.codec.compile import encode_whole
@@ -227,7 +227,7 @@ class ClassicConsumer:
 
     def _named(self, assignment: bytes) -> frozenset[TopicPartition]:
         topics = read_assignment(assignment).assigned_partitions
-        return partitions_named(topics, self.world.cluster)
+        return partitions_from_names(topics, self.world.cluster)
 
     def _ask(self, method: str, request: Any, version: int) -> Asked:
         return self.world.ask(

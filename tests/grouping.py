@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord, decode_record, encode_record
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import Caller, GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.cluster.cluster import Cluster

@@ -20,7 +20,7 @@ NEED_NONE = {
     "broker/groups/common/group.py": "an interface",
     "broker/groups/common/moment.py": "a tuple without behaviour",
     "broker/groups/common/coordinator_output.py": "structs without behaviour",
-    "broker/groups/common/coordinator_settings.py": "a struct without behaviour",
+    "broker/groups/common/group_settings.py": "a struct without behaviour",
     "broker/spu_counters.py": "plain numbers without behaviour",
     "broker/controller_link/held_specs.py": "structs without behaviour",
     "broker/peers/peer_gauges.py": "structs without behaviour",

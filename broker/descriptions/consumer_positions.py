@@ -5,7 +5,7 @@ Only headers of batches are read, each where the index says that it lies.
 
 from itertools import islice
 
-from tailrace.broker.groups.common.lag import NOTHING_THERE
+from tailrace.broker.groups.common.group_lag import NOTHING_THERE
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from tailrace.broker.copies.spu_requests import SpuRequests
-from tailrace.broker.groups.common.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
+from tailrace.broker.groups.common.group_lag import (
+    NOTHING_THERE,
+    GroupLag,
+    GroupPosition,
+    LargestLags,
+    PartitionKey,
+    group_lags,
+    unread_offsets,
+)
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.codec.primitives import NO_UUID
@@ -39,11 +47,11 @@ ROWS_PER_TURN = 500
 CLIENT_ID = "tailrace-lag"
 _API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
 
-Questions = Mapping[Place, Sequence[int]]
+Questions = Mapping[PartitionKey, Sequence[int]]
 """For each partition the offsets of which the age is asked."""
 
 
-class GroupLag:
+class LagMeasurement:
     def __init__(
         self,
         spu_requests: SpuRequests,
@@ -58,10 +66,10 @@ class GroupLag:
         self._wall_clock = wall_clock
         self._lock = trio.Lock()
         self._measured_at = -FRESH_SECONDS
-        self._lags: list[Lag] = []
-        self._written_ms: dict[tuple[Place, int], int] = {}
+        self._lags: list[GroupLag] = []
+        self._written_ms: dict[tuple[PartitionKey, int], int] = {}
 
-    async def measure(self) -> Sequence[Lag]:
+    async def measure(self) -> Sequence[GroupLag]:
         """Those with the most to read, the largest first."""
         async with self._lock:
             if trio.current_time() - self._measured_at >= FRESH_SECONDS:
@@ -69,26 +77,26 @@ class GroupLag:
                 self._measured_at = trio.current_time()
             return self._lags
 
-    async def _measure(self) -> list[Lag]:
-        ends: dict[Place, int] = {}
+    async def _measure(self) -> list[GroupLag]:
+        ends: dict[PartitionKey, int] = {}
         for place, (end, _) in (await self._ask(await self._places())).items():
             ends[place] = end
-        farthest = FarthestBehind(ends, LAGS_MAX)
+        farthest = LargestLags(ends, LAGS_MAX)
         turns = Turns(ROWS_PER_TURN)
         for offsets, group_id in self._groups():
             for topic, partition, committed in offsets.of_group(group_id):
                 found = self._topic(topic, partition)
                 if found is not None and committed.topic_id in (NO_UUID, found.id):
-                    farthest.add(Committed(group_id, topic, (found.id, partition), committed.offset))
+                    farthest.add(GroupPosition(group_id, topic, (found.id, partition), committed.offset))
                 turns.count += 1
             await turns.take()
-        behind = farthest.found()
-        self._written_ms = await self._when_written(unread(behind))
-        return lags(behind, self._written_ms, self._wall_clock.now_ms())
+        behind = farthest.result()
+        self._written_ms = await self._when_written(unread_offsets(behind))
+        return group_lags(behind, self._written_ms, self._wall_clock.now_ms())
 
     async def _places(self) -> Questions:
         """All that something was committed of."""
-        places: dict[Place, tuple[int, ...]] = {}
+        places: dict[PartitionKey, tuple[int, ...]] = {}
         turns = Turns(ROWS_PER_TURN)
         for offsets, group_id in self._groups():
             for topic in offsets.topics(group_id):
@@ -110,9 +118,9 @@ class GroupLag:
         found = self._cluster.topics.get(name)
         return found if found is not None and partition < len(found.partitions) else None
 
-    async def _when_written(self, offsets: Questions) -> dict[tuple[Place, int], int]:
-        found: dict[tuple[Place, int], int] = {}
-        asked: dict[Place, list[int]] = {}
+    async def _when_written(self, offsets: Questions) -> dict[tuple[PartitionKey, int], int]:
+        found: dict[tuple[PartitionKey, int], int] = {}
+        asked: dict[PartitionKey, list[int]] = {}
         for place, each in ((place, each) for place, its in offsets.items() for each in its):
             known = self._written_ms.get((place, each), NOTHING_THERE)
             if known != NOTHING_THERE:  # there may be something by now
@@ -125,9 +133,9 @@ class GroupLag:
 
     # who knows
 
-    async def _ask(self, questions: Questions) -> dict[Place, tuple[int, list[int]]]:
+    async def _ask(self, questions: Questions) -> dict[PartitionKey, tuple[int, list[int]]]:
         """What those say who lead the partitions, and answer in time."""
-        found: dict[Place, tuple[int, list[int]]] = {}
+        found: dict[PartitionKey, tuple[int, list[int]]] = {}
         by_leader: dict[SpuId, dict[TopicId, AskedTopic]] = {}
         for (topic_id, partition), offsets in questions.items():
             spec = self._cluster.partition(topic_id, partition)

@@ -1,7 +1,7 @@
-"""What an assignor is: from who subscribes to what, to who shall have which partitions.
+"""The interface of assignors, which decide which member of a consumer group gets which partitions.
 
-It is a function of what it is given, so that it can be tested alone, and so that a decision that was lost with its
-coordinator is made again as it was.
+An assignor is a pure function. It can be tested alone, and if an assignment is lost with its coordinator, the next
+coordinator makes the same assignment again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +13,20 @@ from .assignments import NO_PARTITIONS, Partitions
 
 
 class Subscriber(NamedTuple):
-    """A member, as far as it matters to who gets what."""
+    """What an assignor knows of a member."""
 
     member_id: str
     topics: frozenset[TopicId]
-    """Those that exist, of those it subscribes to."""
+    """The existing topics that the member subscribes to."""
     assigned: Partitions = NO_PARTITIONS
-    """What the assignment before this one gave it."""
+    """The partitions that the previous assignment gave the member."""
     instance_id: str | None = None
     held: Partitions = NO_PARTITIONS
-    """What it has by now, or has not given up yet, whatever it was to have."""
+    """The partitions that the member has now, including those that it has not revoked yet."""
 
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], dict[str, Partitions]]
-"""Takes all members, and how many partitions each of their topics has; returns what each member shall have. Every
-partition that anybody subscribes to goes to exactly one of its subscribers."""
+"""Takes all members and the number of partitions of each topic, and returns the partitions of each member.
+
+Each partition of a topic with subscribers goes to exactly one of them.
+"""

@@ -1,4 +1,4 @@
-"""The assignors that members of a consumer group can ask for, by name."""
+"""The assignors that members of a consumer group can choose, by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

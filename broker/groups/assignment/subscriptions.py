@@ -1,7 +1,7 @@
-"""Which topics members of a consumer group mean: those they name, and those whose names match their patterns.
+"""The topics that members of consumer groups subscribe to, by name or by pattern.
 
-Patterns are RE2's, as in Apache Kafka: what a client sends cannot make the coordinator compute for long. A pattern is
-matched against each topic once, however many members and groups subscribe with it; later against new topics alone.
+Patterns have the syntax of RE2, as in Apache Kafka, which matches in linear time: no pattern of a client can keep the
+coordinator busy. A pattern is matched against each topic once, for all members and groups that use it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 PATTERNS_MAX = 1_000
-"""Of which is remembered what they match; more are matched again."""
+"""How many patterns are remembered with their matches. After that all are forgotten and matched again."""
 _PATTERN_MEMORY_BYTES_MAX = 1 << 20
 
 
@@ -25,6 +25,8 @@ class _Pattern(Struct):
 
 
 class TopicPatterns:
+    """The patterns of all groups of one coordinator, and the topics that match them."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._patterns: dict[str, _Pattern] = {}
@@ -33,13 +35,13 @@ class TopicPatterns:
         self._version = -1
 
     def check(self, pattern: str) -> None:
-        """Raises KafkaError."""
+        """Raises KafkaError if the pattern is invalid."""
         if pattern not in self._patterns:
             _compile(pattern)
 
     def matches(self, pattern: str) -> frozenset[str]:
-        """The names of the topics that there are now and that match as a whole."""
-        self._follow_cluster()
+        """Returns the existing topics whose whole name matches the pattern."""
+        self._match_new_topics()
         found = self._patterns.get(pattern)
         if found is None:
             if len(self._patterns) >= PATTERNS_MAX:
@@ -48,7 +50,7 @@ class TopicPatterns:
             found = self._patterns[pattern] = _Pattern(compiled, _matching(compiled, self._names))
         return found.matches
 
-    def _follow_cluster(self) -> None:
+    def _match_new_topics(self) -> None:
         if self._version == self._cluster.topics_version:
             return
         self._version = self._cluster.topics_version
@@ -60,9 +62,9 @@ class TopicPatterns:
 
 
 def fingerprint(topics: Sequence[TopicSpec]) -> int:
-    """64 bits, signed, that are others when there are other topics or partitions; 0 when there are none.
+    """Returns a hash of the topics and their partition counts: a signed number of 64 bits, 0 without topics.
 
-    Stored with a group's epoch, they tell its next coordinator whether anything has changed since.
+    The hash is stored with the epoch of a group. It tells the next coordinator whether the topics have changed since.
     """
     if not topics:
         return 0
@@ -73,6 +75,7 @@ def fingerprint(topics: Sequence[TopicSpec]) -> int:
 
 
 def existing(names: Iterable[str], topics: Mapping[str, TopicSpec]) -> list[TopicSpec]:
+    """Returns the topics of these names that exist."""
     return [topics[name] for name in names if name in topics]
 
 
@@ -81,7 +84,7 @@ def _matching(compiled: Any, names: Iterable[str]) -> frozenset[str]:
 
 
 def _compile(pattern: str) -> Any:
-    import re2  # few groups subscribe with patterns, and it takes a while to load
+    import re2  # imported late, because it loads slowly and few groups need it
 
     options = re2.Options()
     options.log_errors = False

@@ -1,8 +1,8 @@
-"""The assignor "uniform": members get equally many partitions, and keep what they have as far as that allows.
+"""The assignor "uniform", which gives all members the same number of partitions and moves as few as possible.
 
-Where all members subscribe to the same topics, shares differ by one partition at most, and no assignment that is as
-even moves fewer partitions. Where they do not, a share may have to be larger: then no partition, and no chain of
-partitions handed on from member to member, could make two shares more alike.
+If all members subscribe to the same topics, the sizes of their shares differ by at most one, and no other assignment
+with such sizes moves fewer partitions. If subscriptions differ, some shares may have to be larger. Then neither moving
+a partition nor a chain of moves from member to member could make two shares more equal.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from .assignor import Subscriber
 
 
 class _Hop(NamedTuple):
-    """A partition of this topic could go from one member to the next."""
+    """A possible move of one partition of this topic from one member to another."""
 
     giver: str
     topic_id: TopicId
@@ -42,13 +42,13 @@ def assign_uniformly(
         _even_out(shares, unassigned, in_order)
         return {member_id: frozenset(share) for member_id, share in shares.items()}
     uneven = _UnevenShares(in_order, shares)
-    uneven.give_out(unassigned)
+    uneven.distribute(unassigned)
     uneven.even_out()
     return uneven.shares()
 
 
 def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> list[TopicPartition]:
-    """What it was to have and may keep; what it has already stands first."""
+    """Returns the assigned partitions that the member may keep, with those that it already has first."""
     kept = (
         partition
         for partition in subscriber.assigned
@@ -60,7 +60,10 @@ def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> li
 def _even_out(
     shares: dict[str, list[TopicPartition]], free: list[TopicPartition], subscribers: Sequence[Subscriber]
 ) -> None:
-    """Anybody may have any partition: whoever has most keeps the shares that are larger by one."""
+    """Makes the shares equal if each member may have each partition.
+
+    If the sizes cannot be equal, the members with the most partitions keep the shares that are larger by one.
+    """
     if not shares:
         return
     quota, larger = divmod(sum(map(len, shares.values())) + len(free), len(shares))
@@ -69,22 +72,25 @@ def _even_out(
         size = sizes[member_id] = quota + (index < larger)
         free += shares[member_id][size:]
         del shares[member_id][size:]
-    free = _left_where_they_are(shares, sizes, free, subscribers)
+    free = _return_to_holders(shares, sizes, free, subscribers)
     with_room = deque(member_id for member_id in shares if len(shares[member_id]) < sizes[member_id])
-    for partition in free:  # one for each in turn, so that the partitions of a topic are spread
+    for partition in free:  # each member in turn gets one, so that the partitions of a topic are spread
         member_id = with_room.popleft()
         shares[member_id].append(partition)
         if len(shares[member_id]) < sizes[member_id]:
             with_room.append(member_id)
 
 
-def _left_where_they_are(
+def _return_to_holders(
     shares: dict[str, list[TopicPartition]],
     sizes: Mapping[str, int],
     free: Iterable[TopicPartition],
     subscribers: Iterable[Subscriber],
 ) -> list[TopicPartition]:
-    """Who was to give a partition to somebody that has gone need not. Returns the others."""
+    """Gives free partitions to members that still hold them, as far as their sizes allow. Returns the rest.
+
+    Such a member had to revoke the partition for a member that has left.
+    """
     holders = {partition: subscriber.member_id for subscriber in subscribers for partition in subscriber.held}
     others = []
     for partition in free:
@@ -97,17 +103,17 @@ def _left_where_they_are(
 
 
 class _UnevenShares:
-    """Shares of members that subscribe to different topics."""
+    """The shares of members whose subscriptions differ."""
 
     def __init__(self, subscribers: Sequence[Subscriber], shares: Mapping[str, list[TopicPartition]]) -> None:
         self._subscribers: dict[TopicId, list[str]] = {}
-        """Of each topic."""
+        """The member ids of the subscribers of each topic."""
         for subscriber in subscribers:
             for topic_id in subscriber.topics:
                 self._subscribers.setdefault(topic_id, []).append(subscriber.member_id)
         self._sizes = {member_id: len(share) for member_id, share in shares.items()}
         self._by_topic: dict[str, dict[TopicId, list[TopicPartition]]] = {}
-        """Of each member."""
+        """The share of each member, by topic."""
         for member_id, share in shares.items():
             topics = self._by_topic[member_id] = {}
             for partition in share:
@@ -119,8 +125,11 @@ class _UnevenShares:
             for member_id, topics in self._by_topic.items()
         }
 
-    def give_out(self, free: Iterable[TopicPartition]) -> None:
-        """Each partition to the subscriber with the smallest share; those first that the fewest may have."""
+    def distribute(self, free: Iterable[TopicPartition]) -> None:
+        """Gives each partition to the subscriber with the smallest share.
+
+        Topics with the fewest subscribers come first.
+        """
         topics: dict[TopicId, list[TopicPartition]] = {}
         for partition in free:
             topics.setdefault(partition.topic_id, []).append(partition)
@@ -134,17 +143,17 @@ class _UnevenShares:
                 heapq.heapreplace(smallest, (size + 1, member_id))
 
     def even_out(self) -> None:
-        """Hands partitions from larger shares to smaller ones, until that would make no two of them more alike."""
+        """Moves partitions from larger to smaller shares until no move would make two shares more equal."""
         changed = True
         while changed:
             changed = False
             for member_id in sorted(self._sizes, key=lambda member_id: -self._sizes[member_id]):
-                while hops := self._way_to_smaller(member_id):
-                    self._hand_on(hops)
+                while hops := self._path_to_smaller(member_id):
+                    self._move(hops)
                     changed = True
 
-    def _way_to_smaller(self, start: str) -> list[_Hop]:
-        """The shortest way from a member to the smallest share that is smaller by two or more; empty: there is none."""
+    def _path_to_smaller(self, start: str) -> list[_Hop]:
+        """Returns the shortest path from a member to the smallest share that is smaller by at least two, or no hops."""
         enough = min(self._sizes.values())
         best, best_size = "", self._sizes[start] - 1
         arrived: dict[str, _Hop | None] = {start: None}
@@ -169,7 +178,7 @@ class _UnevenShares:
             hop = arrived[hop.giver]
         return hops
 
-    def _hand_on(self, hops: list[_Hop]) -> None:
+    def _move(self, hops: list[_Hop]) -> None:
         for hop in hops:
             partition = self._by_topic[hop.giver][hop.topic_id].pop()
             self._by_topic[hop.taker].setdefault(hop.topic_id, []).append(partition)

@@ -1,7 +1,10 @@
-"""What a JoinGroup leads to: a member id to come back with, a new member, a rebalance, or the generation as it is."""
+"""Handles one JoinGroup request to a classic group.
+
+The result is a member id for the client to join with, a new member, a rebalance, or the current generation.
+"""
 
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
-from tailrace.broker.groups.common.group import Caller
+from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Caller
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.common.rebalances import Participant
@@ -10,19 +13,21 @@ from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 
 from .classic_group import ClassicGroup, ClassicState
 from .classic_member import ClassicMember, protocols_by_name, protocols_size
-from .embedded_protocol import CONSUMER, read_topics
+from .embedded_protocol import read_topics
 
 MEMBER_ID_REQUIRED_FROM = 4
+"""The first version of JoinGroup in which a client without a member id gets one, and joins again with it."""
 SKIP_ASSIGNMENT_FROM = 9
+"""The first version of JoinGroup that can tell a leader to make no assignment."""
 PENDING_MAX = 10_000
-"""Ids that one group gives out to clients which have not come back with them."""
+"""The largest number of member ids in one group that clients have not joined with yet."""
 MEMBERS_BYTES_MAX = 64 << 20
-"""What the members of one group may have the coordinator keep for them."""
+"""The largest size of what a coordinator keeps in memory for the members of one group."""
 _REASON_LENGTH_MAX = 255
 
 
 class ClassicJoining:
-    """One JoinGroup request to one classic group."""
+    """A JoinGroup request and the group that it addresses."""
 
     def __init__(
         self,
@@ -44,7 +49,7 @@ class ClassicJoining:
         self._protocols = protocols_by_name(request.protocols)
 
     def check(self) -> None:
-        """Raises KafkaError when the group cannot take this member."""
+        """Raises KafkaError if the group cannot accept this member."""
         group, request = self._group, self._request
         check_names(
             (
@@ -58,21 +63,21 @@ class ClassicJoining:
         if not group.accepts(request.member_id):
             member = group.members.find(request.member_id)
             if member is not None:
-                group.leave(member, "found no room when it joined again", self._moment)
-                group.complete_if_all_came(self._moment)
+                group.leave(member, "exceeded group.max.size when it joined again", self._moment)
+                group.complete_if_all_joined(self._moment)
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the group has as many members as group.max.size allows")
         if not group.supports(request.protocol_type, self._protocols):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"the group is of the type {group.protocol_type!r}; no protocol is known to all its members"
+                f"the group has the protocol type {group.protocol_type!r} and no protocol that all members support"
                 if group.members
-                else "a member needs a protocol type and a protocol",
+                else "a member has to name a protocol type and a protocol",
             )
         if group.members.bytes_held + protocols_size(self._protocols) > MEMBERS_BYTES_MAX:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the members of the group have too much metadata")
 
     def join(self, new_id: str) -> None:
-        """Call `check` before. `new_id` is what this member is called if it has no id yet."""
+        """Joins the member after `check`. `new_id` becomes part of its member id if it has none yet."""
         request = self._request
         if request.member_id:
             self._join_with_id()
@@ -84,19 +89,22 @@ class ClassicJoining:
             else:
                 self._replace(replaced, member_id)
         elif self._api_version >= MEMBER_ID_REQUIRED_FROM:
-            self._give_id(f"{self._caller.client_id}-{new_id}")
+            self._require_id(f"{self._caller.client_id}-{new_id}")
         else:
             self._add(f"{self._caller.client_id}-{new_id}")
 
-    def _give_id(self, member_id: str) -> None:
-        """A client that dies now leaves an id behind, and no member that others would wait for until it expires."""
+    def _require_id(self, member_id: str) -> None:
+        """Gives the client a member id, with which it has to join again.
+
+        If the client dies now, it leaves no member behind for which others would have to wait.
+        """
         if len(self._group.pending) >= PENDING_MAX:
             raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED, "too many clients were given ids and have not joined yet"
+                ErrorCode.GROUP_MAX_SIZE_REACHED, "too many clients have a member id and have not joined with it yet"
             )
         self._group.add_pending(member_id, self._request.session_timeout_ms, self._moment)
-        reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-        self._output.respond_at_once(self._waiter, reply)
+        response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+        self._output.respond_at_once(self._waiter, response)
 
     def _join_with_id(self) -> None:
         group, request = self._group, self._request
@@ -110,10 +118,10 @@ class ClassicJoining:
         elif changed:
             cause = self._change_of(member)
         elif group.state is ClassicState.STABLE and member.member_id == group.members.leader_id:
-            # Leaders do so when what they assign has changed, such as the number of a topic's partitions.
+            # A leader joins again if what it assigns has changed, for example the partition count of a topic.
             cause = f"the leader {member.name} joined again"
         else:
-            self._output.respond(self._waiter, group.join_reply(member))
+            self._output.respond(self._waiter, group.join_response(member))
             return
         self._update(member)
         group.rejoin(member, self._waiter, cause + self._reason(), self._moment)
@@ -143,21 +151,21 @@ class ClassicJoining:
         self._update(new)
         match group.state:
             case ClassicState.STABLE if group.members.vote() == group.protocol_name:
-                reply = group.join_reply(new)
+                response = group.join_response(new)
                 if self._api_version >= SKIP_ASSIGNMENT_FROM:
-                    reply.skip_assignment = new.member_id == group.members.leader_id
+                    response.skip_assignment = new.member_id == group.members.leader_id
                 else:
-                    # It does not know that there is nothing to assign, so it must not learn that it leads.
-                    reply.leader, reply.members = leader_before or "", []
-                group.go_on_with(new, reply)
+                    # The client cannot be told to skip the assignment, so it must not learn that it leads.
+                    response.leader, response.members = leader_before or "", []
+                group.respond_without_rebalance(new, response)
             case ClassicState.STABLE:
-                cause = f"{new.name} came back, and with what it knows the group agrees on another protocol"
+                cause = f"{new.name} returned, and with its protocols the group chooses another protocol"
                 group.prepare(cause + self._reason(), self._moment)
             case ClassicState.COMPLETING:
-                # The leader was told of the old id, and its assignment will be for that.
-                group.prepare(f"{new.name} came back while the leader assigned{self._reason()}", self._moment)
+                # The leader knows the old member id alone, and will assign to it.
+                group.prepare(f"{new.name} returned while the leader made the assignment{self._reason()}", self._moment)
             case _:
-                group.on_returned(new, self._moment)
+                group.on_static_member_returned(new, self._moment)
 
     def _update(self, member: ClassicMember) -> None:
         self._group.members.update(
@@ -166,12 +174,12 @@ class ClassicJoining:
 
     @property
     def _rebalance_timeout_ms(self) -> int:
-        """The first version knows one timeout for everything."""
+        """The rebalance timeout, which is the session timeout in the first version of JoinGroup."""
         timeout_ms = self._request.rebalance_timeout_ms
         return self._request.session_timeout_ms if timeout_ms < 0 or self._api_version == 0 else timeout_ms
 
     def _change_of(self, member: ClassicMember) -> str:
-        if self._request.protocol_type == CONSUMER:
+        if self._request.protocol_type == CONSUMER_PROTOCOL_TYPE:
             before = _topics_in(member.protocols)
             after = _topics_in(self._protocols)
             if before is not None and after is not None and before != after:
@@ -179,16 +187,16 @@ class ClassicJoining:
         return f"{member.name} joined again with other metadata"
 
     def _reason(self) -> str:
-        return said(self._request.reason)
+        return with_reason(self._request.reason)
 
 
-def said(reason: str | None) -> str:
-    """What a client gave as its reason, to be added to a cause."""
+def with_reason(reason: str | None) -> str:
+    """Returns the client's reason in the form in which it is appended to a cause."""
     return f', saying "{reason[:_REASON_LENGTH_MAX]}"' if reason else ""
 
 
 def _topics_in(protocols: dict[str, bytes]) -> frozenset[str] | None:
-    """By what a consumer says for the protocol that it likes best."""
+    """Returns the topics that a consumer subscribes to with its first protocol, or None if they cannot be decoded."""
     try:
         return read_topics(next(iter(protocols.values()), b""))
     except RemoteProtocolError:

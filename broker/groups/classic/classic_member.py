@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said when it joined, what it was assigned, the requests that it waits with."""
+"""A member of a classic group: its protocols, its assignment, and its parked requests."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
 
 _PROTOCOL_OVERHEAD = 100
-"""About what a protocol takes in memory beside its bytes."""
+"""About how much memory a protocol takes in addition to its bytes."""
 
 
 class ClassicMember(Struct):
@@ -17,12 +17,14 @@ class ClassicMember(Struct):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: dict[str, bytes]
-    """Metadata by the protocol's name; those that the member likes best come first."""
+    """The metadata of each protocol by name, in the member's order of preference."""
     assignment: bytes = b""
     joining: Waiter | None = None
+    """The parked JoinGroup request."""
     syncing: Waiter | None = None
+    """The parked SyncGroup request."""
     is_new: bool = False
-    """It has had no answer yet, so it knows no member id and cannot send heartbeats."""
+    """Whether the member has had no response yet, so that it knows no member id and cannot send heartbeats."""
 
     @property
     def member_id(self) -> str:
@@ -46,21 +48,22 @@ class ClassicMember(Struct):
         return sum(map(len, names)) + protocols_size(self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Empty for a protocol that the member does not know."""
+        """Returns the metadata for the protocol, empty if the member does not support it."""
         return self.protocols.get(protocol_name or "", b"")
 
     def has_same_protocols(self, protocols: dict[str, bytes]) -> bool:
-        """In the same order, too: it is what the member votes by."""
+        """Returns whether the protocols are the same and in the same order, by which the member votes."""
         return self.protocols == protocols and list(self.protocols) == list(protocols)
 
     def take_waiters(self) -> list[Waiter]:
+        """Takes out the parked requests."""
         waiters = [waiter for waiter in (self.joining, self.syncing) if waiter is not None]
         self.joining = self.syncing = None
         return waiters
 
 
 def protocols_by_name(protocols: Iterable[JoinGroupRequestProtocol]) -> dict[str, bytes]:
-    """Of two with the same name the first one counts."""
+    """Returns the metadata by name. The first of several protocols with one name counts."""
     by_name: dict[str, bytes] = {}
     for protocol in protocols:
         by_name.setdefault(protocol.name, protocol.metadata)

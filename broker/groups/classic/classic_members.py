@@ -1,6 +1,6 @@
-"""Who is in a classic group, who leads it, and which protocols all of them know.
+"""The members of a classic group, its leader, and the protocols that all members support.
 
-What a join has to know of all members together is counted as they come and go, so that no join looks at all of them.
+What a join has to know of all members is counted as they join and leave, so that no join has to visit all members.
 """
 
 from collections import Counter
@@ -13,17 +13,17 @@ from .classic_member import ClassicMember
 
 
 class ClassicMembers:
-    __slots__ = ("_by_id", "_by_instance", "_knowing", "bytes_held", "joining", "leader_id")
+    __slots__ = ("_by_id", "_by_instance", "_supporting", "bytes_held", "joining", "leader_id")
 
     def __init__(self) -> None:
         self.leader_id: str | None = None
         self.joining = 0
-        """How many wait with a JoinGroup request."""
+        """The number of members with a parked JoinGroup request."""
         self.bytes_held = 0
         self._by_id: dict[str, ClassicMember] = {}
         self._by_instance: dict[str, str] = {}
-        self._knowing: Counter[str] = Counter()
-        """How many members know a protocol, by its name."""
+        self._supporting: Counter[str] = Counter()
+        """The number of members that support each protocol, by its name."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -45,16 +45,19 @@ class ClassicMembers:
         return None if member_id is None else self._by_id[member_id]
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member that this names. Raises KafkaError when there is none, or another one took its place."""
+        """Returns the member with this id.
+
+        Raises KafkaError if there is none, or if another member has its instance id.
+        """
         if instance_id is not None:
             current = self._by_instance.get(instance_id)
             if current is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
             if current != member_id:
-                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {instance_id} is another member now")
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"another member has the instance id {instance_id} now")
         member = self._by_id.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group does not have this member")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the group has no member {member_id}")
         return member
 
     @property
@@ -63,10 +66,10 @@ class ClassicMembers:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any of them wants to be waited for."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
-    # coming and going
+    # joining and leaving
 
     def add(self, member: ClassicMember) -> None:
         if self.leader_id is None:
@@ -77,7 +80,7 @@ class ClassicMembers:
         self._count(member, 1)
 
     def remove(self, member: ClassicMember) -> None:
-        """Whose requests have been answered."""
+        """Removes a member without parked requests."""
         del self._by_id[member.member_id]
         if member.instance_id is not None:
             del self._by_instance[member.instance_id]
@@ -98,14 +101,14 @@ class ClassicMembers:
         self.joining += sign * (member.joining is not None)
         self.bytes_held += sign * member.bytes_held
         for name in member.protocols:
-            self._knowing[name] += sign
-            if not self._knowing[name]:
-                del self._knowing[name]
+            self._supporting[name] += sign
+            if not self._supporting[name]:
+                del self._supporting[name]
 
-    # waiting
+    # parked requests
 
     def park_join(self, member: ClassicMember, waiter: Waiter) -> Waiter | None:
-        """Returns the request that it waited with until now, which this one takes the place of."""
+        """Parks a JoinGroup request, and returns the one that it replaces."""
         earlier, member.joining = member.joining, waiter
         self.joining += earlier is None
         return earlier
@@ -115,21 +118,24 @@ class ClassicMembers:
         self.joining -= waiter is not None
         return waiter
 
-    # what all agree on
+    # protocols and leader
 
-    def all_know_one_of(self, names: dict[str, bytes]) -> bool:
-        everybody = len(self._by_id)
-        return any(self._knowing[name] == everybody for name in names)
+    def all_support_one_of(self, names: dict[str, bytes]) -> bool:
+        member_count = len(self._by_id)
+        return any(self._supporting[name] == member_count for name in names)
 
     def vote(self) -> str:
-        """The protocol that most members like best, of those that all know; there is one while there are members."""
-        everybody = len(self._by_id)
-        candidates = {name for name, knowing in self._knowing.items() if knowing == everybody}
+        """Returns the protocol with the most votes of those that all members support. There must be members."""
+        member_count = len(self._by_id)
+        candidates = {name for name, count in self._supporting.items() if count == member_count}
         votes = Counter(next(name for name in member.protocols if name in candidates) for member in self)
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """The leader stays if it has joined; else the first member that has takes its place. False: none has."""
+        """Keeps the leader if it has joined, or else elects the first member that has.
+
+        Returns False if none has joined.
+        """
         leader = self.leader
         if leader is None or leader.joining is None:
             leader = next((member for member in self if member.joining is not None), None)

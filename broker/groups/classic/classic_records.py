@@ -1,4 +1,7 @@
-"""A classic group in the log: one record with its generation, its members, and what each was assigned."""
+"""Converts a classic group to its record in the log and back.
+
+The record has the generation, the members, and the assignment of each member.
+"""
 
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.rebalances import Participant
@@ -38,8 +41,8 @@ def group_tombstone(group_id: str) -> GroupRecord:
     return GroupRecord(GroupMetadataKey(group_id), None)
 
 
-def members_in(value: GroupMetadataValue) -> ClassicMembers:
-    """Of all protocols that they knew, the log has the one they agreed on."""
+def members_from(value: GroupMetadataValue) -> ClassicMembers:
+    """Returns the members in the record. Of their protocols the record has only the chosen one."""
     members = ClassicMembers()
     for stored in value.members:
         members.add(

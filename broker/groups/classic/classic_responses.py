@@ -1,4 +1,4 @@
-"""What members of a classic group are answered, from how the group is now."""
+"""Builds the responses and errors for members of classic groups."""
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -12,7 +12,7 @@ from .classic_members import ClassicMembers
 def joined(
     member: ClassicMember, members: ClassicMembers, generation: int, protocol_type: str, protocol: str | None
 ) -> JoinGroupResponse:
-    """The leader alone is told who is in the generation."""
+    """Returns the response to a completed JoinGroup. Only the leader gets the list of members."""
     described = []
     if member.member_id == members.leader_id:
         described = [
@@ -29,7 +29,7 @@ def joined(
 
 
 def join_of_removed() -> JoinGroupResponse:
-    """It names no member: the client is to forget the id that it had."""
+    """Returns the response to a removed member. It has no member id, so that the client forgets its id."""
     return JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -48,7 +48,7 @@ def synced(member: ClassicMember, protocol_type: str, protocol: str | None) -> S
 def described(
     group_id: str, state: str, members: ClassicMembers, protocol_type: str, protocol: str | None
 ) -> DescribedGroup:
-    """`protocol` is None as long as the members do not work by one: then it is not told what they brought for it."""
+    """Describes the group. `protocol` is None unless the group is stable; then no metadata of members is included."""
     return DescribedGroup(
         group_id=group_id,
         group_state=state,
@@ -69,12 +69,12 @@ def described(
 
 
 def rebalancing() -> KafkaError:
-    return KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances: its members have to join again")
+    return KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group is rebalancing: its members have to join again")
 
 
 def removed() -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group any more")
+    return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member was removed from the group")
 
 
 def replaced(member: ClassicMember) -> KafkaError:
-    return KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {member.instance_id} is another member now")
+    return KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"another member has the instance id {member.instance_id} now")

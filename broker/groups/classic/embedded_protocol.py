@@ -1,7 +1,8 @@
-"""What consumers say inside the classic protocol: two bytes of version, then a message that brokers need not read.
+"""Reads and writes the messages of consumers inside the classic protocol: subscriptions and assignments.
 
-The coordinator reads it where it assigns itself: when a group becomes a KIP-848 group, and for members of such a group
-that still speak the classic protocol. A version that is newer than ours begins like the newest that we know.
+Each is two bytes of version and a message that the broker usually does not read. The coordinator reads it if it makes
+the assignment itself: when a classic group becomes a consumer group, and for members of a consumer group that use the
+classic protocol. Newer versions than ours begin with the fields of the newest version that we know.
 """
 
 import struct
@@ -24,8 +25,6 @@ from tailrace.protocol.messages.consumer_protocol_subscription import (
     TopicPartition as Owned,
 )
 
-CONSUMER = "consumer"
-"""The protocol type of groups whose members say this."""
 NEWEST_VERSION = 3
 _VERSION = struct.Struct(">h")
 
@@ -37,26 +36,26 @@ class Subscription(NamedTuple):
 
 
 def read_subscription(metadata: bytes) -> Subscription:
-    """Raises RemoteProtocolError."""
+    """Decodes a subscription. Raises RemoteProtocolError if that fails."""
     message = decode(ConsumerProtocolSubscription, _version_of(metadata), metadata, _VERSION.size)
     return Subscription(frozenset(message.topics), message.owned_partitions, message.rack_id)
 
 
 def read_topics(metadata: bytes) -> frozenset[str]:
-    """Of a subscription, whatever the rest says: all versions begin like the first one. Raises RemoteProtocolError."""
+    """Decodes only the topics of a subscription, which all versions begin with. Raises RemoteProtocolError."""
     _version_of(metadata)
     return frozenset(decode(ConsumerProtocolSubscription, 0, metadata, _VERSION.size).topics)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Of a member that has been assigned nothing, it is empty. Raises RemoteProtocolError."""
+    """Decodes an assignment, which is empty for a member without partitions. Raises RemoteProtocolError."""
     if not assignment:
         return ConsumerProtocolAssignment()
     return decode(ConsumerProtocolAssignment, _version_of(assignment), assignment, _VERSION.size)
 
 
 def write_assignment(partitions: Partitions, metadata: bytes, cluster: Cluster) -> bytes:
-    """In the version that the member with this metadata speaks. Topics that are gone are left out."""
+    """Encodes an assignment in the version of the member's metadata. Deleted topics are left out."""
     version = _version_of(metadata)
     assigned = [
         Assigned(topic.name, numbers)
@@ -66,8 +65,8 @@ def write_assignment(partitions: Partitions, metadata: bytes, cluster: Cluster) 
     return _VERSION.pack(version) + encode_whole(ConsumerProtocolAssignment(assigned), version)
 
 
-def partitions_named(topics: list[Owned] | list[Assigned], cluster: Cluster) -> Partitions:
-    """Those that there are."""
+def partitions_from_names(topics: list[Owned] | list[Assigned], cluster: Cluster) -> Partitions:
+    """Returns the named partitions that exist."""
     return frozenset(
         TopicPartition(topic.id, number)
         for named in topics
@@ -81,7 +80,7 @@ def _version_of(message: bytes) -> int:
     try:
         version: int = _VERSION.unpack_from(message)[0]
     except struct.error:
-        raise RemoteProtocolError("there is no version in it") from None
+        raise RemoteProtocolError("the message has no version") from None
     if version < 0:
-        raise RemoteProtocolError(f"{version} is no version")
+        raise RemoteProtocolError(f"the version {version} is invalid")
     return min(version, NEWEST_VERSION)

@@ -1,7 +1,8 @@
-"""The records of the internal topic, in Kafka's own formats, so that its tools read ours and we read theirs.
+"""Encodes and decodes the records of `__consumer_offsets` in Kafka's own formats.
 
-A key is its type (two bytes) and a message, a value the version of its message (two bytes) and the message; no value
-means that the key is gone. What is written has the same bytes as Apache Kafka 4.3 writes.
+Kafka's tools can therefore read our records, and we can read Kafka's. A key is two bytes of record type and a message.
+A value is two bytes of message version and a message. A record without a value is a tombstone: it deletes its key. What
+we write has the same bytes as what Apache Kafka 4.3 writes.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -60,8 +61,9 @@ class _Kind(NamedTuple):
     key: type[RecordKey]
     value: type[Any]
     value_version: int
-    """The one that is written."""
+    """The version of the value that we write."""
     values_read: range
+    """The versions of the value that we can read."""
 
 
 def _kind(key: type[RecordKey], value: type[Any], value_version: int = 0) -> _Kind:
@@ -86,13 +88,13 @@ _KINDS = {
 
 _KEY_VERSION = 0
 _WITH_EXPIRY_VERSION = 1
-"""The only version of an offset's value that says when it expires; such commits come from clients before Kafka 2.1."""
+"""The only version of an offset's value with an expiry time, which clients before Kafka 2.1 may give."""
 
 
 class GroupRecord(Struct, frozen=True):
     key: RecordKey
     value: Any | None
-    """Of the class that belongs to the key's; None is a tombstone."""
+    """A value of the class that belongs to the key's class, or None for a tombstone."""
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -107,9 +109,12 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | None:
-    """None for a kind that is not kept here, as share groups'. Raises KafkaError (CORRUPT_MESSAGE) and nothing else."""
+    """Decodes a record. Returns None for a type that we do not know, such as those of share groups.
+
+    Raises KafkaError (CORRUPT_MESSAGE) and no other error.
+    """
     if key is None or len(key) < 2:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of groups has no key")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of __consumer_offsets has no key")
     kind = _KINDS.get(int.from_bytes(key[:2]))
     if kind is None:
         return None
@@ -117,7 +122,7 @@ def decode_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | Non
         decoded, _ = decoder(kind.key, _KEY_VERSION)(memoryview(key), 2)
         return GroupRecord(decoded, None if value is None else _value(kind, value))
     except RemoteProtocolError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of groups cannot be read: {error}") from None
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of __consumer_offsets is corrupt: {error}") from None
 
 
 def _value(kind: _Kind, value: Buffer) -> Any:

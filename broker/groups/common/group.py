@@ -1,4 +1,4 @@
-"""What the two kinds of groups have in common: what a coordinator, and whoever commits offsets, may ask of either."""
+"""The interface that classic groups and consumer groups share."""
 
 from collections.abc import Iterable, Sized
 from enum import StrEnum
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .coordinator_records import GroupRecord
     from .rebalances import Rebalance
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of groups whose members are consumers: of all consumer groups, and of most classic groups."""
+
 
 class GroupKind(StrEnum):
     CLASSIC = "classic"
@@ -18,62 +21,64 @@ class GroupKind(StrEnum):
 
 
 class Caller(NamedTuple):
+    """The client that sent a request."""
+
     client_id: str
     host: str
-    """As Kafka shows it: "/127.0.0.1"."""
+    """The address of the client as Kafka writes it, for example "/127.0.0.1"."""
 
 
 class Group(Protocol):
-    """What both kinds of groups can be asked and told."""
+    """A group of either kind."""
 
     group_id: str
     kind: GroupKind
 
     @property
     def state(self) -> str:
-        """Kafka's name for it."""
+        """Kafka's name for the state, for example "Stable"."""
 
     @property
     def protocol_type(self) -> str:
-        """Empty where there are offsets only."""
+        """The protocol type; empty for a group that has offsets but never had members."""
 
     @property
     def deadline(self) -> float:
-        """When it wants to be woken, if nothing happens before. It may be early, never late."""
+        """When to call `on_deadline`: perhaps too early, never too late."""
 
     @property
     def is_empty(self) -> bool: ...
 
     @property
     def members(self) -> Sized:
-        """Those that are there now."""
+        """The current members."""
 
     @property
     def empty_since_ms(self) -> int | None:
-        """None while it has members, or when it is not known."""
+        """When the last member left; None while the group has members, or if the time is unknown."""
 
     @property
     def rebalances(self) -> Iterable["Rebalance"]:
-        """The last ones, the newest at the end."""
+        """The last rebalances, the newest at the end."""
 
     def on_deadline(self, moment: Moment) -> None: ...
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, api_version: int, *, transactional: bool = False
     ) -> None:
-        """Raises KafkaError when this member may not commit offsets now."""
+        """Raises KafkaError if this member may not commit offsets now."""
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises KafkaError when this member may not ask for offsets: it names an epoch that is not its own."""
+        """Raises KafkaError if this member may not fetch offsets, because its member epoch is wrong."""
 
     def check_deletable(self) -> None:
-        """Raises KafkaError."""
+        """Raises KafkaError if the group has members."""
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """None when it cannot be known."""
+        """Returns the topics that members subscribe to, or None if they are unknown."""
 
     def waiters(self) -> list["Waiter"]:
-        """Takes out whoever is parked here: the coordinator ends, and nobody will answer them."""
+        """Takes out all parked requests, because the coordinator ends."""
 
     def tombstones(self) -> list["GroupRecord"]:
-        """The records that make the group gone, without its offsets."""
+        """Returns the records that delete the group, but not its offsets."""

@@ -1,17 +1,17 @@
-"""What coordinators count of their groups, over all partitions that one SPU has coordinated since it started."""
+"""The counters of groups, which all coordinators of one SPU share."""
 
 from msgspec import Struct
 
 
 class GroupCounts(Struct):
-    """They only grow, and outlive the coordinators that count."""
+    """Counters since the SPU started. They never decrease, and outlive the coordinators."""
 
     group_rebalances: int = 0
-    """Assignments that were made for a group, because its members or its topics were others than before."""
+    """How many assignments were made for groups, because their members or topics had changed."""
     committed_offsets: int = 0
-    """One for each partition that a commit was about."""
+    """How many offsets were committed: one for each partition of a commit."""
     expired_offsets: int = 0
-    """Forgotten because nobody had used them for so long."""
+    """How many committed offsets were removed because they had expired."""
     group_loads: int = 0
-    """Times that the groups of a partition were read from its log."""
+    """How often the groups of a partition were loaded from its log."""
     group_load_seconds: float = 0.0

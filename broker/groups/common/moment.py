@@ -1,10 +1,10 @@
-"""When something happens: deadlines go by Trio's clock, what is stored by the wall clock."""
+"""The time of an event by both clocks: Trio's for deadlines, the wall clock for stored times."""
 
 from typing import NamedTuple
 
 
 class Moment(NamedTuple):
     now: float
-    """By Trio's clock, in seconds."""
+    """The time by Trio's clock, in seconds."""
     now_ms: int
-    """By the wall clock."""
+    """The time by the wall clock, in milliseconds."""

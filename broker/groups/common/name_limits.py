@@ -1,7 +1,7 @@
-"""How long the names may be that clients give: of groups, members, instances, patterns, protocols.
+"""The largest length of the names that clients give: of groups, members, instances, patterns and protocols.
 
-Newer requests have room for names of any length, the keys of our records have not: a name that fits into no record has
-to be refused before anything is decided about it.
+Newer requests allow names of any length, but the keys of our records do not. A name that does not fit into a record is
+refused before anything is decided about it.
 """
 
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 NAME_BYTES_MAX = 32_000
-"""So that a member id that begins with a name is no longer than the 32 767 bytes that a record can hold."""
+"""The largest name. A member id, which begins with a name, then fits into the 32 767 bytes of a record field."""
 
 
 def check_names(names: Iterable[str | None]) -> None:
-    """Raises KafkaError."""
+    """Raises KafkaError if one of the names is too long."""
     if any(name and len(name.encode()) > NAME_BYTES_MAX for name in names):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"names of more than {NAME_BYTES_MAX} bytes cannot be stored")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a name has more than {NAME_BYTES_MAX} bytes")

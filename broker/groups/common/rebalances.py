@@ -1,23 +1,27 @@
-"""What a rebalance was: why it began, who came when, who did not come; for people who ask why consumers stood still.
+"""The last rebalances of a group: their causes, and when each member arrived or left.
 
-A classic member arrives when it joins again; the rebalance is over when the leader has made the assignment. A member of
-a KIP-848 group arrives when it has what the new epoch gives it, and the rebalance is over when all have. All of it is
-kept in memory alone: another coordinator begins without it.
+They answer the question why consumers stood still. A classic member arrives when it joins again, and the rebalance ends
+when the group leader has made the assignment. A member of a consumer group arrives when it has its assignment of the
+new epoch, and the rebalance ends when all members have theirs. Rebalances are kept in memory alone: a new coordinator
+begins with none.
 """
 
 from collections import deque
 
 from msgspec import Struct, field
 
-LATE, SILENT = "did not", "was not heard of"
-"""How it is said that a member did not do its part in time, and that it sent no heartbeats."""
+LATE, SILENT = "did not", "sent no heartbeat"
+"""The words with which causes and reasons tell that a member was late, or that its session timed out.
+
+`cli/groups/group_advice.py` looks for these words to give advice.
+"""
 REBALANCES_KEPT = 10
 DEPARTED_MAX = 1_000
-"""Of one rebalance: members that come and go could otherwise fill the memory of a coordinator that waits for others."""
+"""How many departures are kept per rebalance. Members that come and go must not fill the memory."""
 
 
 class Participant(Struct, frozen=True):
-    """A member, as a person recognizes it."""
+    """A member, with what helps a person to recognize it."""
 
     member_id: str
     instance_id: str | None
@@ -26,53 +30,54 @@ class Participant(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The instance id says more than the member id, which is another one after each start."""
+        """The instance id if there is one, because the member id changes with each start."""
         return self.instance_id or self.member_id
 
 
 class Arrival(Struct, frozen=True):
     participant: Participant
     seconds: float
-    """After the beginning of the rebalance."""
+    """The time since the rebalance began."""
 
 
 class Departure(Struct, frozen=True):
     participant: Participant
     seconds: float
     why: str
-    """A few words that follow the name: "did not come within 60 s". It begins with LATE or SILENT where that is what
-    it was, since something else helps against either."""
+    """The reason, in words that follow the name: "did not join within 60 s". It begins with LATE or SILENT if the
+    member was late or silent.
+    """
 
 
 class Rebalance(Struct):
     cause: str
-    """One sentence without a full stop, which names the member: "worker-1 joined". LATE or SILENT stands in it where
-    that is what the member was."""
+    """One sentence without a full stop, which names the member: "worker-1 joined". It contains LATE or SILENT if the
+    member was late or silent."""
     began: float
-    """By Trio's clock."""
+    """The begin by Trio's clock."""
     began_ms: int
-    """By the wall clock, as all other times that end in `_ms`."""
+    """The begin by the wall clock, as all other times that end in `_ms`."""
     expected: dict[str, Participant] = field(default_factory=dict)
-    """By member id, the members that were there before and have neither come nor gone yet."""
+    """The members, by member id, that were in the group before and have neither arrived nor left yet."""
     arrivals: dict[str, Arrival] = field(default_factory=dict)
-    """By member id, in the order in which they came."""
+    """The arrivals by member id, in their order."""
     departed: list[Departure] = field(default_factory=list)
-    """Who left or was removed while it went on, the first DEPARTED_MAX of them."""
+    """The first DEPARTED_MAX members that left or were removed during the rebalance."""
     generation: int | None = None
-    """The generation, or the epoch, that it led to; None as long as it is not known."""
+    """The generation, or the group epoch, that the rebalance led to; None until it is known."""
     joined_ms: int | None = None
-    """Classic groups: when all had come who came, and the leader began to make the assignment."""
+    """When a classic group stopped waiting for members to join, and its leader began to make the assignment."""
     ended_ms: int | None = None
-    """None while it goes on, and for good when another one began before it was over."""
+    """The end; None during the rebalance, and forever if another rebalance began before the end."""
 
     @property
     def last(self) -> Arrival | None:
-        """Who came last."""
+        """The last arrival, or None."""
         return next(reversed(self.arrivals.values()), None)
 
     @property
     def late_seconds(self) -> float | None:
-        """For how long all others waited for the last one alone; None when fewer than two came."""
+        """How long all others waited for the last member alone; None if fewer than two members arrived."""
         if len(self.arrivals) < 2:
             return None
         newest = reversed(self.arrivals.values())
@@ -80,7 +85,7 @@ class Rebalance(Struct):
 
     def on_arrival(self, participant: Participant, now: float) -> None:
         self.expected.pop(participant.member_id, None)
-        self.arrivals.pop(participant.member_id, None)  # who comes again, comes now
+        self.arrivals.pop(participant.member_id, None)  # a member that arrives again moves to the end
         self.arrivals[participant.member_id] = Arrival(participant, now - self.began)
 
     def on_departure(self, participant: Participant, why: str, now: float) -> None:
@@ -90,6 +95,6 @@ class Rebalance(Struct):
             self.departed.append(Departure(participant, now - self.began, why))
 
 
-def no_rebalances() -> deque[Rebalance]:
-    """The last ones of a group, the newest at the end."""
+def new_rebalance_history() -> deque[Rebalance]:
+    """Returns an empty history, which keeps the last rebalances of a group with the newest at the end."""
     return deque(maxlen=REBALANCES_KEPT)

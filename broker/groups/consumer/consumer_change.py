@@ -1,8 +1,8 @@
-"""One change of a consumer group: records are written, and the group becomes what they say.
+"""One change of a consumer group: it writes records and applies them to the group.
 
-Whatever happens to a member takes the same four steps, and each writes only what is different afterwards: what the
-member said is stored; the epoch rises if that, or the topics, are others than before; when the epoch has risen, new
-targets are made; and the member goes on towards its own.
+Every event of a member takes the same four steps, and each step writes only what has changed. The profile of the member
+is stored. The group epoch rises if subscriptions or topics have changed. If the epoch has risen, new targets are made.
+Finally the member is reconciled with its target.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tailrace.broker.groups.assignment.assignors import ASSIGNORS
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import Rebalance
 from tailrace.cluster.cluster import Cluster
@@ -38,7 +38,7 @@ from .consumer_records import (
 from .reconciliation import reconcile
 
 FIRST_EPOCH = 1
-"""Of a group that has nothing to share out yet."""
+"""The first epoch of a group."""
 
 
 class ConsumerChange(Struct, frozen=True):
@@ -50,18 +50,20 @@ class ConsumerChange(Struct, frozen=True):
     moment: Moment
 
     def write(self, record: GroupRecord) -> None:
+        """Appends the record and applies it to the group."""
         self.output.append(record)
         self.group.apply(record)
 
     # members
 
-    def hear(
+    def update_member(
         self, member_id: str, profile: Profile, owned: Partitions | None, *, is_late: bool = False
     ) -> ConsumerMember:
-        """A member, perhaps a new one, says this of itself, and that it has these partitions: what comes of it.
+        """Handles the heartbeat of a member, which may be new, with its profile and the partitions that it owns.
 
-        `is_late`: it does not know its epoch. Perhaps the answer was lost, and is given again; perhaps the request
-        itself was on its way for long, and says what was true then: it goes on when it says what is true now.
+        `is_late` means that the member does not know its epoch. Perhaps our response was lost; it is then sent again.
+        Perhaps the heartbeat was delayed and reports an old state; the member is then not reconciled until it reports
+        its current state.
         """
         group = self.group
         known = group.members.get(member_id)
@@ -76,16 +78,16 @@ class ConsumerChange(Struct, frozen=True):
         self.refresh(cause)
         if changed or not (is_late or member.current.is_reconciled_to(group.target_epoch)):
             self._reconcile(member, owned)
-        self.begin_session(member)
+        self.start_session(member)
         return member
 
-    def begin_session(self, member: ConsumerMember) -> None:
+    def start_session(self, member: ConsumerMember) -> None:
         classic = member.profile.classic
         timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
-        self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
+        self.group.sessions.set(member.member_id, self.moment.now + timeout_ms / 1000)
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> None:
-        """The instance has come back under another member id, with nothing yet; what was to be its own is so again."""
+        """Gives the target of a static member to its new member id. The new member has no partitions yet."""
         group_id = self.group.group_id
         target = self.group.targets.get(old.member_id, NO_PARTITIONS)
         for record in member_tombstones(group_id, old.member_id):
@@ -94,11 +96,11 @@ class ConsumerChange(Struct, frozen=True):
         self.write(target_record(group_id, member_id, target))
 
     def leave_for_now(self, member: ConsumerMember) -> None:
-        """A static member has left for now: it keeps what it has, but for what it was to give up."""
+        """Lets a static member leave for a while. It keeps its partitions, except those that it had to revoke."""
         self._set_current(member, replace(member.current, epoch=LEFT_FOR_NOW, state=MemberState.STABLE, revoking={}))
 
     def remove(self, members: Sequence[ConsumerMember], why: str) -> None:
-        """`why` follows the name: "left"."""
+        """Removes members. `why` follows the name of the member in the cause of the rebalance: "left"."""
         for member in members:
             if self.group.rebalances:
                 self.group.rebalances[-1].on_departure(member.participant, why, self.moment.now)
@@ -106,20 +108,20 @@ class ConsumerChange(Struct, frozen=True):
                 self.write(record)
         self.group.emptied_ms = self.moment.now_ms
         others = f", and {len(members) - 1} more" if len(members) > 1 else ""
-        self.follow_topics(f"{members[0].participant.name} {why}{others}")
+        self.update_topics(f"{members[0].participant.name} {why}{others}")
 
     # the group
 
     def refresh(self, cause: str | None = None) -> None:
-        """Looks at the topics if they, or by this cause the group, have changed, and assigns if that is due."""
+        """Looks at the topics if they have changed or there is a cause, and makes an assignment if one is due."""
         group = self.group
         if cause is not None or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
-            self.follow_topics(cause)
+            self.update_topics(cause)
         if group.epoch > group.target_epoch and group.members and self._may_assign():
             self.assign()
 
-    def follow_topics(self, cause: str | None) -> None:
-        """The epoch rises if there is a cause, or the topics are others than before."""
+    def update_topics(self, cause: str | None) -> None:
+        """Raises the group epoch if there is a cause, or if the topics have changed."""
         group = self.group
         group.topics_version = self.cluster.topics_version
         for pattern in group.patterns_subscribed:
@@ -139,7 +141,7 @@ class ConsumerChange(Struct, frozen=True):
             self.write(epoch_record(group.group_id, FIRST_EPOCH, metadata_hash))
 
     def assign(self) -> None:
-        """Makes the targets for the epoch that the group has now."""
+        """Makes the target assignment for the current group epoch."""
         group = self.group
         subscribers = []
         topic_ids: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
@@ -157,7 +159,7 @@ class ConsumerChange(Struct, frozen=True):
                 )
             )
         counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
-        assignor = ASSIGNORS[group.most_wished_assignor(self.settings.consumer_assignors)]
+        assignor = ASSIGNORS[group.preferred_assignor(self.settings.consumer_assignors)]
         for member_id, target in assignor(subscribers, counts).items():
             if target != group.targets.get(member_id):
                 self.write(target_record(group.group_id, member_id, target))
@@ -167,7 +169,10 @@ class ConsumerChange(Struct, frozen=True):
             group.rebalances[-1].generation = group.epoch
 
     def _may_assign(self) -> bool:
-        """Many members that come at about the same time cost few assignments; one that is alone waits for nobody."""
+        """Returns whether the assignment interval has passed, or the group has one member.
+
+        With the interval, many members that join at about the same time need few assignments.
+        """
         since_ms = self.moment.now_ms - self.group.target_made_ms
         return len(self.group.members) == 1 or not 0 <= since_ms < self.settings.consumer_assignment_interval_ms
 
@@ -182,7 +187,7 @@ class ConsumerChange(Struct, frozen=True):
     def _reconcile(self, member: ConsumerMember, owned: Partitions | None) -> None:
         group = self.group
         target = group.targets.get(member.member_id, NO_PARTITIONS)
-        if group.epoch > group.target_epoch:  # made for another subscription, perhaps
+        if group.epoch > group.target_epoch:  # the target may be for an earlier subscription
             topics = self._topic_ids(member.profile)
             target = frozenset(partition for partition in target if partition.topic_id in topics)
         current = reconcile(
@@ -202,16 +207,16 @@ class ConsumerChange(Struct, frozen=True):
         self.write(current_record(group.group_id, member.member_id, current))
         if current.state is MemberState.UNREVOKED_PARTITIONS and member.profile.classic is None:
             seconds = max(member.profile.rebalance_timeout_ms, 0) / 1000
-            group.revocations.begin(member.member_id, self.moment.now + seconds)
+            group.revocations.set(member.member_id, self.moment.now + seconds)
         else:
-            group.revocations.stop(member.member_id)
+            group.revocations.clear(member.member_id)
         if current.is_reconciled_to(group.target_epoch):
             self._on_arrival(member)
 
-    # what people are told
+    # the history of rebalances
 
     def _begin_rebalance(self, cause: str) -> None:
-        """Or goes on with the one for which there are no targets yet: the next targets are for all its causes."""
+        """Begins a rebalance, unless one still waits for its targets: the next targets are for both causes."""
         rebalances = self.group.rebalances
         if not rebalances or rebalances[-1].generation is not None:
             expected = {member.member_id: member.participant for member in self.group.members.values()}

@@ -1,7 +1,7 @@
-"""Which heartbeats are refused, and with which error: a client decides by it what it does next."""
+"""Checks whether a heartbeat is refused, and with which error. The error tells the client what to do next."""
 
 from tailrace.broker.groups.assignment.assignments import Partitions
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -10,15 +10,15 @@ from .consumer_group import ConsumerGroup
 from .consumer_member import LEFT_FOR_NOW, ConsumerMember, Profile
 
 MEMBER_CHOOSES_ID_FROM = 1
-"""ConsumerGroupHeartbeat: from this version on clients choose their member ids."""
+"""The first version of ConsumerGroupHeartbeat in which clients choose their member ids."""
 MEMBERS_BYTES_MAX = 64 << 20
-"""What the members of one group may have the coordinator keep for them."""
+"""The largest size of what a coordinator keeps in memory for the members of one group."""
 JOINING = 0
-"""The epoch of a member that comes, or comes again with nothing."""
+"""The epoch with which a member joins, or joins again without partitions."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: tuple[str, ...]) -> None:
-    """What is wrong with the request as such."""
+    """Checks what can be checked without the group. Raises KafkaError."""
     if not request.group_id.strip():
         raise _invalid("GroupId can't be empty.")
     if request.instance_id is not None and not request.instance_id.strip():
@@ -47,14 +47,16 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
 
 
 def check_room(group: ConsumerGroup, member_id: str, settings: GroupSettings) -> None:
+    """Raises KafkaError if the member is new and the group is full."""
     if member_id not in group.members and len(group.members) >= settings.consumer_members_max:
         raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group {group.group_id} has {len(group.members)} members already"
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"the group {group.group_id} has {len(group.members)} members already",
         )
 
 
 def check_size(group: ConsumerGroup, before: Profile, after: Profile) -> None:
-    """Whether there is room for what a member says of itself from now on."""
+    """Raises KafkaError if the new profile of a member makes the profiles of the group too large."""
     if after is not before and group.bytes_held - before.bytes_held + after.bytes_held > MEMBERS_BYTES_MAX:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"the members of the group {group.group_id} name too many topics"
@@ -62,8 +64,11 @@ def check_size(group: ConsumerGroup, before: Profile, after: Profile) -> None:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-    """The one before is right, too, as long as the member has nothing that it may not have: the answer that gave it
-    the next one may have been lost."""
+    """Raises KafkaError if the member epoch is wrong.
+
+    The previous epoch is allowed while the member owns no partition that it has lost since: the response with the
+    current epoch may have been lost.
+    """
     current = member.current
     if epoch == current.epoch:
         return
@@ -71,27 +76,27 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) ->
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"the member has the epoch {current.epoch}, not {epoch}: it has to give up its partitions and join again",
+        f"the member epoch is {current.epoch}, not {epoch}: the member has to abandon its partitions and join again",
     )
 
 
 def check_instance(member: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member that is the instance, if it is still the one that asks."""
+    """Returns the static member. Raises KafkaError if the instance id belongs to no member or to another one."""
     if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no member with the instance id {instance_id}")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
     if member.member_id != member_id:
         raise KafkaError(
-            ErrorCode.FENCED_INSTANCE_ID, f"the instance {instance_id} is the member {member.member_id} now"
+            ErrorCode.FENCED_INSTANCE_ID, f"the member {member.member_id} has the instance id {instance_id} now"
         )
     return member
 
 
 def check_released(member: ConsumerMember, member_id: str) -> None:
-    """Whether another member may take the place of a static one."""
+    """Raises KafkaError if another member may not take the place of this static member."""
     if member.member_id != member_id and member.profile.classic is None and member.current.epoch != LEFT_FOR_NOW:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"the instance {member.profile.instance_id} is the member {member.member_id}, which has not left",
+            f"the member {member.member_id} has the instance id {member.profile.instance_id} and has not left",
         )
 
 

@@ -1,4 +1,4 @@
-"""A consumer group as it is described to people and tools."""
+"""Describes a consumer group for ConsumerGroupDescribe."""
 
 from collections.abc import Iterable
 
@@ -33,13 +33,13 @@ def describe_group(group: ConsumerGroup, assignors: tuple[str, ...], cluster: Cl
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=group.most_wished_assignor(assignors),
+        assignor_name=group.preferred_assignor(assignors),
         members=members,
     )
 
 
 def _assignment(partitions: Iterable[TopicPartition], cluster: Cluster) -> Assignment:
-    """Of topics that are there: what is gone has no name to describe it by."""
+    """Lists the partitions of existing topics. A deleted topic has no name to describe it by."""
     return Assignment(
         [
             TopicPartitions(topic_id, topic.name, numbers)

@@ -1,8 +1,7 @@
-"""A group of KIP-848: the coordinator assigns, and members come to their targets one by one.
+"""A consumer group (KIP-848): the coordinator makes the assignment, and each member reconciles to it by heartbeats.
 
-Everything that outlives a coordinator is here because a record said so: `apply` is the only way to change it, for
-records that are written now and for those that are replayed. What is counted and indexed beside it follows from it, so
-that nothing that a heartbeat needs takes longer with more members.
+`apply` is the only way to change what outlives a coordinator, for new records and for replayed ones. Counters and
+indexes follow from the records, so that the work for a heartbeat does not grow with the number of members.
 """
 
 import math
@@ -12,10 +11,10 @@ from collections.abc import Callable, Iterable
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition, partitions_of
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import GroupKind
-from tailrace.broker.groups.common.member_sessions import Sessions
+from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, GroupKind
+from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
 from tailrace.broker.groups.common.moment import Moment
-from tailrace.broker.groups.common.rebalances import no_rebalances
+from tailrace.broker.groups.common.rebalances import new_rebalance_history
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -32,62 +31,66 @@ from tailrace.protocol.group_records.consumer_group_target_assignment_metadata i
 
 from .consumer_member import ConsumerMember, CurrentAssignment, Profile
 from .consumer_records import (
-    current_in,
+    current_from,
     epoch_tombstone,
     member_tombstones,
     pattern_tombstone,
-    profile_in,
+    profile_from,
     target_epoch_tombstone,
 )
 
-KNOWS_EPOCHS_FROM = 9
-"""OffsetCommit: earlier versions cannot tell a member that its epoch is stale."""
+STALE_EPOCH_FROM = 9
+"""The first version of OffsetCommit that can report a stale member epoch."""
 
 
 class ConsumerGroup:
     kind = GroupKind.CONSUMER
-    protocol_type = "consumer"
+    protocol_type = CONSUMER_PROTOCOL_TYPE
 
     def __init__(self, group_id: str, on_overdue: Callable[["ConsumerGroup", Moment], None]) -> None:
         self.group_id = group_id
         self.epoch = 0
-        """Rises with every change that may lead to another assignment."""
+        """The group epoch, which rises with every change that may lead to another assignment."""
         self.metadata_hash = 0
-        """Of the topics that the assignment of this epoch has to share out."""
+        """The hash of the topics and partitions that the assignment of this epoch distributes."""
         self.target_epoch = 0
-        """The epoch that the targets were made for."""
+        """The group epoch for which the targets were made (Kafka: assignment epoch)."""
         self.target_made_ms = 0
+        """When the targets were made."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """Member ids by instance id."""
+        """The member ids of static members, by instance id."""
         self.targets: dict[str, Partitions] = {}
+        """The target assignment of each member, by member id."""
         self.patterns: dict[str, frozenset[str]] = {}
-        """The topics that the patterns of members meant when the group looked last."""
+        """The topics that matched each pattern when the group last looked at the topics."""
         self.owners: dict[TopicPartition, str] = {}
-        """Who has each partition, or has not given it up yet."""
+        """The member id that has each partition, or has not revoked it yet."""
         self.bytes_held = 0
         self.topics_version = -1
-        """Of the cluster, as far as the group has followed it."""
+        """The version of the cluster's topics that the group has seen."""
         self.names_subscribed: Counter[str] = Counter()
         self.patterns_subscribed: Counter[str] = Counter()
-        self.assignors_wished: Counter[str] = Counter()
-        self.protocols_known: Counter[str] = Counter()
-        """By how many of the members that speak the classic protocol."""
+        self.assignors_preferred: Counter[str] = Counter()
+        self.protocols_supported: Counter[str] = Counter()
+        """The number of members with the classic protocol that support each protocol, by its name."""
         self.classic_members = 0
+        """The number of members that use the classic protocol."""
         self.unreconciled: set[str] = set()
-        """Those that do not have all that the target gives them, or something that it does not give them."""
-        self.sessions = Sessions()
-        self.revocations = Sessions()
-        """Until when members have to give up what they were told to."""
-        self.joins = Sessions()
-        self.syncs = Sessions()
-        """Until when members that speak the classic protocol have to join again, and to ask what they got."""
-        self.rebalances = no_rebalances()
+        """The members whose current assignment is not their target assignment."""
+        self.sessions = MemberDeadlines()
+        self.revocations = MemberDeadlines()
+        """The deadlines by which members have to revoke partitions."""
+        self.joins = MemberDeadlines()
+        """The deadlines by which members with the classic protocol have to join again."""
+        self.syncs = MemberDeadlines()
+        """The deadlines by which members with the classic protocol have to send SyncGroup."""
+        self.rebalances = new_rebalance_history()
         self.emptied_ms: int | None = None
-        """When the last member went, as far as this coordinator knows: no record says it."""
+        """When the last member left; None if that was before this coordinator began, because no record tells it."""
         self._on_overdue = on_overdue
 
-    # what a coordinator asks of any group
+    # the interface of every group
 
     @property
     def state(self) -> str:
@@ -122,21 +125,22 @@ class ConsumerGroup:
         transactional: bool = False,
         partitions: Iterable[TopicPartition] = (),
     ) -> None:
-        """A member that has not heard of its next epoch yet commits with the one before.
+        """Raises KafkaError if this member may not commit offsets of these partitions now.
 
-        It may, for partitions that it has had since then: nobody else has had them.
+        A member that does not know its new epoch yet commits with the previous one. This is allowed for partitions that
+        it has had since then, because no other member has had them.
         """
         if generation < 0 and not self.members:
             return  # an administrator, or a client that uses the group for its offsets alone
         if transactional and generation < 0 and not member_id and instance_id is None:
             return
         member = self.member(member_id)
-        if member.profile.classic is None and api_version < KNOWS_EPOCHS_FROM and not transactional:
+        if member.profile.classic is None and api_version < STALE_EPOCH_FROM and not transactional:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"OffsetCommit version {KNOWS_EPOCHS_FROM} or above must be used by members of consumer groups",
+                f"OffsetCommit version {STALE_EPOCH_FROM} or above must be used by members of consumer groups",
             )
-        if not _has_had(member.current, generation, partitions):
+        if not _has_had_since(member.current, generation, partitions):
             _check_epoch(member, generation)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
@@ -146,7 +150,7 @@ class ConsumerGroup:
 
     def check_deletable(self) -> None:
         if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"the group {self.group_id} is in use: it is {self.state}")
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"the group {self.group_id} is {self.state}, not empty")
 
     def subscribed_topics(self) -> frozenset[str]:
         return frozenset(self.names_subscribed).union(
@@ -161,10 +165,10 @@ class ConsumerGroup:
         records += [pattern_tombstone(self.group_id, pattern) for pattern in self.patterns]
         return [*records, target_epoch_tombstone(self.group_id), epoch_tombstone(self.group_id)]
 
-    # what is asked of this kind
+    # members and partitions
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Raises KafkaError."""
+        """Returns the member. Raises KafkaError if the group has no such member."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the group {self.group_id} has no member {member_id}")
@@ -175,22 +179,23 @@ class ConsumerGroup:
         return self.members.get(member_id) if member_id is not None else None
 
     def topic_names_of(self, profile: Profile) -> frozenset[str]:
-        """Those that the member subscribes to, whether they exist or not."""
+        """Returns the topics that the member subscribes to. They may not exist."""
         if not profile.topic_pattern:
             return profile.topic_names
         return profile.topic_names | self.patterns.get(profile.topic_pattern, frozenset())
 
     def is_free_for(self, member_id: str, partition: TopicPartition) -> bool:
+        """Returns whether no other member has the partition or has still to revoke it."""
         return self.owners.get(partition, member_id) == member_id
 
-    def most_wished_assignor(self, known: tuple[str, ...]) -> str:
-        """Of those that are known, the first one unless more members wish another."""
-        return max(known, key=lambda name: self.assignors_wished[name])
+    def preferred_assignor(self, known: tuple[str, ...]) -> str:
+        """Returns the known assignor that most members prefer, and the first one in case of a tie."""
+        return max(known, key=lambda name: self.assignors_preferred[name])
 
     # the log
 
     def apply(self, record: GroupRecord) -> None:
-        """What the record says is so from now on."""
+        """Applies a record of the group."""
         key, value = record.key, record.value
         match key:
             case ConsumerGroupMetadataKey():
@@ -211,7 +216,7 @@ class ConsumerGroup:
                     self.patterns.pop(key.regular_expression, None)
             case ConsumerGroupMemberMetadataKey():
                 if value is not None:
-                    self._set_profile(self._member_in_log(key.member_id), profile_in(value))
+                    self._set_profile(self._member_in_log(key.member_id), profile_from(value))
                 elif key.member_id in self.members:
                     self._remove(self.members[key.member_id])
             case ConsumerGroupTargetAssignmentMemberKey():
@@ -221,12 +226,12 @@ class ConsumerGroup:
                     self.targets.pop(key.member_id, None)
             case ConsumerGroupCurrentMemberAssignmentKey():
                 if value is not None:
-                    self._set_current(self._member_in_log(key.member_id), current_in(value))
+                    self._set_current(self._member_in_log(key.member_id), current_from(value))
                 elif key.member_id in self.members:
                     self._set_current(self.members[key.member_id], CurrentAssignment())
 
     def _member_in_log(self, member_id: str) -> ConsumerMember:
-        """Of a member that was changed since, a compacted log may have the later records first."""
+        """Returns the member, or adds it: a compacted log may have its other records before its metadata."""
         member = self.members.get(member_id)
         if member is None:
             member = self.members[member_id] = ConsumerMember(member_id)
@@ -259,7 +264,7 @@ class ConsumerGroup:
         del self.members[member.member_id]
         self.unreconciled.discard(member.member_id)
         for awaited in (self.sessions, self.revocations, self.joins, self.syncs):
-            awaited.stop(member.member_id)
+            awaited.clear(member.member_id)
 
     def _release(self, member: ConsumerMember) -> None:
         for partitions in (member.current.assigned, member.current.revoking):
@@ -268,7 +273,7 @@ class ConsumerGroup:
                     del self.owners[partition]
 
     def _forget_instance(self, member: ConsumerMember) -> None:
-        """Unless another member has come in its place."""
+        """Removes the instance id of the member, unless another member has taken its place."""
         instance_id = member.profile.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
@@ -279,10 +284,10 @@ class ConsumerGroup:
         if profile.topic_pattern:
             _add(self.patterns_subscribed, (profile.topic_pattern,), change)
         if profile.assignor is not None:
-            _add(self.assignors_wished, (profile.assignor,), change)
+            _add(self.assignors_preferred, (profile.assignor,), change)
         if profile.classic is not None:
             self.classic_members += change
-            _add(self.protocols_known, {name for name, _ in profile.classic.protocols}, change)
+            _add(self.protocols_supported, {name for name, _ in profile.classic.protocols}, change)
 
 
 def _add(counter: Counter[str], names: frozenset[str] | set[str] | tuple[str, ...], change: int) -> None:
@@ -292,8 +297,8 @@ def _add(counter: Counter[str], names: frozenset[str] | set[str] | tuple[str, ..
             del counter[name]
 
 
-def _has_had(current: CurrentAssignment, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
-    """Whether the member has all of these, at least one, and has had them since that epoch or longer."""
+def _has_had_since(current: CurrentAssignment, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
+    """Returns whether there are partitions, and the member has had all of them since this epoch or longer."""
     since = [current.assigned.get(each, current.revoking.get(each, math.inf)) for each in partitions]
     return bool(since) and max(since) <= epoch <= current.epoch
 
@@ -303,5 +308,5 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch == expected:
         return
     if member.profile.classic is not None:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {expected}, not in {epoch}")
-    raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, f"the member has the epoch {expected}, not {epoch}")
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the generation of the member is {expected}, not {epoch}")
+    raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, f"the member epoch is {expected}, not {epoch}")

@@ -1,7 +1,6 @@
-"""A member of a consumer group: what it says of itself, and which partitions it has on the way to its target.
+"""A member of a consumer group: its profile, and its current assignment on the way to its target.
 
-Both are replaced as a whole when a record says so, and never changed in place: what was compared, written and answered
-is one thing.
+Both are immutable and are replaced as a whole by a record. What is compared, written and sent is therefore the same.
 """
 
 from collections.abc import Mapping
@@ -16,42 +15,45 @@ from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 LEFT_FOR_NOW = -2
-"""The epoch of a static member that left, and keeps its partitions until its session ends; others leave with -1."""
+"""The epoch of a static member that left and keeps its partitions until its session ends. Others leave with -1."""
 _PROFILE_OVERHEAD = 500
 _NAME_OVERHEAD = 60
-"""About what members, and names, take in memory beside their characters."""
+"""About how much memory a member, or a name, takes in addition to its characters."""
 
-_NOTHING_SAID = (None, None, None, None, -1)
+_NO_CHANGES = (None, None, None, None, -1)
 
 
 class MemberState(IntEnum):
-    """Of its way to the target. The numbers are those of the records."""
+    """The state of a member's reconciliation, with the numbers that Kafka's records have."""
 
     STABLE = 0
-    """Its epoch gives it nothing that it does not have, and takes nothing from it."""
+    """The member has exactly the partitions of its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """It still has to give up partitions before it may have the next epoch."""
+    """The member has to revoke partitions before it gets the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It has its epoch, but others have not given up all that is to be its own."""
+    """The member waits for other members to revoke partitions of its target."""
     UNKNOWN = 127
-    """Written by a later version."""
+    """A state that a later version has written."""
 
 
 class ClassicProtocols(Struct, frozen=True):
-    """Of a member that speaks the protocol of classic groups."""
+    """The protocols of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """Names and metadata; those that the member likes best come first."""
+    """Names and metadata, in the member's order of preference."""
 
     @property
     def chosen(self) -> str:
-        """What it is told that the group has agreed on; who assigns is not the member, so any will do."""
+        """The protocol that the member is told to use.
+
+        The coordinator makes the assignment, so any protocol will do.
+        """
         return self.protocols[0][0]
 
 
 class Profile(Struct, frozen=True):
-    """What a member says of itself."""
+    """What a member reports about itself."""
 
     client_id: str = ""
     host: str = ""
@@ -62,7 +64,7 @@ class Profile(Struct, frozen=True):
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicProtocols | None = None
-    """None for a member that sends ConsumerGroupHeartbeat."""
+    """The classic protocols, or None for a member that sends ConsumerGroupHeartbeat."""
 
     @property
     def bytes_held(self) -> int:
@@ -72,18 +74,19 @@ class Profile(Struct, frozen=True):
         return _PROFILE_OVERHEAD + topics + sum(map(len, names)) + sum(len(each[1]) for each in protocols)
 
     def subscribes_as(self, other: "Profile") -> bool:
+        """Returns whether both subscribe to the same topics."""
         return self.topic_names == other.topic_names and self.topic_pattern == other.topic_pattern
 
     def after_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> "Profile":
-        """What the request leaves out is as it was."""
+        """Returns the profile after a heartbeat. What the heartbeat leaves out stays unchanged."""
         names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
         if (
-            (names, pattern, request.server_assignor, request.rack_id, timeout_ms) == _NOTHING_SAID
+            (names, pattern, request.server_assignor, request.rack_id, timeout_ms) == _NO_CHANGES
             and (request.instance_id, caller.client_id, caller.host) == (self.instance_id, self.client_id, self.host)
             and self.classic is None
         ):
-            return self  # as with nearly every heartbeat
+            return self  # nearly every heartbeat takes this path
         return replace(
             self,
             client_id=caller.client_id,
@@ -99,18 +102,19 @@ class Profile(Struct, frozen=True):
 
 
 class CurrentAssignment(Struct, frozen=True):
-    """What a member has by now."""
+    """The partitions that a member has now."""
 
     epoch: int = 0
     previous_epoch: int = 0
-    """Its answer may have been lost: then the member comes with this one again."""
+    """The epoch that the member still sends if the response with its current epoch was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """With the epoch since which it has each: who commits with an earlier one is not the owner that it was."""
+    """The partitions of the member, with the epoch since which it has each. No earlier epoch may commit for it."""
     revoking: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """It was told to give these up, and has not said yet that it did."""
+    """The partitions that the member has to revoke, and has not reported as revoked."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
+        """Returns whether the member has exactly its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 

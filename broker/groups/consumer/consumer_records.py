@@ -1,6 +1,7 @@
-"""A consumer group in the log: records of the group, and of each member what it said, shall have, and has.
+"""Converts a consumer group to its records in the log and back.
 
-Equal states are written as equal bytes: all that is a set is written in order.
+There are records of the group, and three of each member: its profile, its target assignment, and its current
+assignment. Sets are written in sorted order, so that equal states have equal bytes.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ ConsumerKey: TypeAlias = (
     | ConsumerGroupCurrentMemberAssignmentKey
 )
 
-# the group
+# records of the group
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
@@ -81,7 +82,7 @@ def target_epoch_tombstone(group_id: str) -> GroupRecord:
     return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None)
 
 
-# its members
+# records of members
 
 
 def profile_record(group_id: str, member_id: str, profile: Profile) -> GroupRecord:
@@ -103,7 +104,7 @@ def profile_record(group_id: str, member_id: str, profile: Profile) -> GroupReco
     return GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), value)
 
 
-def profile_in(value: ConsumerGroupMemberMetadataValue) -> Profile:
+def profile_from(value: ConsumerGroupMemberMetadataValue) -> Profile:
     stored = value.classic_member_metadata
     classic = stored and ClassicProtocols(
         stored.session_timeout_ms, tuple((protocol.name, protocol.metadata) for protocol in stored.supported_protocols)
@@ -137,7 +138,7 @@ def current_record(group_id: str, member_id: str, current: CurrentAssignment) ->
     return GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), value)
 
 
-def current_in(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
+def current_from(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
     return CurrentAssignment(
         value.member_epoch,
         value.previous_member_epoch,
@@ -148,7 +149,7 @@ def current_in(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssig
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """In the order in which what they take away was written, backwards."""
+    """Returns the records that delete a member, in the reverse order of those that create it."""
     return [
         GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -167,7 +168,7 @@ def _with_epochs(partitions: Mapping[TopicPartition, int]) -> list[TopicPartitio
 
 
 def _epochs_in(topics: list[TopicPartitions], epoch: int) -> dict[TopicPartition, int]:
-    """Whoever wrote no epochs is taken to have given the partitions with the member's own."""
+    """Returns the partitions with their epochs. A record without epochs stands for the member epoch."""
     return {
         TopicPartition(topic.topic_id, number): since
         for topic in topics

@@ -1,22 +1,22 @@
-"""From a classic group to one of KIP-848 and back, while its members work on.
+"""Upgrades a classic group to a consumer group and downgrades it again, while its members go on working.
 
-The first member that sends ConsumerGroupHeartbeat takes the whole group along: the others go on with the classic
-protocol, and the coordinator assigns to them too. When the last such member has gone, the others are a classic group
-again. Either way the group goes on at the epoch, or generation, that its members work at.
+The first member that sends ConsumerGroupHeartbeat upgrades the group. The other members go on with the classic
+protocol, and the coordinator makes their assignment too. When the last member that uses the consumer protocol has left,
+the group becomes a classic group again. Both keep the epoch, or the generation, of the members.
 """
 
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.classic.classic_member import ClassicMember
 from tailrace.broker.groups.classic.embedded_protocol import (
-    CONSUMER,
-    partitions_named,
+    partitions_from_names,
     read_assignment,
     read_subscription,
     write_assignment,
 )
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue, MemberMetadata
@@ -26,7 +26,7 @@ from .consumer_member import ClassicProtocols, ConsumerMember, CurrentAssignment
 from .consumer_records import current_record, epoch_record, profile_record, target_epoch_record, target_record
 
 _LONG_AGO_MS = 0
-"""The leader's assignment is not one of ours that another would have to wait for."""
+"""The time of the first target assignment, which lies so far back that the next one need not wait."""
 
 
 def upgrade(
@@ -35,14 +35,14 @@ def upgrade(
     settings: GroupSettings,
     cluster: Cluster,
 ) -> list[GroupRecord]:
-    """Makes `group` what `classic` is, and returns the records that say so.
+    """Turns `group` into the state of `classic`, and returns the records for it.
 
-    Raises KafkaError when members would lose something by it, or are not consumers.
+    Raises KafkaError if members would lose something, or are not consumers.
     """
     if settings.consumer_migration_policy not in ("bidirectional", "upgrade"):
-        raise _refused(classic, "group.consumer.migration.policy does not let it become one")
-    if classic.protocol_type != CONSUMER:
-        raise _refused(classic, f"its members are of the type {classic.protocol_type!r}")
+        raise _refused(classic, "group.consumer.migration.policy does not allow an upgrade")
+    if classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _refused(classic, f"its protocol type is {classic.protocol_type!r}")
     if len(classic.members) > settings.consumer_members_max:
         raise _refused(classic, "it has more members than group.consumer.max.size allows")
     records = []
@@ -50,7 +50,7 @@ def upgrade(
     try:
         for member in classic.members:
             profile = _profile_of(member, classic.protocol_name)
-            # Should the leader have given a partition to two members, the second one has to do without.
+            # If the leader assigned a partition to two members, only the first one keeps it.
             partitions = _assigned_to(member, cluster) - given
             given |= partitions
             current = CurrentAssignment(
@@ -62,7 +62,7 @@ def upgrade(
                 current_record(group.group_id, member.member_id, current),
             ]
     except RemoteProtocolError as error:
-        raise _refused(classic, f"what a member said cannot be read: {error}") from None
+        raise _refused(classic, f"the subscription or assignment of a member cannot be decoded: {error}") from None
     records.insert(0, epoch_record(group.group_id, classic.generation, 0))
     records.append(target_epoch_record(group.group_id, classic.generation, _LONG_AGO_MS))
     for record in records:
@@ -71,7 +71,7 @@ def upgrade(
 
 
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
-    """Whether there are members, all of them speak the classic protocol, and may be a group of it."""
+    """Returns whether there are members, all of them use the classic protocol, and the settings allow the downgrade."""
     return (
         0 < len(group.members) == group.classic_members <= settings.members_max
         and settings.consumer_migration_policy in ("bidirectional", "downgrade")
@@ -80,16 +80,17 @@ def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
 
 
 def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetadataValue:
-    """The classic group of the same members, until they have joined again with what they have now.
+    """Returns the classic group of the same members, which lasts until they have joined again.
 
-    Not with what they were to have: should the group become one of KIP-848 before that, nobody else may get what a
-    member still has. The generation is the one that they work at, so that they may commit until they join; and nobody
-    leads: all of them join again, also if another coordinator takes over before.
+    Each member is stored with its current assignment, not with its target: if the group is upgraded again before they
+    have joined, no other member may get a partition that a member still has. The generation is the largest member
+    epoch, so that members may commit until they join. There is no leader, which makes all members join again, also with
+    a new coordinator.
     """
     protocol = _protocols_of_all(group)[0]
     members = list(group.members.values())
     return GroupMetadataValue(
-        CONSUMER,
+        CONSUMER_PROTOCOL_TYPE,
         max(member.current.epoch for member in members),
         protocol,
         None,
@@ -115,8 +116,8 @@ def _profile_of(member: ClassicMember, protocol: str | None) -> Profile:
 def _assigned_to(member: ClassicMember, cluster: Cluster) -> Partitions:
     assignment = read_assignment(member.assignment)
     if assignment.user_data:
-        raise RemoteProtocolError("its assignor gave it data of its own, which would be lost")
-    return partitions_named(assignment.assigned_partitions, cluster)
+        raise RemoteProtocolError("its assignment has user data of the assignor, which would be lost")
+    return partitions_from_names(assignment.assigned_partitions, cluster)
 
 
 def _protocols_of_all(group: ConsumerGroup) -> list[str]:
@@ -124,7 +125,7 @@ def _protocols_of_all(group: ConsumerGroup) -> list[str]:
     for member in group.members.values():
         if member.profile.classic is not None:
             names = [name for name, _ in member.profile.classic.protocols]
-            return [name for name in names if group.protocols_known[name] == group.classic_members]
+            return [name for name in names if group.protocols_supported[name] == group.classic_members]
     return []
 
 

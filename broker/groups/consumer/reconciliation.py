@@ -1,7 +1,8 @@
-"""How a member comes from what it has to what it shall have, one heartbeat after the other.
+"""Reconciles the current assignment of a member with its target, one heartbeat at a time (KIP-848).
 
-A member gives up before it gets: it keeps its epoch until it has said that it gave up all that the target does not give
-it, and gets from the target only what nobody else has any more. So at no time do two members have a partition.
+A member revokes before it is assigned. It keeps its epoch until it has reported that it revoked all partitions that are
+not in its target. It then gets those partitions of its target that no other member has any more. Two members therefore
+never have the same partition.
 """
 
 from collections.abc import Callable, Set
@@ -24,21 +25,23 @@ def reconcile(
     is_free: Callable[[TopicPartition], bool],
     subscribed: Callable[[], Set[TopicId]],
 ) -> CurrentAssignment:
-    """What the member has from now on.
+    """Returns the new current assignment of the member.
 
-    `owned` is what it says that it has, None when it does not say. `is_free` tells whether no other member has a
-    partition, or has still to give it up. `subscribed` looks up the topics that it wants, which is rarely needed.
+    `owned` are the partitions that the member reports, or None if it reports none. `is_free` returns whether no other
+    member has a partition or has still to revoke it. `subscribed` looks up the topics of the member, which is rarely
+    needed.
     """
     match current.state:
         case MemberState.UNREVOKED_PARTITIONS if _may_own(owned, current.revoking.keys()):
-            # What it has is not what it shall have, and yet nothing of a topic that it does not want any more.
+            # The revocation goes on, and now includes the topics that the member does not subscribe to any more.
             topics = subscribed()
             left = {each: since for each, since in current.assigned.items() if each.topic_id not in topics}
             kept = {each: since for each, since in current.assigned.items() if each not in left}
             return replace(current, assigned=kept, revoking={**current.revoking, **left})
         case MemberState.UNKNOWN if owned is None or owned:
             raise KafkaError(
-                ErrorCode.FENCED_MEMBER_EPOCH, "nobody here knows the state of the member: it has to join again"
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "the state of the member is unknown: the member has to join again",
             )
     kept = {partition: since for partition, since in current.assigned.items() if partition in target}
     revoking = {partition: since for partition, since in current.assigned.items() if partition not in target}
@@ -57,5 +60,5 @@ def reconcile(
 
 
 def _may_own(owned: Partitions | None, partitions: Set[TopicPartition]) -> bool:
-    """A member that does not say what it has may have all of it."""
+    """Returns whether the member may own one of the partitions. A member that reports nothing may own all of them."""
     return owned is None or not owned.isdisjoint(partitions)

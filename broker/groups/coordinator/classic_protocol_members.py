@@ -11,14 +11,13 @@ from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS
 from tailrace.broker.groups.classic.classic_joining import MEMBER_ID_REQUIRED_FROM
 from tailrace.broker.groups.classic.classic_member import protocols_by_name
 from tailrace.broker.groups.classic.embedded_protocol import (
-    CONSUMER,
     Subscription,
-    partitions_named,
+    partitions_from_names,
     read_subscription,
     write_assignment,
 )
 from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.group import Caller
+from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Caller
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_checks import check_instance, check_room, check_size
@@ -62,8 +61,8 @@ class ClassicProtocolMembers:
         check_room(group, member_id, settings)
         if settings.consumer_migration_policy == "disabled":
             raise _inconsistent("group.consumer.migration.policy does not allow members that use the classic protocol")
-        if request.protocol_type != CONSUMER or not any(
-            group.protocols_known[name] == group.classic_members for name in protocols
+        if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not any(
+            group.protocols_supported[name] == group.classic_members for name in protocols
         ):
             raise _inconsistent("the member has no consumer protocol that all members support")
         subscription, *_ = [_read_subscription(metadata) for metadata in protocols.values()]
@@ -81,17 +80,17 @@ class ClassicProtocolMembers:
         change = self._groups.change(group, moment)
         if static is not None and static.member_id != member_id:
             change.replace_static(static, member_id)
-        owned = partitions_named(subscription.owned, self._table.cluster)
-        member = change.hear(member_id, profile, owned)
-        group.joins.stop(member_id)
-        group.syncs.begin(member_id, moment.now + profile.rebalance_timeout_ms / 1000)
+        owned = partitions_from_names(subscription.owned, self._table.cluster)
+        member = change.update_member(member_id, profile, owned)
+        group.joins.clear(member_id)
+        group.syncs.set(member_id, moment.now + profile.rebalance_timeout_ms / 1000)
         self._groups.after_removal(group, moment)
         if self._table.groups[group.group_id] is not group:
             return replace(request, member_id=member_id)
         response = JoinGroupResponse(
             member_id=member_id,
             generation_id=member.current.epoch,
-            protocol_type=CONSUMER,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=next(iter(protocols)),
         )
         self._table.output.respond(waiter, response)
@@ -102,15 +101,15 @@ class ClassicProtocolMembers:
         member, classic = _member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         name, metadata = classic.protocols[0]
-        if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
-            raise _inconsistent(f"the member joined with the protocol {name} of the type {CONSUMER}")
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
+            raise _inconsistent(f"the member joined with the protocol {name} of the type {CONSUMER_PROTOCOL_TYPE}")
         if member.current.epoch < group.target_epoch and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
             self._await_join(group, member, moment)
             raise KafkaError(
                 ErrorCode.REBALANCE_IN_PROGRESS, "there is a newer assignment: the member has to join again"
             )
-        group.syncs.stop(member.member_id)
-        self._groups.change(group, moment).begin_session(member)
+        group.syncs.clear(member.member_id)
+        self._groups.change(group, moment).start_session(member)
         self._table.reschedule(group)
         assigned = frozenset(member.current.assigned)
         response = SyncGroupResponse(
@@ -126,7 +125,7 @@ class ClassicProtocolMembers:
         _check_generation(member, request.generation_id)
         change = self._groups.change(group, moment)
         change.refresh()
-        change.begin_session(member)
+        change.start_session(member)
         error = ErrorCode.NONE
         if _should_join(group, member):
             self._await_join(group, member, moment)
@@ -158,8 +157,8 @@ class ClassicProtocolMembers:
 
     def _await_join(self, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
         """Starts the time in which the member has to join again. Repeated requests do not extend that time."""
-        if not group.joins.awaits(member.member_id):
-            group.joins.begin(member.member_id, moment.now + member.profile.rebalance_timeout_ms / 1000)
+        if not group.joins.has(member.member_id):
+            group.joins.set(member.member_id, moment.now + member.profile.rebalance_timeout_ms / 1000)
             self._table.reschedule(group)
 
 
@@ -211,7 +210,7 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.current.epoch:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,
-            f"the member is in generation {member.current.epoch}, not in generation {generation}",
+            f"the generation of the member is {member.current.epoch}, not {generation}",
         )
 
 

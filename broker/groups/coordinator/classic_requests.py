@@ -6,7 +6,7 @@ Members of consumer groups may use these requests, too: `ClassicProtocolMembers`
 from typing import Any
 
 from tailrace.broker.groups.classic.classic_group import ClassicGroup, ClassicState
-from tailrace.broker.groups.classic.classic_joining import ClassicJoining, said
+from tailrace.broker.groups.classic.classic_joining import ClassicJoining, with_reason
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import Caller, Group
@@ -156,15 +156,15 @@ class ClassicRequests:
                     raise _unknown_group(request.group_id)
                 name = self._leave(group, member, moment)
                 if name is not None:
-                    left.append(name + " left" + said(member.reason))
+                    left.append(name + " left" + with_reason(member.reason))
             except KafkaError as error:
                 response.error_code = error.code
         if group is not None:
             if left:
                 others = _others(len(left) - 1)
-                group.on_left(left[0] + others, moment)
+                group.on_members_left(left[0] + others, moment)
             else:
-                group.complete_if_all_came(moment)
+                group.complete_if_all_joined(moment)
             self._table.reschedule(group)
         self._table.output.respond(waiter, LeaveGroupResponse(members=responses))
 
@@ -180,7 +180,7 @@ class ClassicRequests:
             if found is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no such member")
             member = found
-        group.leave(member, "left" + said(leaving.reason), moment)
+        group.leave(member, "left" + with_reason(leaving.reason), moment)
         return member.name
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:

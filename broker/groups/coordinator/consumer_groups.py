@@ -39,12 +39,12 @@ class ConsumerGroups:
     def _remove_overdue(self, group: ConsumerGroup, moment: Moment) -> None:
         change = self.change(group, moment)
         for awaited, why in (
-            (group.sessions, f"{SILENT} any more"),
-            (group.revocations, f"{LATE} give up its partitions in time"),
+            (group.sessions, f"{SILENT} in time"),
+            (group.revocations, f"{LATE} revoke its partitions in time"),
             (group.joins, f"{LATE} join again in time"),
             (group.syncs, f"{LATE} ask for its assignment in time"),
         ):
-            overdue = [group.members[member_id] for member_id in awaited.take_ended(moment.now)]
+            overdue = [group.members[member_id] for member_id in awaited.take_due(moment.now)]
             if overdue:
                 change.remove(overdue, why)
         self.after_removal(group, moment)

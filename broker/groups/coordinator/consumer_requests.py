@@ -10,8 +10,8 @@ from tailrace.broker.groups.assignment.assignments import Partitions, partitions
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import Caller
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.consumer.consumer_checks import (
     JOINING,
@@ -69,11 +69,11 @@ class ConsumerRequests:
             if isinstance(group, ConsumerGroup):
                 change = self._groups.change(group, moment)
                 for member in group.members.values():
-                    change.begin_session(member)
+                    change.start_session(member)
                     if member.current.state is MemberState.UNREVOKED_PARTITIONS:
                         end = moment.now + max(member.profile.rebalance_timeout_ms, 0) / 1000
                         awaited = group.revocations if member.profile.classic is None else group.joins
-                        awaited.begin(member.member_id, end)
+                        awaited.set(member.member_id, end)
 
     # requests
 
@@ -108,7 +108,7 @@ class ConsumerRequests:
         if replaced is not None:
             change.replace_static(replaced, member_id)
         is_late = request.member_epoch not in (JOINING, before.epoch)
-        member = change.hear(member_id, profile, None if is_late else owned, is_late=is_late)
+        member = change.update_member(member_id, profile, None if is_late else owned, is_late=is_late)
         self._table.reschedule(group)
         response = heartbeat_response(request, group, member, before, settings, moment)
         self._table.output.respond(waiter, response)
@@ -158,7 +158,7 @@ class ConsumerRequests:
             group.rebalances = replaced.rebalances
         change = self._groups.change(group, moment)
         for member in group.members.values():
-            change.begin_session(member)
+            change.start_session(member)
         self._table.put(group)
 
     def _check_member(

@@ -3,8 +3,8 @@
 from itertools import islice
 
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import Group
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.rebalances import Participant, Rebalance
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.protocol.internal.explain_group import (

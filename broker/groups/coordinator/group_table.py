@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import count
 
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group import Group
 from tailrace.broker.groups.common.group_counts import GroupCounts
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.cluster.cluster import Cluster
 

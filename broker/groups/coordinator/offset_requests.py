@@ -14,13 +14,13 @@ from tailrace.broker.groups.assignment.assignments import TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import Group, GroupKind
+from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Group, GroupKind
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
-from tailrace.broker.groups.offsets.committed_offsets import NOT_SAID, CommittedOffset, CommittedOffsets
-from tailrace.broker.groups.offsets.offset_expiry import CONSUMER_PROTOCOL, is_subscribed
-from tailrace.broker.groups.offsets.offset_fetching import ReplyRoom, fetch_all, fetch_asked
+from tailrace.broker.groups.offsets.committed_offsets import NOT_GIVEN, CommittedOffset, CommittedOffsets
+from tailrace.broker.groups.offsets.offset_expiry import is_subscribed
+from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget, fetch_all, fetch_requested
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -177,7 +177,7 @@ class OffsetRequests:
     ) -> ErrorCode:
         metadata = asked.committed_metadata or ""
         if is_longer(metadata, self._table.settings(group_id).offset_metadata_bytes_max) or (
-            expires_ms != NOT_SAID and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
+            expires_ms != NOT_GIVEN and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
         ):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if group_id not in self._table.groups:
@@ -188,7 +188,7 @@ class OffsetRequests:
             commit_timestamp=moment.now_ms,
             expire_timestamp=expires_ms,
         )
-        if expires_ms == NOT_SAID:  # the record version with an expiry time has no such fields
+        if expires_ms == NOT_GIVEN:  # the record version with an expiry time has no such fields
             value.leader_epoch = asked.committed_leader_epoch
             value.topic_id = topic.id
         self._append(OffsetCommitKey(group_id, topic.name, asked.partition_index), value)
@@ -197,14 +197,14 @@ class OffsetRequests:
 
     # OffsetFetch
 
-    def fetch(self, asked: OffsetFetchRequestGroup, api_version: int, room: ReplyRoom, waiter: Waiter) -> None:
+    def fetch(self, asked: OffsetFetchRequestGroup, api_version: int, budget: ResponseBudget, waiter: Waiter) -> None:
         """Responds with an OffsetFetchResponseGroup."""
         group = self._table.groups.get(asked.group_id)
         if group is not None:
             group.check_fetch(asked.member_id, asked.member_epoch)
         by_id = api_version >= TOPICS_BY_ID_FROM
-        fetch = fetch_all if asked.topics is None else fetch_asked
-        topics = fetch(asked, self.committed, self._table.cluster, by_id, room)
+        fetch = fetch_all if asked.topics is None else fetch_requested
+        topics = fetch(asked, self.committed, self._table.cluster, by_id, budget)
         self._table.output.respond(waiter, OffsetFetchResponseGroup(asked.group_id, topics))
 
     # OffsetDelete
@@ -216,7 +216,7 @@ class OffsetRequests:
         group = self._table.groups.get(request.group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id}")
-        if group.kind is GroupKind.CLASSIC and not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL:
+        if group.kind is GroupKind.CLASSIC and not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members, and their subscriptions are unknown")
         response = OffsetDeleteResponse()
         for topic in request.topics:
@@ -273,4 +273,4 @@ def _bytes_of(request: OffsetCommitRequest, metadata_max: int) -> int:
 
 
 def _expires_ms(retention_ms: int, now_ms: int) -> int:
-    return NOT_SAID if retention_ms == NOT_SAID else min(max(now_ms + retention_ms, 0), _TIME_MAX_MS)
+    return NOT_GIVEN if retention_ms == NOT_GIVEN else min(max(now_ms + retention_ms, 0), _TIME_MAX_MS)

@@ -6,8 +6,8 @@ import trio
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
 from tailrace.broker.groups.common.group_counts import GroupCounts
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.cluster.cluster import Cluster

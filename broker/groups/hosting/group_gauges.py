@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 
 from tailrace.broker.groups.common.group import Group, GroupKind
-from tailrace.broker.groups.common.lag import Lag
+from tailrace.broker.groups.common.group_lag import GroupLag
 
 GROUPS_MAX = 10_000
 """Told of by name: group ids come from outside."""
@@ -18,15 +18,15 @@ class GroupGauges(Struct):
     """How many groups of each kind are in each state."""
     members: Sequence[tuple[str, int]] = ()
     """Of the largest groups."""
-    lags: Sequence[Lag] = ()
+    group_lags: Sequence[GroupLag] = ()
     """Of those that are farthest behind."""
 
 
-def gauge_groups(groups: Iterable[Group], lags: Sequence[Lag]) -> GroupGauges:
+def gauge_groups(groups: Iterable[Group], group_lags: Sequence[GroupLag]) -> GroupGauges:
     found = list(groups)
     members = ((group.group_id, len(group.members)) for group in found)
     return GroupGauges(
         Counter((group.kind, str(group.state)) for group in found),
         heapq.nlargest(GROUPS_MAX, members, key=lambda each: each[1]),
-        lags,
+        group_lags,
     )

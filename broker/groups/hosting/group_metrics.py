@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tailrace.broker.groups.common.group_counts import GroupCounts
-from tailrace.broker.groups.common.lag import Lag
+from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.server.metric_text import counters, gauge, labels
 
 from .group_gauges import GroupGauges
@@ -44,8 +44,8 @@ def pieces(gauges: GroupGauges) -> Iterator[str]:
     yield from gauge("tailrace_group_members", "Members of a group.", members)
     for attribute, name, text in _LAG_GAUGES:
         value_of = attrgetter(attribute)
-        yield from gauge(name, text, ((_labels_of(lag), value_of(lag)) for lag in gauges.lags))
+        yield from gauge(name, text, ((_labels_of(lag), value_of(lag)) for lag in gauges.group_lags))
 
 
-def _labels_of(lag: Lag) -> str:
+def _labels_of(lag: GroupLag) -> str:
     return labels(group=lag.group_id, partition=lag.partition, topic=lag.topic)

@@ -1,6 +1,6 @@
-"""What groups have committed: an offset for each partition, with what the client noted, and when that was.
+"""The committed offsets of groups, with their metadata and commit times.
 
-There may be millions of them, so each is kept packed, in some sixty bytes that the garbage collector never looks at.
+There may be millions of them. Each is packed into about sixty bytes, which the garbage collector never visits.
 """
 
 import struct
@@ -11,8 +11,8 @@ from uuid import UUID
 
 from tailrace.protocol.codec.primitives import NO_UUID, uuid_of
 
-NOT_SAID = -1
-"""By the client: when the offset expires, or which leader epoch it had reached."""
+NOT_GIVEN = -1
+"""Stands for an expiry time or a leader epoch that the client has not given."""
 
 _NEVER = 2**63 - 1
 _NUMBERS = struct.Struct(">qiqq16s")
@@ -20,13 +20,13 @@ _NUMBERS = struct.Struct(">qiqq16s")
 
 class CommittedOffset(NamedTuple):
     offset: int
-    leader_epoch: int = NOT_SAID
+    leader_epoch: int = NOT_GIVEN
     metadata: str = ""
     committed_ms: int = 0
-    expires_ms: int = NOT_SAID
-    """Said only by clients that are older than Kafka 2.1."""
+    expires_ms: int = NOT_GIVEN
+    """The expiry time, which only clients before Kafka 2.1 give."""
     topic_id: UUID = NO_UUID
-    """A topic that was deleted and created again is another one, though it has the same name."""
+    """The id tells a topic from an earlier topic that had the same name."""
 
     def pack(self) -> bytes:
         numbers = _NUMBERS.pack(self.offset, self.leader_epoch, self.committed_ms, self.expires_ms, self.topic_id.bytes)
@@ -40,27 +40,27 @@ class CommittedOffset(NamedTuple):
 
 
 class _GroupOffsets:
-    __slots__ = ("oldest_ms", "soonest_ms", "topics")
+    __slots__ = ("earliest_expiry_ms", "oldest_commit_ms", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, bytes]] = {}
-        self.oldest_ms = _NEVER
-        """None was committed before."""
-        self.soonest_ms = _NEVER
-        """None says that it expires before."""
+        self.oldest_commit_ms = _NEVER
+        """No offset of the group was committed before this time."""
+        self.earliest_expiry_ms = _NEVER
+        """No offset of the group has an expiry time before this time."""
 
 
 class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, _GroupOffsets] = {}
 
-    # what is
+    # state
 
     def __len__(self) -> int:
         return sum(len(partitions) for group in self._groups.values() for partitions in group.topics.values())
 
     def __contains__(self, group_id: str) -> bool:
-        """Whether the group has any."""
+        """Returns whether the group has committed offsets."""
         return group_id in self._groups
 
     def group_ids(self) -> list[str]:
@@ -82,7 +82,7 @@ class CommittedOffsets:
         return None if packed is None else CommittedOffset.unpack(packed)
 
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Topic, partition and what was committed. Nothing may be changed meanwhile."""
+        """Yields topic, partition and committed offset. The offsets must not change meanwhile."""
         group = self._groups.get(group_id)
         if group is not None:
             for topic, partitions in group.topics.items():
@@ -90,11 +90,13 @@ class CommittedOffsets:
                     yield topic, partition, CommittedOffset.unpack(packed)
 
     def may_have_expired(self, group_id: str, now_ms: int, retention_ms: int) -> bool:
-        """False where no offset can be old enough, which is known without a look at each."""
+        """Returns False if no offset of the group can have expired. Does not visit the offsets."""
         group = self._groups.get(group_id)
-        return group is not None and (now_ms - group.oldest_ms >= retention_ms or now_ms >= group.soonest_ms)
+        return group is not None and (
+            now_ms - group.oldest_commit_ms >= retention_ms or now_ms >= group.earliest_expiry_ms
+        )
 
-    # what happened
+    # changes
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         group = self._groups.get(group_id)
@@ -102,14 +104,14 @@ class CommittedOffsets:
             group = self._groups[group_id] = _GroupOffsets()
         partitions = group.topics.get(topic)
         if partitions is None:
-            partitions = group.topics[sys.intern(topic)] = {}  # thousands of groups name the same few topics
+            partitions = group.topics[sys.intern(topic)] = {}  # thousands of groups use the same few names
         partitions[partition] = committed.pack()
-        group.oldest_ms = min(group.oldest_ms, committed.committed_ms)
-        if committed.expires_ms != NOT_SAID:
-            group.soonest_ms = min(group.soonest_ms, committed.expires_ms)
+        group.oldest_commit_ms = min(group.oldest_commit_ms, committed.committed_ms)
+        if committed.expires_ms != NOT_GIVEN:
+            group.earliest_expiry_ms = min(group.earliest_expiry_ms, committed.expires_ms)
 
     def remove(self, group_id: str, topic: str, partition: int) -> bool:
-        """False when there was none."""
+        """Removes the offset. Returns False if there was none."""
         group = self._groups.get(group_id)
         if group is None or group.topics.get(topic, {}).pop(partition, None) is None:
             return False
@@ -120,11 +122,12 @@ class CommittedOffsets:
         return True
 
     def recompute_oldest(self, group_id: str) -> None:
-        """Finds again since when the oldest is there: those before it may have gone or come anew."""
+        """Computes the oldest commit time and the earliest expiry time again, after offsets were removed or
+        replaced."""
         group = self._groups.get(group_id)
         if group is not None:
-            group.oldest_ms = group.soonest_ms = _NEVER
+            group.oldest_commit_ms = group.earliest_expiry_ms = _NEVER
             for _, _, committed in self.of_group(group_id):
-                group.oldest_ms = min(group.oldest_ms, committed.committed_ms)
-                if committed.expires_ms != NOT_SAID:
-                    group.soonest_ms = min(group.soonest_ms, committed.expires_ms)
+                group.oldest_commit_ms = min(group.oldest_commit_ms, committed.committed_ms)
+                if committed.expires_ms != NOT_GIVEN:
+                    group.earliest_expiry_ms = min(group.earliest_expiry_ms, committed.expires_ms)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.broker.groups.offsets.offset_fetching import ReplyRoom
+from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -49,15 +49,15 @@ _NO_OFFSET = -1
 def handle(
     host: ManyGroupsHost, context: RequestContext, request: OffsetFetchRequest
 ) -> Coroutine[object, object, None] | None:
-    room = ReplyRoom(REPLY_BYTES_MAX)
+    budget = ResponseBudget(REPLY_BYTES_MAX)
     if context.api_version < SEVERAL_GROUPS_FROM:
-        _fetch(host, context, _group_of(request), room, _respond_for_one_group(context, request))
+        _fetch(host, context, _group_of(request), budget, _respond_for_one_group(context, request))
         return None
     gathering = Gathering(context, lambda groups: OffsetFetchResponse(groups=groups))
     if len(request.groups) > 1:
-        return _fetch_several(host, context, request.groups, room, gathering)
+        return _fetch_several(host, context, request.groups, budget, gathering)
     for group in request.groups:
-        _fetch(host, context, group, room, gathering.part(_refused(group)))
+        _fetch(host, context, group, budget, gathering.part(_refused(group)))
     gathering.start()
     return None
 
@@ -66,24 +66,28 @@ async def _fetch_several(
     host: ManyGroupsHost,
     context: RequestContext,
     groups: list[OffsetFetchRequestGroup],
-    room: ReplyRoom,
+    budget: ResponseBudget,
     gathering: Gathering,
 ) -> None:
     turns = Turns(BYTES_PER_TURN)
     for group in groups:
-        before = room.left
-        _fetch(host, context, group, room, gathering.part(_refused(group)))
-        turns.count += GROUP_BYTES + before - room.left
+        before = budget.left
+        _fetch(host, context, group, budget, gathering.part(_refused(group)))
+        turns.count += GROUP_BYTES + before - budget.left
         await turns.take(host.end_turn)
     host.end_turn()
     gathering.start()
 
 
 def _fetch(
-    host: ManyGroupsHost, context: RequestContext, group: OffsetFetchRequestGroup, room: ReplyRoom, waiter: Waiter
+    host: ManyGroupsHost,
+    context: RequestContext,
+    group: OffsetFetchRequestGroup,
+    budget: ResponseBudget,
+    waiter: Waiter,
 ) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
-        coordinator.offsets.fetch(group, context.api_version, room, waiter)
+        coordinator.offsets.fetch(group, context.api_version, budget, waiter)
 
     host.groups.ask(group.group_id, waiter, call)
 

@@ -6,7 +6,7 @@ from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.descriptions import consumer_positions as positions
 from tailrace.broker.descriptions.consumer_positions import describe_positions, timestamp_after
-from tailrace.broker.groups.common.lag import NO_TIMESTAMP, NOTHING_THERE
+from tailrace.broker.groups.common.group_lag import NO_TIMESTAMP, NOTHING_THERE
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.control_batches import hole
 from tailrace.protocol.batches.record_batch import read_header

@@ -1,4 +1,4 @@
-"""Lag as it is measured, of real partitions on two SPUs."""
+"""GroupLag as it is measured, of real partitions on two SPUs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,8 +12,8 @@ from trio.testing import MockClock
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions import lag_measurement as group_lag
 from tailrace.broker.descriptions.consumer_positions import describe_positions
-from tailrace.broker.descriptions.lag_measurement import ANSWER_SECONDS_MAX, FRESH_SECONDS, GroupLag
-from tailrace.broker.groups.common.lag import Lag
+from tailrace.broker.descriptions.lag_measurement import ANSWER_SECONDS_MAX, FRESH_SECONDS, LagMeasurement
+from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.broker.groups.offsets.committed_offsets import CommittedOffset, CommittedOffsets
 from tailrace.broker.handlers.stores import describe_positions as describe_positions_handler
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
@@ -43,7 +43,7 @@ class World:
         spu = self.spu
         seams = self.cluster.world
         spus = SpuRequests(SpuId(1), spu.cluster, seams.network, spu.answer)
-        self.lag = GroupLag(spus, self._committed, spu.cluster, seams.clock)
+        self.lag = LagMeasurement(spus, self._committed, spu.cluster, seams.clock)
 
     @property
     def spu(self) -> Spu:
@@ -165,6 +165,6 @@ async def test_of_too_many_those_are_told_that_are_farthest_behind(
             world.commit(world.led_here, offset, group=f"at-{offset}")
         await trio.sleep(FRESH_SECONDS)
         assert await world.lag.measure() == [
-            Lag("at-0", "t", world.led_here, 0, 3, 2.5),
-            Lag("at-1", "t", world.led_here, 1, 2, 2.5),
+            GroupLag("at-0", "t", world.led_here, 0, 3, 2.5),
+            GroupLag("at-1", "t", world.led_here, 1, 2, 2.5),
         ]

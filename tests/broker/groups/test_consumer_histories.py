@@ -254,8 +254,9 @@ class Story:
 
 def facts(group: ConsumerGroup) -> dict[str, Any]:
     names = (
-        "epoch metadata_hash target_epoch target_made_ms members static_members targets patterns owners bytes_held"
-        " names_subscribed patterns_subscribed assignors_wished protocols_known classic_members unreconciled state"
+        "epoch metadata_hash target_epoch target_made_ms members static_members targets patterns owners"
+        " bytes_held names_subscribed patterns_subscribed assignors_preferred protocols_supported classic_members"
+        " unreconciled state"
     )
     return {name: getattr(group, name) for name in names.split()}
 

@@ -5,7 +5,7 @@ import trio.testing
 from simulation.client import WireClient
 from spus import running_spu
 
-from tailrace.broker.groups.hosting.group_settings import SettingsOfGroups
+from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.cluster.configs.config_changes import Operation
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -80,7 +80,7 @@ async def test_what_a_group_sets_itself_is_live_before_the_answer(autojump_clock
     async with running_spu() as running:
         client = await running.client()
         name = "consumer.session.timeout.ms"
-        settings = SettingsOfGroups(running.spu.broker_configs, running.spu.cluster)
+        settings = GroupSettingsCache(running.spu.broker_configs, running.spu.cluster)
         assert await alter(client, resource(GROUP, "g", (name, SET, "50000"))) == [(GROUP, "g", 0, False)]
         assert [settings.of(group).consumer_session_timeout_ms for group in ("g", "h")] == [50_000, 45_000]
         assert await alter(client, resource(GROUP, "g", (name, SET, "7"))) == [

@@ -61,7 +61,7 @@ def test_members_wait_for_the_leaders_assignment(world: GroupWorld) -> None:
     assert waiting.is_waiting, "who waits need not send heartbeats"
     world.pass_time(SESSION_SECONDS)
     assert error_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS, "of the leader nothing was heard"
-    assert last_rebalance(world).cause == f"{leader.member_id} was not heard of for 10 s, its session timeout"
+    assert last_rebalance(world).cause == f"{leader.member_id} sent no heartbeat for 10 s, its session timeout"
 
 
 def test_who_waited_long_for_its_assignment_has_a_whole_session_from_then(world: GroupWorld) -> None:
@@ -75,7 +75,7 @@ def test_who_waited_long_for_its_assignment_has_a_whole_session_from_then(world:
     keep_alive(world, [leader], SESSION_SECONDS - 0.1)
     assert group_of(world).state == "Stable"
     keep_alive(world, [leader], 0.2)
-    assert last_rebalance(world).cause.startswith(f"{follower.member_id} was not heard of")
+    assert last_rebalance(world).cause.startswith(f"{follower.member_id} sent no heartbeat")
 
 
 def test_nobody_but_the_leader_assigns(world: GroupWorld) -> None:
@@ -205,7 +205,7 @@ def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld) -> None:
     keep_alive(world, [leader], SESSION_SECONDS + 0.1)
     assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert follower.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert last_rebalance(world).cause == f"{follower.member_id} was not heard of for 10 s, its session timeout"
+    assert last_rebalance(world).cause == f"{follower.member_id} sent no heartbeat for 10 s, its session timeout"
     leader.ask_to_join()
     assign([leader])
 

@@ -155,7 +155,7 @@ def test_a_rebalance_waits_for_who_was_given_an_id(world: GroupWorld) -> None:
     third.member_id = third.ask_to_join().reply.member_id
     assert first.ask_to_join().is_waiting
     world.pass_time(SESSION_SECONDS)
-    assert not first.joined_reply.error_code, "the third was not heard of again"
+    assert not first.joined_reply.error_code, "the third sent no heartbeat again"
     assert second.joined_reply.generation_id == 2
 
 
@@ -425,7 +425,7 @@ def test_a_static_member_that_comes_back_with_another_vote_begins_a_rebalance(wo
     leader, follower = static_group(world, protocols=both)
     again = come_back(follower, protocols={"sticky": RANGE["range"]})
     assert again.ask_to_join().is_waiting
-    assert cause(world).startswith("worker-2 came back")
+    assert cause(world).startswith("worker-2 returned")
     leader.ask_to_join()
     assert again.joined_reply.protocol_name == "sticky"
 
@@ -442,7 +442,7 @@ def test_a_static_member_that_comes_back_while_the_leader_assigns_begins_a_rebal
     again = come_back(follower)
     again.ask_to_join()
     assert error_of(waiting) == ErrorCode.FENCED_INSTANCE_ID
-    assert cause(world) == "worker-2 came back while the leader assigned"
+    assert cause(world) == "worker-2 returned while the leader made the assignment"
     leader.ask_to_join()
     assign([leader, again])
 

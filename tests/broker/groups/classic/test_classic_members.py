@@ -54,9 +54,9 @@ def test_the_first_member_leads_and_when_it_goes_the_next() -> None:
 def test_a_protocol_that_all_know_is_voted_for() -> None:
     group = members(member("a", "x", "y", "z"), member("b", "y", "x"), member("c", "z", "y", "x"))
     assert group.vote() == "y", "two of three like it best of x and y; z is not known to all"
-    assert group.all_know_one_of({"z": b"", "y": b""})
-    assert not group.all_know_one_of({"z": b""})
-    assert not group.all_know_one_of({})
+    assert group.all_support_one_of({"z": b"", "y": b""})
+    assert not group.all_support_one_of({"z": b""})
+    assert not group.all_support_one_of({})
 
 
 def test_what_is_counted_follows_who_comes_changes_and_goes() -> None:
@@ -69,9 +69,9 @@ def test_what_is_counted_follows_who_comes_changes_and_goes() -> None:
     assert group.bytes_held == a.bytes_held + b.bytes_held
     group.remove(a)
     assert group.joining == 0 and group.bytes_held == b.bytes_held
-    assert group.all_know_one_of({"y": b""})
+    assert group.all_support_one_of({"y": b""})
     group.remove(b)
-    assert group.bytes_held == 0 and not group._knowing and len(group) == 0
+    assert group.bytes_held == 0 and not group._supporting and len(group) == 0
 
 
 def test_a_second_request_takes_the_place_of_the_first() -> None:

@@ -1,6 +1,6 @@
 from tailrace.broker.groups.classic.classic_member import ClassicMember
 from tailrace.broker.groups.classic.classic_members import ClassicMembers
-from tailrace.broker.groups.classic.classic_records import group_record, group_tombstone, members_in
+from tailrace.broker.groups.classic.classic_records import group_record, group_tombstone, members_from
 from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
@@ -33,7 +33,7 @@ def test_a_record_has_of_each_member_what_it_said_for_the_protocol() -> None:
 
 def test_members_come_back_as_they_were_stored() -> None:
     record = group_record("g", "consumer", 7, "y", two_members(), 99)
-    members = members_in(record.value)
+    members = members_from(record.value)
     assert [member.member_id for member in members] == ["a", "s-1"]
     assert members.leader_id == "s-1" and members.vote() == "y"
     found = members.with_instance("s")
@@ -43,7 +43,7 @@ def test_members_come_back_as_they_were_stored() -> None:
 
 def test_old_records_have_no_rebalance_timeout() -> None:
     stored = GroupMetadataValue("consumer", 1, "y", "gone", 99, [MemberMetadata("a", session_timeout=10_000)])
-    members = members_in(stored)
+    members = members_from(stored)
     (member,) = members
     assert member.rebalance_timeout_ms == 10_000
     assert members.leader_id is None, "the leader it names is no member"

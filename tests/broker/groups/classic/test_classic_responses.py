@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.broker.groups.classic import classic_responses as classic_answers
+from tailrace.broker.groups.classic import classic_responses as classic_responses
 from tailrace.broker.groups.classic.classic_member import ClassicMember
 from tailrace.broker.groups.classic.classic_members import ClassicMembers
 from tailrace.broker.groups.common.rebalances import Participant
@@ -20,7 +20,7 @@ def members() -> ClassicMembers:
 
 
 def test_the_leader_alone_is_told_who_is_there(members: ClassicMembers) -> None:
-    told = classic_answers.joined(LEADER, members, 7, "consumer", "x")
+    told = classic_responses.joined(LEADER, members, 7, "consumer", "x")
     assert told == JoinGroupResponse(
         generation_id=7,
         protocol_type="consumer",
@@ -29,35 +29,35 @@ def test_the_leader_alone_is_told_who_is_there(members: ClassicMembers) -> None:
         member_id="l",
         members=[JoinGroupResponseMember("l", None, b"lx"), JoinGroupResponseMember("f", "worker", b"fx")],
     )
-    told = classic_answers.joined(FOLLOWER, members, 7, "consumer", "x")
+    told = classic_responses.joined(FOLLOWER, members, 7, "consumer", "x")
     assert (told.leader, told.member_id, told.members) == ("l", "f", [])
 
 
 def test_each_member_is_told_its_own_assignment() -> None:
-    assert [classic_answers.synced(each, "consumer", "x").assignment for each in (LEADER, FOLLOWER)] == [
+    assert [classic_responses.synced(each, "consumer", "x").assignment for each in (LEADER, FOLLOWER)] == [
         b"for l",
         b"for f",
     ]
 
 
 def test_who_is_gone_is_told_so() -> None:
-    removed, replaced = classic_answers.join_of_removed(), classic_answers.join_of_replaced(FOLLOWER)
+    removed, replaced = classic_responses.join_of_removed(), classic_responses.join_of_replaced(FOLLOWER)
     assert (removed.error_code, removed.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     assert (replaced.error_code, replaced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "f")
-    assert classic_answers.removed().code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert "worker" in classic_answers.replaced(FOLLOWER).message
-    assert classic_answers.rebalancing().code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert classic_responses.removed().code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert "worker" in classic_responses.replaced(FOLLOWER).message
+    assert classic_responses.rebalancing().code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_errors_are_new_each_time() -> None:
     """One that is raised again and again would gather the frames of everyone who raised it."""
-    assert classic_answers.rebalancing() is not classic_answers.rebalancing()
+    assert classic_responses.rebalancing() is not classic_responses.rebalancing()
 
 
 def test_a_description_has_metadata_while_there_is_a_protocol(members: ClassicMembers) -> None:
-    stable = classic_answers.described("g", "Stable", members, "consumer", "x")
+    stable = classic_responses.described("g", "Stable", members, "consumer", "x")
     assert (stable.group_id, stable.group_state, stable.protocol_data) == ("g", "Stable", "x")
     assert [member.member_metadata for member in stable.members] == [b"lx", b"fx"]
-    preparing = classic_answers.described("g", "PreparingRebalance", members, "consumer", None)
+    preparing = classic_responses.described("g", "PreparingRebalance", members, "consumer", None)
     assert preparing.protocol_data == "" and [member.member_metadata for member in preparing.members] == [b"", b""]
     assert [member.member_assignment for member in preparing.members] == [b"for l", b"for f"]

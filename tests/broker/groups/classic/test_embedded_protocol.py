@@ -2,7 +2,7 @@ import pytest
 from grouping import GroupWorld
 
 from tailrace.broker.groups.classic.embedded_protocol import (
-    partitions_named,
+    partitions_from_names,
     read_assignment,
     read_subscription,
     read_topics,
@@ -59,10 +59,10 @@ def test_topics_of_nothing_that_could_be_read(bad: bytes) -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_an_assignment_is_written_as_the_member_speaks(world: GroupWorld, version: int) -> None:
-    partitions = partitions_named([TopicPartition("a", [0, 2])], world.cluster)
+    partitions = partitions_from_names([TopicPartition("a", [0, 2])], world.cluster)
     written = write_assignment(partitions, metadata(version), world.cluster)
     assert written[:2] == version.to_bytes(2, "big")
-    assert partitions_named(read_assignment(written).assigned_partitions, world.cluster) == partitions
+    assert partitions_from_names(read_assignment(written).assigned_partitions, world.cluster) == partitions
 
 
 def test_a_member_without_an_assignment_has_nothing(world: GroupWorld) -> None:
@@ -71,7 +71,7 @@ def test_a_member_without_an_assignment_has_nothing(world: GroupWorld) -> None:
 
 def test_only_what_is_there_is_named(world: GroupWorld) -> None:
     named = [TopicPartition("a", [-1, 2, 3]), TopicPartition("nothing", [0])]
-    (partition,) = partitions_named(named, world.cluster)
+    (partition,) = partitions_from_names(named, world.cluster)
     assert partition.partition == 2
     world.cluster.remove_topic(world.cluster.topics["a"].id)
     assert read_assignment(write_assignment(frozenset({partition}), b"\0\1", world.cluster)).assigned_partitions == []

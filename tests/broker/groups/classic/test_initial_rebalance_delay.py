@@ -1,27 +1,27 @@
-from tailrace.broker.groups.classic.initial_rebalance_delay import FirstWait
+from tailrace.broker.groups.classic.initial_rebalance_delay import InitialRebalanceDelay
 
 
-def waits(first_wait: FirstWait, comings: str) -> list[int]:
+def waits(first_wait: InitialRebalanceDelay, comings: str) -> list[int]:
     """For how long it waits each time; a `+` is somebody who came meanwhile."""
     waited = []
     for coming in comings:
-        first_wait.somebody_came = coming == "+"
-        waited.append(first_wait.again_ms())
+        first_wait.member_joined = coming == "+"
+        waited.append(first_wait.next_ms())
     return waited
 
 
 def test_it_waits_once_more_for_as_long_as_somebody_comes() -> None:
-    assert waits(FirstWait(3000, 60_000), "++-") == [3000, 3000, 0]
-    assert waits(FirstWait(3000, 60_000), "-") == [0]
+    assert waits(InitialRebalanceDelay(3000, 60_000), "++-") == [3000, 3000, 0]
+    assert waits(InitialRebalanceDelay(3000, 60_000), "-") == [0]
 
 
 def test_who_came_once_counts_once() -> None:
-    first_wait = FirstWait(3000, 60_000)
-    first_wait.somebody_came = True
-    assert [first_wait.again_ms(), first_wait.again_ms()] == [3000, 0]
+    first_wait = InitialRebalanceDelay(3000, 60_000)
+    first_wait.member_joined = True
+    assert [first_wait.next_ms(), first_wait.next_ms()] == [3000, 0]
 
 
 def test_it_waits_no_longer_than_a_rebalance_may_take() -> None:
-    assert waits(FirstWait(3000, 8000), "+++") == [3000, 2000, 0]
-    assert waits(FirstWait(3000, 3000), "+") == [0]
-    assert waits(FirstWait(3000, 1000), "+") == [0]
+    assert waits(InitialRebalanceDelay(3000, 8000), "+++") == [3000, 2000, 0]
+    assert waits(InitialRebalanceDelay(3000, 3000), "+") == [0]
+    assert waits(InitialRebalanceDelay(3000, 1000), "+") == [0]

@@ -5,7 +5,7 @@ from tailrace.broker.groups.common.rebalances import (
     REBALANCES_KEPT,
     Participant,
     Rebalance,
-    no_rebalances,
+    new_rebalance_history,
 )
 
 
@@ -65,6 +65,6 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(DEPARTED_MAX + 5):
         rebalance.on_departure(participant(f"m{number}"), "left", 101.0)
     assert len(rebalance.departed) == DEPARTED_MAX
-    kept = no_rebalances()
+    kept = new_rebalance_history()
     kept.extend(begun() for _ in range(REBALANCES_KEPT + 1))
     assert len(kept) == REBALANCES_KEPT

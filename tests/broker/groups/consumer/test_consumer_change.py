@@ -171,6 +171,6 @@ def test_who_does_not_come_is_remembered(world: GroupWorld) -> None:
     second, third = list(group_in(world).rebalances)[1:]
     assert list(second.expected) == ["n"], "it never got what m had"
     assert [(each.participant.member_id, each.why, each.seconds) for each in second.departed] == [
-        ("m", "was not heard of any more", 44.0)
+        ("m", "sent no heartbeat in time", 44.0)
     ]
-    assert third.cause == "m was not heard of any more"
+    assert third.cause == "m sent no heartbeat in time"

@@ -60,7 +60,7 @@ ASSIGNORS = ("uniform", "range")
         (
             JOIN | {"member_id": "m" * 40_000},
             ErrorCode.INVALID_REQUEST,
-            "names of more than 32000 bytes cannot be stored",
+            "a name has more than 32000 bytes",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tailrace.broker.groups.assignment.assignments import TopicPartition
 from tailrace.broker.groups.common.coordinator_records import decode_record, encode_record
 from tailrace.broker.groups.consumer.consumer_member import ClassicProtocols, CurrentAssignment, MemberState, Profile
-from tailrace.broker.groups.consumer.consumer_records import current_in, current_record, profile_in, profile_record
+from tailrace.broker.groups.consumer.consumer_records import current_from, current_record, profile_from, profile_record
 
 TEXTS = st.text(max_size=5)
 MAYBE = st.none() | TEXTS
@@ -35,7 +35,7 @@ ASSIGNMENTS = st.builds(CurrentAssignment, EPOCHS, EPOCHS, st.sampled_from(Membe
 def test_what_a_member_says_is_read_as_it_was_written(profile: Profile) -> None:
     record = decode_record(*encode_record(profile_record("g", "m", profile)))
     assert record is not None
-    assert profile_in(record.value) == profile
+    assert profile_from(record.value) == profile
 
 
 @settings(deadline=None, max_examples=50)
@@ -43,7 +43,7 @@ def test_what_a_member_says_is_read_as_it_was_written(profile: Profile) -> None:
 def test_what_a_member_has_is_read_as_it_was_written(current: CurrentAssignment) -> None:
     record = decode_record(*encode_record(current_record("g", "m", current)))
     assert record is not None
-    assert current_in(record.value) == current
+    assert current_from(record.value) == current
 
 
 def test_equal_sets_are_equal_bytes() -> None:
@@ -56,11 +56,11 @@ def test_equal_sets_are_equal_bytes() -> None:
 def test_who_wrote_no_epochs_gave_partitions_with_the_members_own() -> None:
     value = current_record("g", "m", CurrentAssignment(5, assigned=dict.fromkeys(partitions("a0"), 3))).value
     value.assigned_partitions[0].assignment_epochs = None
-    assert current_in(value).assigned == dict.fromkeys(partitions("a0"), 5)
+    assert current_from(value).assigned == dict.fromkeys(partitions("a0"), 5)
 
 
 @pytest.mark.parametrize("state", [3, 100, -1])
 def test_a_state_of_a_later_version_is_known_to_be_unknown(state: int) -> None:
     value = current_record("g", "m", CurrentAssignment()).value
     value.state = state
-    assert current_in(value).state is MemberState.UNKNOWN
+    assert current_from(value).state is MemberState.UNKNOWN

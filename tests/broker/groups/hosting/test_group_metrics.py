@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tailrace.broker.groups.common.group import GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
-from tailrace.broker.groups.common.lag import Lag
+from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.broker.groups.hosting.group_gauges import GroupGauges
 from tailrace.broker.groups.hosting.group_metrics import families, pieces
 from tailrace.protocol.apis import ApiKey
@@ -46,7 +46,11 @@ def test_what_groups_are_is_scraped() -> None:
 
 def test_what_is_not_known_of_a_lag_is_not_told() -> None:
     gauges = GroupGauges(
-        lags=[Lag("g", "t", 4, 9, 2, 1.5), Lag("g", "t", 5, 9, 2, None), Lag("g", "t", 6, 9, None, None)]
+        group_lags=[
+            GroupLag("g", "t", 4, 9, 2, 1.5),
+            GroupLag("g", "t", 5, 9, 2, None),
+            GroupLag("g", "t", 6, 9, None, None),
+        ]
     )
     scraped = _scraped(GroupCounts(), gauges)
     here = [{"group": "g", "topic": "t", "partition": str(number)} for number in (4, 5, 6)]

@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.broker.groups.offsets.committed_offsets import CommittedOffset, CommittedOffsets
-from tailrace.broker.groups.offsets.offset_fetching import ReplyRoom, fetch_all, fetch_asked
+from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget, fetch_all, fetch_requested
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.codec.primitives import NO_UUID
@@ -36,7 +36,7 @@ def asked(*topics: OffsetFetchRequestTopics) -> OffsetFetchRequestGroup:
 
 def test_by_name(cluster: Cluster, committed: CommittedOffsets) -> None:
     group = asked(OffsetFetchRequestTopics("orders", partition_indexes=[0, 1, 2, 3, 0]))
-    (topic,) = fetch_asked(group, committed, cluster, False, ReplyRoom(10_000))
+    (topic,) = fetch_requested(group, committed, cluster, False, ResponseBudget(10_000))
     found = [(each.partition_index, each.committed_offset, each.error_code) for each in topic.partitions]
     assert topic.name == "orders"
     assert found == [(0, 5, 0), (1, -1, 0), (2, 7, 0), (3, -1, 0), (0, 5, 0)], "1 was of an older topic of this name"
@@ -49,8 +49,12 @@ def test_by_name(cluster: Cluster, committed: CommittedOffsets) -> None:
 def test_of_a_topic_that_was_deleted_the_offsets_are_shown_by_name(
     cluster: Cluster, committed: CommittedOffsets
 ) -> None:
-    (topic,) = fetch_asked(
-        asked(OffsetFetchRequestTopics("deleted", partition_indexes=[0])), committed, cluster, False, ReplyRoom(10_000)
+    (topic,) = fetch_requested(
+        asked(OffsetFetchRequestTopics("deleted", partition_indexes=[0])),
+        committed,
+        cluster,
+        False,
+        ResponseBudget(10_000),
     )
     assert topic.partitions[0].committed_offset == 8
 
@@ -61,7 +65,7 @@ def test_by_id(cluster: Cluster, committed: CommittedOffsets) -> None:
         OffsetFetchRequestTopics(topic_id=UNKNOWN, partition_indexes=[0]),
         OffsetFetchRequestTopics(topic_id=NO_UUID, partition_indexes=[0]),
     )
-    replies = fetch_asked(group, committed, cluster, True, ReplyRoom(10_000))
+    replies = fetch_requested(group, committed, cluster, True, ResponseBudget(10_000))
     found = [
         (topic.topic_id, [(each.committed_offset, each.error_code) for each in topic.partitions]) for topic in replies
     ]
@@ -71,7 +75,7 @@ def test_by_id(cluster: Cluster, committed: CommittedOffsets) -> None:
 
 @pytest.mark.parametrize("by_id", [False, True])
 def test_all(cluster: Cluster, committed: CommittedOffsets, by_id: bool) -> None:
-    replies = fetch_all(OffsetFetchRequestGroup("g", topics=None), committed, cluster, by_id, ReplyRoom(10_000))
+    replies = fetch_all(OffsetFetchRequestGroup("g", topics=None), committed, cluster, by_id, ResponseBudget(10_000))
     found = {
         topic.topic_id if by_id else topic.name: [each.committed_offset for each in topic.partitions]
         for topic in replies
@@ -82,15 +86,15 @@ def test_all(cluster: Cluster, committed: CommittedOffsets, by_id: bool) -> None
 def test_a_topic_of_which_only_older_offsets_are_left_is_not_named(cluster: Cluster) -> None:
     committed = CommittedOffsets()
     committed.put("g", "orders", 1, CommittedOffset(6, topic_id=OLD_ORDERS))
-    assert fetch_all(OffsetFetchRequestGroup("g", topics=None), committed, cluster, False, ReplyRoom(10_000)) == []
+    assert fetch_all(OffsetFetchRequestGroup("g", topics=None), committed, cluster, False, ResponseBudget(10_000)) == []
 
 
 def test_an_answer_has_a_bound(cluster: Cluster, committed: CommittedOffsets) -> None:
     committed.put("g", "orders", 3, CommittedOffset(5, metadata="m" * 4096))
     again = asked(OffsetFetchRequestTopics("orders", partition_indexes=[3] * 20))
-    for group, fetch in ((again, fetch_asked), (OffsetFetchRequestGroup("g", topics=None), fetch_all)):
-        fetch(group, committed, cluster, False, ReplyRoom(100_000))
-        room = ReplyRoom(100_000)
+    for group, fetch in ((again, fetch_requested), (OffsetFetchRequestGroup("g", topics=None), fetch_all)):
+        fetch(group, committed, cluster, False, ResponseBudget(100_000))
+        room = ResponseBudget(100_000)
         with pytest.raises(KafkaError) as refused:
             for _ in range(30):
                 fetch(group, committed, cluster, False, room)

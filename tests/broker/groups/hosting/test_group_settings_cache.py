@@ -2,14 +2,14 @@
 
 from msgspec.structs import fields
 
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
-from tailrace.broker.groups.hosting.group_settings import SettingsOfGroups
+from tailrace.broker.groups.common.group_settings import GroupSettings
+from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
 
 def test_defaults_are_the_same_in_both_places() -> None:
-    assert SettingsOfGroups(BrokerConfigs({}), Cluster()).of("g") == GroupSettings()
+    assert GroupSettingsCache(BrokerConfigs({}), Cluster()).of("g") == GroupSettings()
 
 
 def test_every_setting_follows_its_config() -> None:
@@ -28,7 +28,7 @@ def test_every_setting_follows_its_config() -> None:
         "group.consumer.assignors": "range",
         "group.consumer.migration.policy": "UPGRADE",
     }
-    settings = SettingsOfGroups(BrokerConfigs(configs), Cluster()).of("g")
+    settings = GroupSettingsCache(BrokerConfigs(configs), Cluster()).of("g")
     assert not {each.name for each in fields(settings) if getattr(settings, each.name) == each.default}
     assert settings == GroupSettings(
         members_max=1,
@@ -49,7 +49,7 @@ def test_every_setting_follows_its_config() -> None:
 
 def test_a_group_has_its_own_settings_while_it_sets_some() -> None:
     cluster = Cluster()
-    settings = SettingsOfGroups(BrokerConfigs({}), cluster)
+    settings = GroupSettingsCache(BrokerConfigs({}), cluster)
     for milliseconds in (50_000, 51_000):
         cluster.put_group_configs("g", {"consumer.session.timeout.ms": str(milliseconds)})
         assert settings.of("g").consumer_session_timeout_ms == milliseconds
@@ -60,7 +60,7 @@ def test_a_group_has_its_own_settings_while_it_sets_some() -> None:
 
 def test_they_are_made_once_while_nothing_changes() -> None:
     cluster, configs = Cluster(), BrokerConfigs({})
-    settings = SettingsOfGroups(configs, cluster)
+    settings = GroupSettingsCache(configs, cluster)
     cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
     common, own = settings.of("h"), settings.of("g")
     assert settings.of("h") is common
@@ -74,4 +74,4 @@ def test_they_are_made_once_while_nothing_changes() -> None:
 def test_what_a_later_version_stored_does_not_stop_a_group() -> None:
     cluster = Cluster()
     cluster.put_group_configs("g", {"consumer.session.timeout.ms": "soon"})
-    assert SettingsOfGroups(BrokerConfigs({}), cluster).of("g") == GroupSettings()
+    assert GroupSettingsCache(BrokerConfigs({}), cluster).of("g") == GroupSettings()

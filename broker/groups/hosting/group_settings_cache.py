@@ -5,7 +5,7 @@ Coordinators ask with every request, so what does not change is made once.
 
 from collections.abc import Mapping
 
-from tailrace.broker.groups.common.coordinator_settings import GroupSettings
+from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs, BrokerSettings
 from tailrace.cluster.configs.group_configs import (
@@ -20,7 +20,7 @@ MINUTE_MS = 60_000
 NOTHING: Mapping[str, str] = {}
 
 
-class SettingsOfGroups:
+class GroupSettingsCache:
     def __init__(self, broker_configs: BrokerConfigs, cluster: Cluster) -> None:
         self._broker_configs = broker_configs
         self._cluster = cluster
@@ -33,7 +33,7 @@ class SettingsOfGroups:
     def of(self, group_id: str) -> GroupSettings:
         if self._made_from is not self._broker_configs.settings:
             self._made_from = self._broker_configs.settings
-            self._common = settings_of_group(NOTHING, self._broker_configs)
+            self._common = make_group_settings(NOTHING, self._broker_configs)
             self._own.clear()
         own = self._cluster.group_configs.get(group_id)
         if own is None:
@@ -42,14 +42,14 @@ class SettingsOfGroups:
         made_from, settings = self._own.get(group_id, (None, self._common))
         if made_from is not own:
             try:
-                settings = settings_of_group(own, self._broker_configs)
+                settings = make_group_settings(own, self._broker_configs)
             except KafkaError:  # stored by a version that allows more
                 settings = self._common
             self._own[group_id] = own, settings
         return settings
 
 
-def settings_of_group(own: Mapping[str, str], configs: BrokerConfigs) -> GroupSettings:
+def make_group_settings(own: Mapping[str, str], configs: BrokerConfigs) -> GroupSettings:
     return GroupSettings(
         members_max=configs.number("group.max.size"),
         session_timeout_ms_min=configs.number("group.min.session.timeout.ms"),

@@ -1,7 +1,7 @@
-"""Whose session ends next. A heartbeat moves an end and nothing else, however many members there are.
+"""Deadlines of members, for example the ends of their sessions.
 
-The queue has one entry for each session, which may be older than its end; whoever comes to its front with an end that
-has moved is put back.
+A heartbeat moves a deadline, which costs the same for any number of members. The queue has one entry for each deadline,
+which may be earlier than the deadline. An entry that reaches the front too early is put back.
 """
 
 import heapq
@@ -10,7 +10,7 @@ import math
 _STALE_MIN = 64
 
 
-class Sessions:
+class MemberDeadlines:
     __slots__ = ("_ends", "_entries", "_queue")
 
     def __init__(self) -> None:
@@ -20,44 +20,44 @@ class Sessions:
 
     @property
     def deadline(self) -> float:
-        """When to call `take_ended`: perhaps too early, never too late."""
+        """When to call `take_due`: perhaps too early, never too late."""
         return self._queue[0][0] if self._queue else math.inf
 
-    def awaits(self, member_id: str) -> bool:
+    def has(self, member_id: str) -> bool:
         return member_id in self._ends
 
-    def begin(self, member_id: str, end: float) -> None:
-        """Or goes on: a session that is there already ends then instead."""
+    def set(self, member_id: str, end: float) -> None:
+        """Sets the deadline of the member, in place of an earlier one."""
         self._ends[member_id] = end
         if end < self._entries.get(member_id, math.inf):
             self._push(member_id, end)
 
-    def stop(self, member_id: str) -> None:
-        """It is not awaited any more."""
+    def clear(self, member_id: str) -> None:
+        """Removes the deadline of the member, if there is one."""
         self._ends.pop(member_id, None)
         self._entries.pop(member_id, None)
 
-    def take_ended(self, now: float) -> list[str]:
-        """Those whose end has come, earliest first; their sessions are stopped."""
-        ended = []
+    def take_due(self, now: float) -> list[str]:
+        """Removes the deadlines that have come, and returns their members, the earliest first."""
+        due = []
         queue = self._queue
         while queue and queue[0][0] <= now:
             entry, member_id = heapq.heappop(queue)
             if self._entries.get(member_id) != entry:
-                continue  # stopped, or due earlier than this entry says
+                continue  # cleared, or replaced by an earlier entry
             del self._entries[member_id]
             end = self._ends[member_id]
             if end > now:
                 self._push(member_id, end)
             else:
                 del self._ends[member_id]
-                ended.append((end, member_id))
-        return [member_id for _, member_id in sorted(ended)]
+                due.append((end, member_id))
+        return [member_id for _, member_id in sorted(due)]
 
     def _push(self, member_id: str, end: float) -> None:
         self._entries[member_id] = end
         heapq.heappush(self._queue, (end, member_id))
         if len(self._queue) > 2 * len(self._entries) + _STALE_MIN:
-            # Members that come and go would leave entries behind for as long as their sessions could have lasted.
+            # The entries of members that have left would stay until their sessions would have due.
             self._queue = [(entry, waiting) for waiting, entry in self._entries.items()]
             heapq.heapify(self._queue)
