@@ -65,7 +65,7 @@ _LOG_START_FROM = 5
 _PLACEHOLDER = -0x7F01020304050607
 """Stands for the numbers in a response that is encoded to find out where they belong; no name has such bytes."""
 
-_Asked: TypeAlias = tuple[int, int]
+_Appended: TypeAlias = tuple[int, int]
 """The correlation id of a request that was carried out, and the base offset of its batch."""
 _Numbers: TypeAlias = tuple[int, int]
 """Append time and log start, which are the same for all batches that were appended together."""
@@ -96,7 +96,7 @@ class ProduceShortcut:
             usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
             if usual is not None:
                 records = _records_at(frame, end, self._is_flexible)
-                return None if records is None else usual.answer(records, correlation_id, expect, following)
+                return None if records is None else usual.handle(records, correlation_id, expect, following)
         if self._left_to_learn:
             self._left_to_learn -= 1
             self._learn(frame)
@@ -152,7 +152,7 @@ class _UsualRequest:
         "_patterns",
         "_rest",
         "_size",
-        "_skipped_left",
+        "_skipped_requests",
         "_timeout_seconds",
         "_topic",
         "_version",
@@ -176,7 +176,7 @@ class _UsualRequest:
         self._is_flexible = _API.is_flexible(api_version)
         self._patterns: dict[int, _Pattern] = {}
         """How to recognise requests like this one, by their size: most requests of a client have one of a few sizes."""
-        self._skipped_left = 0
+        self._skipped_requests = 0
         """How many of the next requests were already found unfit to be appended together: trying again for each of them
         would cost more than it saves."""
         self._host = host
@@ -199,7 +199,7 @@ class _UsualRequest:
         """The end of a response with these numbers: everything after the base offset."""
         self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}sq{len(self._rest)}s").pack
 
-    def answer(
+    def handle(
         self, records: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
     ) -> bytes | JointResponse | RequestContext | None:
         acks, host = self._acks, self._host
@@ -207,42 +207,42 @@ class _UsualRequest:
         try:
             replica = produce_steps.find_writable(host, self._topic, self._partition, acks)
             batch, header = produce_steps.check_batch(replica, records, self._version, now_ms)
-            if self._skipped_left:
-                self._skipped_left -= 1
+            if self._skipped_requests:
+                self._skipped_requests -= 1
             elif not replica.settings.produce.append_time:
                 together = self._append_with_following(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
                     numbers = NO_TIMESTAMP, replica.log.log_start
                     rest = self._rest_with(numbers)
                     pack, size, before = self._pack, self._size, self._before
-                    answers = b"".join([pack(size, number, before, base, rest) for number, base in together])
+                    encoded = b"".join([pack(size, number, before, base, rest) for number, base in together])
                     awaited = produce_steps.end_to_await(replica, acks, replica.log.log_end)
                     if awaited is None:
-                        return JointResponse(answers, len(together))
-                    return self._await(replica, together, numbers, answers, awaited, expect)
+                        return JointResponse(encoded, len(together))
+                    return self._await(replica, together, numbers, encoded, awaited, expect)
             base_offset, append_time_ms, awaited = produce_steps.append_batch(
                 host, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
             return None
         numbers = append_time_ms, replica.log.log_start
-        answer = self._pack(self._size, correlation_id, self._before, base_offset, self._rest_with(numbers))
+        encoded = self._pack(self._size, correlation_id, self._before, base_offset, self._rest_with(numbers))
         if awaited is None:
-            return answer
-        return self._await(replica, ((correlation_id, base_offset),), numbers, answer, awaited, expect)
+            return encoded
+        return self._await(replica, ((correlation_id, base_offset),), numbers, encoded, awaited, expect)
 
     def _await(
         self,
         replica: Replica,
-        asked: Sequence[_Asked],
+        appended: Sequence[_Appended],
         numbers: _Numbers,
-        answers: bytes,
+        encoded: bytes,
         end: int,
         expect: ExpectResponse,
     ) -> RequestContext:
-        first, _ = asked[0]
-        context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))
-        waiting = _AwaitedAnswers(self, replica, context, answers, asked, numbers)
+        first, _ = appended[0]
+        context = expect(_API.key, self._version, first, self._client_id, self._encode, len(appended))
+        waiting = _AwaitedResponses(self, replica, context, encoded, appended, numbers)
         context.abandon = waiting.abandon
         produce_steps.wait_until_acknowledged(replica, end, self._acks, waiting)
         self._host.deadlines.add(context.arrived + self._timeout_seconds, waiting)
@@ -258,7 +258,7 @@ class _UsualRequest:
         correlation_id: int,
         following: ArrivedRequests,
         now_ms: int,
-    ) -> Sequence[_Asked] | None:
+    ) -> Sequence[_Appended] | None:
         """Appends the batch together with those of the following requests like this one. Returns what was appended, or
         None if there is no such request, or no room. If it returns None or raises KafkaError, nothing has changed."""
         room = TOGETHER_BYTES_MAX - len(batch)
@@ -281,7 +281,7 @@ class _UsualRequest:
             is_appended = produce_steps.append_together(self._host, replica, self._topic, batches, headers)
         finally:
             if not is_appended:
-                self._skipped_left = len(taken)
+                self._skipped_requests = len(taken)
                 for frame in reversed(taken):
                     following.put_back(frame)
         if not is_appended:
@@ -341,13 +341,13 @@ class _UsualRequest:
         self,
         context: RequestContext,
         replica: Replica,
-        asked: Sequence[_Asked],
+        appended: Sequence[_Appended],
         numbers: _Numbers,
         error: KafkaError,
     ) -> None:
         """Refuses the requests as `produce` does."""
         responses: list[tuple[int, ProduceResponse]] = []
-        for correlation_id, base_offset in asked:
+        for correlation_id, base_offset in appended:
             answer = PartitionProduceResponse(self._partition, 0, base_offset, *numbers)
             response = self._response(answer)
             produce_steps.refuse_appended(self._host, context, response, replica, answer, error)
@@ -373,7 +373,7 @@ class _Pattern(NamedTuple):
     """Where the records end."""
 
 
-class _AwaitedAnswers(Struct, eq=False):
+class _AwaitedResponses(Struct, eq=False):
     """The encoded responses to requests that were appended together. They leave when all records are acknowledged, or
     each becomes an error."""
 
@@ -381,7 +381,7 @@ class _AwaitedAnswers(Struct, eq=False):
     _replica: Replica
     _context: RequestContext
     _encoded: bytes
-    _asked: Sequence[_Asked]
+    _appended: Sequence[_Appended]
     _numbers: _Numbers
     done: bool = False
 
@@ -394,7 +394,7 @@ class _AwaitedAnswers(Struct, eq=False):
     def on_refused(self, error: KafkaError) -> None:
         if not self.done:
             self.done = True
-            self._usual.refuse(self._context, self._replica, self._asked, self._numbers, error)
+            self._usual.refuse(self._context, self._replica, self._appended, self._numbers, error)
 
     def on_deadline(self) -> None:
         self.on_refused(produce_steps.timed_out())
