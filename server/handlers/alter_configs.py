@@ -1,8 +1,9 @@
-"""AlterConfigs, versions 0–2: replaces all that a topic or an SPU sets itself; what is not named loses its value.
+"""AlterConfigs, versions 0–2: replaces all configs that a topic or an SPU sets; a config that is not named loses its
+value.
 
-A topic keeps its `replication.policy`, which cannot be altered, whether it is named or not.
+A topic keeps its `replication.policy`, which cannot be altered, whether the request names it or not.
 
-Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, whose rules hold here too.
+Kafka keeps this API for old tools. Its successor is IncrementalAlterConfigs, whose rules apply here as well.
 """
 
 from tailrace.cluster.configs.config_changes import Alteration, ConfigChange, Operation

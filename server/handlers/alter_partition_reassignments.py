@@ -1,11 +1,11 @@
-"""AlterPartitionReassignments, versions 0–1: partitions get other replicas, or keep those that they had.
+"""AlterPartitionReassignments, versions 0–1: gives partitions other replicas, or cancels such a change.
 
-- The answer says what was accepted, as Kafka's does: records are copied afterwards, see ListPartitionReassignments. The
-  new replicas are added, and when all of them are live those that are not wanted leave; with `replication.policy`
-  majority or nrw when the wanted ones have taken over from them.
-- Without replicas, what goes on is given up, and the new replicas leave.
-- With `replication.policy=nrw:N,R,W` there are always N: another number is INVALID_REPLICA_ASSIGNMENT.
-- Where a partition is named twice, the last one counts.
+- As in Kafka, the response says what was accepted. Records are copied afterwards; ListPartitionReassignments shows the
+  progress. The new replicas are added first. The replicas that are not wanted any more leave when all new ones are
+  live. Under `replication.policy` majority or nrw, they leave when the wanted replicas have taken over.
+- A partition without replicas in the request cancels its reassignment, and the new replicas leave.
+- Under `replication.policy=nrw:N,R,W` there are always N replicas. Another number is INVALID_REPLICA_ASSIGNMENT.
+- If a partition is named twice, the last one counts.
 """
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ async def handle(
     topics: dict[str, ReassignableTopicResponse] = {}
     for each, refusal in zip(wanted, outcomes, strict=True):
         topic = topics.setdefault(each.topic, ReassignableTopicResponse(each.topic))
-        topic.partitions.append(_answer(each.partition, refusal))
+        topic.partitions.append(_result(each.partition, refusal))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
@@ -51,7 +51,7 @@ async def handle(
     )
 
 
-def _answer(partition: int, refusal: KafkaError | None) -> ReassignablePartitionResponse:
+def _result(partition: int, refusal: KafkaError | None) -> ReassignablePartitionResponse:
     if refusal is None:
         return ReassignablePartitionResponse(partition, ErrorCode.NONE, None)
     return ReassignablePartitionResponse(partition, refusal.code, refusal.message or None)

@@ -1,10 +1,11 @@
-"""ApiVersions, versions 0–4: what is answered here, made from the server's table of APIs.
+"""ApiVersions, versions 0–4: what the server answers, made from its table of APIs.
 
-The first request of every client. A version we do not know is answered with error 35 in a version 0 body that lists
-this one API, so that a newer client can come again with a version of ours. From v3 on a client names its software,
-which metrics and logs then carry.
+It is the first request of every client. A version that the server does not know gets UNSUPPORTED_VERSION in a response
+of version 0, which lists only this API, so that a newer client can ask again in a version that the server knows. From
+v3 on, a client names its software, which metrics and logs then show.
 
-Feature levels stand in v3 and later; v3 knows of none that begin at zero, so these are left out there, as in Kafka.
+v3 and later have feature levels. v3 cannot express a level that begins at zero, so that such features are left out, as
+in Kafka.
 """
 
 import re
@@ -25,7 +26,7 @@ from tailrace.server.request_context import RequestContext
 SOFTWARE_NAME_FROM = 3
 LEVEL_ZERO_FROM = 4
 FEATURES_EPOCH = 0
-"""It rises when a level is changed, which nobody can."""
+"""The epoch of the feature levels. It never rises, because the levels cannot be changed."""
 _SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _SOFTWARE_CHARACTERS_MAX = 64
 
@@ -52,7 +53,7 @@ def handle(host: Host, context: RequestContext, request: ApiVersionsRequest) -> 
 
 
 def refuse_version(apis: Mapping[int, Api]) -> ApiVersionsResponse:
-    """The answer to a version that is not in the table."""
+    """Makes the response to a version that is not in the table."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(apis[ApiKey.API_VERSIONS])]
     )

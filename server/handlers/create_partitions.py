@@ -1,9 +1,10 @@
-"""CreatePartitions, versions 0–3: the given topics get as many partitions as the request says, in all.
+"""CreatePartitions, versions 0–3: raises the number of partitions of topics to the given totals.
 
-- Every topic of the request is answered; one that it names twice is refused.
-- Topics of the broker's own get none: INVALID_PARTITIONS. Kafka adds them, and looks for groups there after a start.
-- One request may add 10 000 partitions; more is POLICY_VIOLATION, where Kafka reports an unknown error.
-- What the SPUs have not taken up within the timeout is REQUEST_TIMED_OUT; it is created all the same.
+- The response has every topic of the request. A topic that the request names twice is refused.
+- Internal topics get no more partitions: INVALID_PARTITIONS. Kafka adds them, and looks for groups there after a
+  restart.
+- One request may add 10 000 partitions. More are a POLICY_VIOLATION, where Kafka has an unknown error.
+- Partitions that the SPUs have not created within the timeout are REQUEST_TIMED_OUT. They are created nevertheless.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ async def handle(
     except KafkaError as error:
         outcomes = [error] * len(wanted)
     by_topic = dict(zip((more.topic for more in wanted), outcomes, strict=True))
-    return CreatePartitionsResponse(results=[_answer(name, by_topic.get(name)) for name in times_named])
+    return CreatePartitionsResponse(results=[_result(name, by_topic.get(name)) for name in times_named])
 
 
 def _more_partitions(topic: CreatePartitionsTopic) -> MorePartitions:
@@ -44,7 +45,7 @@ def _more_partitions(topic: CreatePartitionsTopic) -> MorePartitions:
     return MorePartitions(topic.name, topic.count, replica_map)
 
 
-def _answer(topic: str, outcome: TopicSpec | KafkaError | None) -> CreatePartitionsTopicResult:
+def _result(topic: str, outcome: TopicSpec | KafkaError | None) -> CreatePartitionsTopicResult:
     if outcome is None:
         outcome = KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
     if isinstance(outcome, KafkaError):

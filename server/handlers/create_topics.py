@@ -1,11 +1,12 @@
-"""CreateTopics, versions 2–7: every topic by itself, those that can be are created, and exist when the answer leaves.
+"""CreateTopics, versions 2–7: creates each topic independently; the topics exist when the response leaves.
 
-- A topic that the request names twice is refused, and so are names that differ only in '.' and '_', also within one
-  request (where Kafka overlooks them).
-- -1 partitions or replicas are `num.partitions` and `default.replication.factor`. A manual assignment excludes both.
-- From v5 on the response lists all configs that apply to the new topic.
-- One request may add 10 000 partitions; one that would add more is POLICY_VIOLATION as a whole, as in Kafka.
-- What the SPUs have not taken up within the timeout is REQUEST_TIMED_OUT; it is created all the same.
+- A topic that the request names twice is refused. So are names that differ only in '.' and '_', even within one
+  request, where Kafka overlooks them.
+- -1 partitions or replicas stand for `num.partitions` and `default.replication.factor`. With a manual assignment both
+  must be -1.
+- From v5 on, the response has all configs that apply to the new topic.
+- One request may add 10 000 partitions. A request for more is a POLICY_VIOLATION as a whole, as in Kafka.
+- Topics that the SPUs have not created within the timeout are REQUEST_TIMED_OUT. They are created nevertheless.
 """
 
 from collections import Counter
@@ -58,7 +59,9 @@ async def handle(
             continue
         results[new.name] = _created(outcome)
         if context.api_version >= CONFIGS_FROM:
-            key = frozenset(outcome.configs.items())  # of thousands of topics, most set the same
+            key = frozenset(
+                outcome.configs.items()
+            )  # a request may have thousands of topics, most of them with the same configs
             if key not in alike:
                 alike[key] = _configs(outcome, host.broker_configs)
             results[new.name].configs = alike[key]
@@ -71,14 +74,14 @@ def _new_topic(topic: CreatableTopic, broker_configs: BrokerConfigs) -> NewTopic
         if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                "with the replicas given by hand, the numbers of partitions and replicas must be -1",
+                "with a manual assignment, the numbers of partitions and replicas must be -1",
             )
         replica_map = {
             assignment.partition_index: tuple(SpuId(spu) for spu in assignment.broker_ids)
             for assignment in topic.assignments
         }
         if len(replica_map) != len(topic.assignments):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is given replicas twice")
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the manual assignment names a partition twice")
         return NewTopic(topic.name, DEFAULT, DEFAULT, replica_map, configs)
     settings = broker_configs.settings
     partitions = settings.partitions_default if topic.num_partitions == DEFAULT else topic.num_partitions

@@ -1,10 +1,10 @@
-"""DeleteTopics, versions 1–6: by name, and by id from v6 on; the topics are gone when the answer leaves.
+"""DeleteTopics, versions 1–6: deletes topics by name, and from v6 on by id; they are gone when the response leaves.
 
-- Storage is kept for `deleted.topic.retention.ms`, so that a topic can be brought back. One that is created again under
-  the same name has another id and starts empty.
-- A topic that the request names twice, be it by name and by id, is refused; Kafka does the same.
-- One that waits for SPUs, and that clients are not told of yet, can be deleted as well.
-- `delete.topic.enable=false` refuses all.
+- The files are kept for `deleted.topic.retention.ms`, so that a topic can be brought back. A new topic of the same name
+  has another id, and starts empty.
+- A topic that the request names twice, by name or by id, is refused, as in Kafka.
+- A topic that waits for SPUs, which clients do not see yet, can be deleted as well.
+- With `delete.topic.enable=false` all topics are refused.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from tailrace.server.request_context import RequestContext
 
 IDS_FROM = 6
 DELETION_DISABLED_FROM = 3
-"""Before, Kafka had no error code of its own for it."""
+"""The first version with TOPIC_DELETION_DISABLED. Before it, Kafka had no such error."""
 
 
 async def handle(
@@ -35,22 +35,22 @@ async def handle(
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     found: list[TopicIdentity | KafkaError] = [_find(host, context.api_version, topic) for topic in asked]
     times_named = Counter(_key(topic, outcome) for topic, outcome in zip(asked, found, strict=True))
-    answers: dict[object, DeletableTopicResult] = {}
+    rows: dict[object, DeletableTopicResult] = {}
     to_delete: dict[TopicId, DeletableTopicResult] = {}
     for topic, outcome in zip(asked, found, strict=True):
         key = _key(topic, outcome)
-        if key in answers:
+        if key in rows:
             continue
-        answer = answers[key] = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+        row = rows[key] = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
         if times_named[key] > 1:
-            _refuse(answer, KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice"))
+            _refuse(row, KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice"))
         elif isinstance(outcome, KafkaError):
-            _refuse(answer, outcome)
+            _refuse(row, outcome)
         else:
-            answer.name, answer.topic_id = outcome.name, outcome.id
-            to_delete[outcome.id] = answer
+            row.name, row.topic_id = outcome.name, outcome.id
+            to_delete[outcome.id] = row
     await _delete(host, to_delete, request.timeout_ms)
-    return DeleteTopicsResponse(responses=list(answers.values()))
+    return DeleteTopicsResponse(responses=list(rows.values()))
 
 
 async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult], timeout_ms: int) -> None:
@@ -58,9 +58,9 @@ async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTop
         results = await host.administration.delete_topics(list(to_delete), timeout_ms=timeout_ms)
     except KafkaError as error:
         results = [error] * len(to_delete)
-    for answer, result in zip(to_delete.values(), results, strict=True):
+    for row, result in zip(to_delete.values(), results, strict=True):
         if isinstance(result, KafkaError):
-            _refuse(answer, result)
+            _refuse(row, result)
 
 
 def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) -> TopicIdentity | KafkaError:
@@ -69,7 +69,7 @@ def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) ->
         code = ErrorCode.TOPIC_DELETION_DISABLED if disabled else ErrorCode.INVALID_REQUEST
         return KafkaError(code, "delete.topic.enable is false")
     if (asked.name is None) == (asked.topic_id == NO_TOPIC_ID):
-        return KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
+        return KafkaError(ErrorCode.INVALID_REQUEST, "a topic needs either a name or an id, and not both")
     if asked.name is not None:
         topic = host.administration.identify(asked.name)
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic of this name")
@@ -81,6 +81,6 @@ def _key(asked: DeleteTopicState, found: TopicIdentity | KafkaError) -> object:
     return found.id if isinstance(found, TopicIdentity) else (asked.name, asked.topic_id)
 
 
-def _refuse(answer: DeletableTopicResult, error: KafkaError) -> None:
-    answer.error_code = error.code
-    answer.error_message = error.message or None
+def _refuse(row: DeletableTopicResult, error: KafkaError) -> None:
+    row.error_code = error.code
+    row.error_message = error.message or None

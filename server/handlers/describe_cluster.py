@@ -1,7 +1,8 @@
-"""DescribeCluster, versions 0–2: the cluster's id, its controller, and the SPUs with the addresses for this client.
+"""DescribeCluster, versions 0–2: the cluster's id, its controller, and the SPUs with their addresses for this client.
 
-- Only the brokers can be asked for (endpoint type 1): clients of controllers are told that this is none.
-- An SPU that is away is what v2 calls fenced: it is listed for those alone who ask for such ones.
+- Only brokers can be described (endpoint type 1). A client that asks for controllers learns that this is a broker's
+  endpoint.
+- v2 calls an offline SPU fenced. It is listed only if the client asks for fenced brokers.
 """
 
 import math
@@ -26,13 +27,13 @@ def handle(host: Host, context: RequestContext, request: DescribeClusterRequest)
     if request.endpoint_type != BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
     lost_since = -math.inf if request.include_fenced_brokers else math.inf
-    there = online_spus(host.cluster) | {host.id}
+    online = online_spus(host.cluster) | {host.id}
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=host.cluster.cluster_id,
         controller_id=host.cluster.controller_id,
         brokers=[
-            DescribeClusterBroker(*broker, is_fenced=broker.id not in there)
+            DescribeClusterBroker(*broker, is_fenced=broker.id not in online)
             for broker in brokers(host.cluster, host.id, context.listener, lost_since=lost_since)
         ],
         cluster_authorized_operations=(

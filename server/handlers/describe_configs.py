@@ -1,13 +1,13 @@
-"""DescribeConfigs, versions 1–4: every config of a topic, an SPU or a group, where it was set, and its meaning.
+"""DescribeConfigs, versions 1–4: every config of a topic, an SPU or a group, where it is set, and what it means.
 
-- Resources: topics (2), SPUs (4), and under an empty name what was set at run time for all SPUs. An SPU answers for
-  itself alone, as in Kafka, and the Streaming Controller for none. The log of an SPU has one level, set when it starts,
-  so there are no loggers (8) to list.
-- Groups (32) have configs whether there is such a group or not, as in Kafka: only its coordinator would know. Client
-  metrics (16) have none here: INVALID_REQUEST.
-- A resource that is named again with the same keys is answered once: else a small request would hold up all others.
-- Synonyms are all places where the config has a value, the one that applies first.
-- Without keys all configs are listed; unknown keys are passed over.
+- The resources are topics (2), SPUs (4), and under an empty name what was set at run time for all SPUs. As in Kafka, an
+  SPU responds only for itself; the Streaming Controller responds for no SPU. The log of an SPU has one level, which is
+  set when the SPU starts, so that there are no loggers (8) to list.
+- As in Kafka, a group (32) has configs whether it exists or not: only its coordinator would know. Client metrics (16)
+  have no configs here: INVALID_REQUEST.
+- A resource that is named again with the same keys is described once. Otherwise a small request could block all others.
+- Synonyms are all places where the config has a value; the one that applies comes first.
+- Without keys all configs are listed. Unknown keys are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,10 +32,12 @@ from tailrace.protocol.messages.describe_configs import (
 from tailrace.server.host import NO_SPU, Host
 from tailrace.server.request_context import RequestContext
 
-NO_EFFECT = " It is checked and kept, but has no effect here yet."
+NO_EFFECT = " It is checked and stored, but has no effect in Tailrace yet."
 
 
 class Entry(NamedTuple):
+    """One config of a resource: its value, and the places where it is set."""
+
     definition: ConfigDefinition
     text: str | None
     source: ConfigSource
@@ -43,7 +45,8 @@ class Entry(NamedTuple):
 
 
 Alike = dict[tuple[int, frozenset[tuple[str, str]]], list[Entry]]
-"""By kind and by what is set there: tools ask for thousands of topics at once, and most of them set the same."""
+"""The entries of resources that set the same configs, by resource kind and these configs. Tools ask for thousands of
+topics at once, and most of them set the same."""
 
 
 def handle(host: Host, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -52,10 +55,10 @@ def handle(host: Host, context: RequestContext, request: DescribeConfigsRequest)
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources
     }
-    return DescribeConfigsResponse(results=[_answer(host, request, each, alike) for each in resources.values()])
+    return DescribeConfigsResponse(results=[_result(host, request, each, alike) for each in resources.values()])
 
 
-def _answer(
+def _result(
     host: Host, request: DescribeConfigsRequest, resource: DescribeConfigsResource, alike: Alike
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
@@ -89,17 +92,20 @@ def _entries(host: Host, resource: DescribeConfigsResource, alike: Alike) -> Ite
     if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         if name != str(host.id) or host.id == NO_SPU:
             this = "the Streaming Controller" if host.id == NO_SPU else f"the SPU {host.id}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is {this}; it cannot answer for {name!r:.100}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is {this}; it cannot describe {name!r:.100}")
         return _once(alike, kind, {}, _of_this_spu(host)) if kind == ResourceKind.BROKER else iter(())
     if kind == ResourceKind.GROUP:
         if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of groups are described one group at a time: name one")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "the configs of groups are described one group at a time: name a group"
+            )
         own = host.cluster.group_configs.get(name, {})
         return _once(alike, kind, own, _of_group(host, own))
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {kind} has configs here")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs")
 
 
 def _once(alike: Alike, kind: int, own: Mapping[str, str], entries: Iterator[Entry]) -> list[Entry]:
+    """Returns the entries of a resource with these configs of its own, made once for all such resources."""
     key = kind, frozenset(own.items())
     if key not in alike:
         alike[key] = list(entries)

@@ -1,10 +1,10 @@
-"""DescribeTopicPartitions, version 0: topics with their partitions, a page at a time.
+"""DescribeTopicPartitions, version 0: topics with their partitions, in pages.
 
-- Topics come in the order of their names; none named means all of them. A page ends after as many partitions as the
-  client or `max.request.partition.size.limit` allows, and says where the next one starts.
-- Eligible leaders outside the live replicas are a notion of Kafka's that we do not have. Their arrays are empty and
-  never null: the schema allows null, but the Java client and so Spark die of it.
-- Any client may describe a topic, so its authorized operations are all there are.
+- Topics come in the order of their names. A request that names no topic means all of them. A page has at most as many
+  partitions as the client or `max.request.partition.size.limit` allows, and says where the next page starts.
+- Kafka has eligible leaders outside the in-sync replicas; we do not. Their arrays are empty and never null: the schema
+  allows null, but the Java client, and so Spark, crashes on it.
+- Every client may do everything with a topic, so that its authorized operations are all operations.
 """
 
 from tailrace.cluster.client_view import (
@@ -57,7 +57,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
         topic = cluster.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
-            first_partition = 0  # deleted since the page before
+            first_partition = 0  # the topic was deleted since the last page
             continue
         if left == 0:
             response.next_cursor = Cursor(name, 0)

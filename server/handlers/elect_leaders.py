@@ -1,10 +1,10 @@
-"""ElectLeaders, versions 0–2: the preferred replica leads where it can, or any replica where nobody else could.
+"""ElectLeaders, versions 0–2: elects the preferred replicas, or any replicas where there is no leader.
 
-- Preferred (type 0): the first of a partition's replicas takes over, if it is a live one.
-- Unclean (type 1), for partitions without a leader, whatever `unclean.leader.election.enable` says: the first replica
-  that is online leads, a live one before others, and what only others had is lost. Kafka does the same.
-- Without a list all partitions are meant, and those that need no election are left out of the answer.
-- What has not taken effect within the timeout is REQUEST_TIMED_OUT; it may still come.
+- Preferred (type 0): the first replica of a partition takes over if it is live.
+- Unclean (type 1), only for partitions without a leader, whatever `unclean.leader.election.enable` says: the first
+  online replica takes over, live replicas first. Records that only other replicas have are lost, as in Kafka.
+- Without a list, the request means all partitions, and those that need no election are left out of the response.
+- An election that has not happened within the timeout is REQUEST_TIMED_OUT. It may still happen.
 """
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -38,12 +38,12 @@ async def handle(
         if request.topic_partitions is None and refusal and refusal.code is ErrorCode.ELECTION_NOT_NEEDED:
             continue
         result = results.setdefault(name.topic, ReplicaElectionResult(name.topic))
-        result.partition_result.append(_answer(name, refusal))
+        result.partition_result.append(_result(name, refusal))
     return ElectLeadersResponse(replica_election_results=list(results.values()))
 
 
 def _names(host: AdministeringHost, request: ElectLeadersRequest) -> list[PartitionName]:
-    """Each once, in order."""
+    """Returns the partitions that the request means, each once, in order."""
     if request.topic_partitions is None:
         topics = host.cluster.topics.values()
         return [PartitionName(topic.name, each.partition) for topic in topics for each in topic.partitions]
@@ -51,7 +51,7 @@ def _names(host: AdministeringHost, request: ElectLeadersRequest) -> list[Partit
     return list(dict.fromkeys(named))
 
 
-def _answer(name: PartitionName, refusal: KafkaError | None) -> PartitionResult:
+def _result(name: PartitionName, refusal: KafkaError | None) -> PartitionResult:
     if refusal is None:
         return PartitionResult(name.partition, ErrorCode.NONE, None)
     return PartitionResult(name.partition, refusal.code, refusal.message or None)

@@ -1,12 +1,13 @@
 """FindCoordinator, versions 0–6: which SPU coordinates a group.
 
-- The first question for a group creates the internal topic, with as many replicas as `offsets.topic.replication.factor`
-  says or, where there are fewer SPUs, on each of them. Kafka waits for more brokers instead.
-- A coordinator is the leader of one of its partitions; while there is none, COORDINATOR_NOT_AVAILABLE, which clients
-  take for "try again".
-- Transactions are not served yet. Who asks where one is coordinated is refused with
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: a client gives up at once, and says so.
-- v4 and later ask for many keys at a time.
+- The first request for a group creates the internal topic. It has as many replicas as
+  `offsets.topic.replication.factor` says, or one on each SPU if there are fewer SPUs. Kafka waits for more brokers
+  instead.
+- The coordinator is the leader of a partition of that topic. While there is no leader, the error is
+  COORDINATOR_NOT_AVAILABLE, and clients retry.
+- There are no transactions yet. A request for the coordinator of a transaction is refused with
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: the client gives up at once, and reports it.
+- v4 and later ask for several keys at once.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,11 +33,11 @@ def handle(
     host: Host, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if request.key_type == GROUP and GROUPS_TOPIC not in host.cluster.topics:
-        return _create_and_answer(host, context, request)
+        return _create_and_respond(host, context, request)
     return _response(host, context, request)
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     host: Host, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     try:
@@ -62,19 +63,19 @@ def _response(
     host: Host, context: RequestContext, request: FindCoordinatorRequest, failure: KafkaError | None = None
 ) -> FindCoordinatorResponse:
     if context.api_version >= MANY_KEYS_FROM:
-        answers = _answers(host, context, request.key_type, list(dict.fromkeys(request.coordinator_keys)), failure)
-        return FindCoordinatorResponse(coordinators=answers)
-    (answer,) = _answers(host, context, request.key_type, [request.key], failure)
+        results = _results(host, context, request.key_type, list(dict.fromkeys(request.coordinator_keys)), failure)
+        return FindCoordinatorResponse(coordinators=results)
+    (result,) = _results(host, context, request.key_type, [request.key], failure)
     return FindCoordinatorResponse(
-        error_code=answer.error_code,
-        error_message=answer.error_message,
-        node_id=answer.node_id,
-        host=answer.host,
-        port=answer.port,
+        error_code=result.error_code,
+        error_message=result.error_message,
+        node_id=result.node_id,
+        host=result.host,
+        port=result.port,
     )
 
 
-def _answers(
+def _results(
     host: Host, context: RequestContext, key_type: int, keys: Sequence[str], failure: KafkaError | None
 ) -> list[Coordinator]:
     reachable = {broker.id: broker for broker in brokers(host.cluster, host.id, context.listener)}
@@ -89,20 +90,23 @@ def _answers(
         partition = topic.partitions[partition_of(key, len(topic.partitions))]
         found = reachable.get(partition.leader)
         if found is None or (partition.leader not in online and partition.leader != host.id):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody leads partition {partition.partition} now")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"partition {partition.partition} of {GROUPS_TOPIC} has no leader now",
+            )
         return found
 
-    return [_answer(key, coordinator) for key in keys]
+    return [_result(key, coordinator) for key in keys]
 
 
 def _check(key_type: int, key: str) -> None:
     if key_type == TRANSACTION:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
     if key_type != GROUP:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"nothing of key type {key_type} is coordinated here")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators for key type {key_type}")
 
 
-def _answer(key: str, coordinator: Callable[[str], Broker]) -> Coordinator:
+def _result(key: str, coordinator: Callable[[str], Broker]) -> Coordinator:
     try:
         broker = coordinator(key)
     except KafkaError as error:

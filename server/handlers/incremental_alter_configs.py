@@ -1,11 +1,12 @@
-"""IncrementalAlterConfigs, versions 0–1: sets, unsets, appends to and subtracts from configs while everything runs.
+"""IncrementalAlterConfigs, versions 0–1: sets, deletes, appends to and subtracts from configs, without a restart.
 
-- Resources: topics (2), SPUs by id (4), all SPUs under an empty name, and groups (32), be there such a group or not. Of
-  each resource either all changes are made or none. They take effect before the answer leaves, in running replicas too.
-- Append and subtract work on the list that applies now, also where the resource does not set it itself, as in Kafka.
-- A broker config that does not exist is refused, where Kafka keeps it for plug-ins. More of them can be altered than in
-  Kafka (`num.partitions`, say): which, DescribeConfigs tells by `read_only`.
-- The level of the log is set when the SPU starts: altering loggers (8) is refused.
+- The resources are topics (2), SPUs by id (4), all SPUs under an empty name, and groups (32), whether the group exists
+  or not. For each resource either all changes are made or none. They have effect before the response leaves, in running
+  replicas too.
+- As in Kafka, append and subtract change the list that applies now, even if the resource does not set it itself.
+- A broker config that does not exist is refused; Kafka stores it for plug-ins. More broker configs can be altered than
+  in Kafka, for example `num.partitions`. DescribeConfigs shows which ones by `read_only`.
+- The log level is set when the SPU starts. A change of loggers (8) is refused.
 """
 
 from tailrace.cluster.configs.config_changes import Alteration, ConfigChange

@@ -1,8 +1,8 @@
-"""ListConfigResources, versions 0–1: what there is that has configs, or may have some.
+"""ListConfigResources, versions 0–1: the resources that have configs, or may have some.
 
-- Topics and SPUs that are online, each of these with its configs and with its log; of groups those that set something
-  themselves, whether there is such a group or not.
-- Version 0 lists client metrics alone, and there are none here. From version 1 on no type means every type; a type that
+- These are the topics, the online SPUs (each with its configs and with its log), and the groups that set configs,
+  whether such a group exists or not.
+- Version 0 lists client metrics only, of which there are none. From version 1 on, no type means every type. A type that
   has no configs in Kafka either is UNSUPPORTED_VERSION.
 """
 

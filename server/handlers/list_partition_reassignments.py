@@ -1,8 +1,8 @@
-"""ListPartitionReassignments, version 0: the partitions that do not have the replicas yet that they are to have.
+"""ListPartitionReassignments, version 0: the partitions whose replicas are being changed.
 
-- `replicas` are those that the partition is to have, and then those that leave: `adding_replicas` are new,
-  `removing_replicas` leave when all of these are live.
-- A partition that is named and has nothing going on is left out, as one that is not there; Kafka does the same.
+- `replicas` are first the replicas that the partition will have, and then those that will leave. `adding_replicas` are
+  new. `removing_replicas` leave when all of the former are live.
+- As in Kafka, a named partition that is not being reassigned, or does not exist, is left out.
 """
 
 from tailrace.protocol.error_codes import KafkaError

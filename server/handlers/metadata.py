@@ -1,11 +1,11 @@
 """Metadata, versions 0–13: the SPUs, and topics with their partitions, leaders and live replicas.
 
-- Topics are asked for by name or (v10 and later) by id; none named means all of them. A topic is answered once.
-- Where client and `auto.create.topics.enable` want it, a missing topic is created and returned in this same response.
-  Kafka returns an error first and the topic when the client asks again.
-- An SPU that has gone leads nothing, and stays among the brokers for a while.
-- The address of this SPU is that of the listener which the client came in on.
-- Authorized operations are all there are, when asked for: there is no access control.
+- A client names topics by name or (v10 and later) by id, or none to get all of them. A topic is returned once.
+- If the client and `auto.create.topics.enable` allow it, a missing topic is created and returned in the same response.
+  Kafka first returns an error, and the topic when the client asks again.
+- An offline SPU leads nothing, and remains among the brokers for a while.
+- The address of this SPU is the address of the listener that the client is connected to.
+- Authorized operations, if the client asks for them, are all operations: there are no access rules.
 """
 
 from collections.abc import Awaitable
@@ -43,7 +43,7 @@ from tailrace.server.request_context import RequestContext
 
 NO_TOPICS_IS_ALL_UP_TO = 0
 TOPIC_IDS_FROM = 12
-"""v10 and v11 have the field, but a name is wanted all the same."""
+"""The first version in which a topic may be named by id alone; v10 and v11 have the field, but need a name."""
 
 
 def handle(
@@ -58,7 +58,7 @@ def handle(
         return _refused(asked)
     missing = _to_create(host, request)
     if missing:
-        return _create_and_answer(host, context, request, missing)
+        return _create_and_respond(host, context, request, missing)
     return _response(host, context, request, _found(host.cluster, asked, {}))
 
 
@@ -69,7 +69,7 @@ def _to_create(host: Host, request: MetadataRequest) -> list[str]:
     return [name for name in names if name and name not in host.cluster.topics and name not in INTERNAL_TOPICS]
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     host: Host, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     settings = host.broker_configs.settings
@@ -110,7 +110,7 @@ def _found(
 
 def _why_unknown(name: str | None) -> KafkaError:
     if name is None:
-        return KafkaError(ErrorCode.INVALID_REQUEST, "neither a name nor an id")
+        return KafkaError(ErrorCode.INVALID_REQUEST, "the request names a topic by neither name nor id")
     try:
         check_topic_name(name)
     except KafkaError as error:
