@@ -65,14 +65,14 @@ class WirePeers:
     def keeps_up(self, spu: SpuId) -> bool:
         return spu not in self.slow
 
-    def to_follower(
+    def send_to_follower(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         if isinstance(records, bytes):
             self.copied.append(spu)
         self.wire.send(self.identity, spu, key, message, records, from_leader=True)
 
-    def to_leader(
+    def send_to_leader(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         self.wire.send(self.identity, spu, key, message, records, from_leader=False)
@@ -229,7 +229,7 @@ class Wire(Struct):
                 store = self.stores.get(to)
                 if store is None or not self.reaches(sender.spu, to):
                     continue
-                told = peer_codec.decode_told(memoryview(frame), sender, from_leader=from_leader)
+                told = peer_codec.decode_message(memoryview(frame), sender, from_leader=from_leader)
                 assert told is not None
                 key, message, batches = told
                 if isinstance(message, Hello):

@@ -20,7 +20,7 @@ from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import TopicSettings, settings_of
 from tailrace.broker.replication.high_watermark import epoch_at_start
-from tailrace.broker.roles.replica_controller import UNREADABLE
+from tailrace.broker.roles.replica_controller import LOG_ERRORS
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.broker.upkeep.closed_replicas import NOTHING_SAVED, ClosedReplicas
@@ -247,7 +247,7 @@ class SpecDispatcher:
                 if await self._refuses_as_lacking(spec, error):
                     return
                 log = open_log()
-        except UNREADABLE as error:
+        except LOG_ERRORS as error:
             self._refuse_to_open(spec, str(error), was_tried=not (isinstance(error, OSError) and are_used_up(error)))
             return
         if log.epochs.latest > spec.epoch:
@@ -272,8 +272,7 @@ class SpecDispatcher:
             return
         epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
         self._closed.high_watermarks.pop(key, None)
-        replica = Replica(self._spu, spec, log, settings, high_watermark, epoch)
-        replica.offline_watcher = self._report_offline
+        replica = Replica(self._spu, spec, log, settings, high_watermark, epoch, on_offline=self._report_offline)
         self._replicas.add(replica)
         self._report_storage(replica, is_new=is_new)
         await self._replication.attend(replica)
@@ -301,7 +300,7 @@ class SpecDispatcher:
                 for spec in topic.partitions:
                     if spec.partition == partition:
                         await self._open(spec, self._settings_in_use[topic_id])
-                        self._replication.on_opened_or_not(key)
+                        self._replication.on_availability_changed(key)
 
     async def on_unreadable(self, replica: Replica) -> None:
         """One that leads or follows, and whose log cannot be read any more where that matters."""
@@ -315,10 +314,10 @@ class SpecDispatcher:
                 saved = replica.saved_high_watermark
                 self._closed.keep(key, saved)
                 self._replicas.remove(replica.spec)
-                replica.give_up_log()
+                replica.release_log()
                 self._replicas.add_damaged(replica.spec, str(replica.offline_reason))
                 self._replication.on_failed(key)
-                self._replication.on_opened_or_not(key)
+                self._replication.on_availability_changed(key)
                 again = Replica(self._spu, replica.spec, replica.log, replica.settings, saved.value, saved.epoch)
                 self._unreadable.add(again, damaged_from, was_whole=False)
 

@@ -12,11 +12,11 @@ from tailrace.runtime.network import Connection, Listener
 from tailrace.server.listening import accept
 
 from .peer_dialler import Use
-from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, be_introduced
+from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, accept_introduction
 from .peer_messages import PeerIdentity
 
-STRANGERS_AT_ONCE = 64
-STRANGERS_MAX = 256
+INTRODUCTIONS_AT_ONCE = 64
+INTRODUCTIONS_MAX = 256
 """The others wait; more are turned away, for each holds an open file that a log may need."""
 REFUSED_KEPT_MAX = 1000
 
@@ -27,8 +27,8 @@ class PeerAcceptor:
         self._cluster = cluster
         self._use = use
         self._logger = logger
-        self._strangers = trio.CapacityLimiter(STRANGERS_AT_ONCE)
-        self._stranger_count = 0
+        self._introductions = trio.CapacityLimiter(INTRODUCTIONS_AT_ONCE)
+        self._introduction_count = 0
         self._refused: dict[str, None] = {}
         """Reasons that were logged since somebody was let in: each is said once, for who is refused comes again."""
 
@@ -37,19 +37,19 @@ class PeerAcceptor:
         async with trio.open_nursery() as nursery:
             while True:
                 connection = await accept(listener, "PRIVATE", self._logger)
-                if self._stranger_count >= STRANGERS_MAX:
-                    self._log_refused(connection, f"{STRANGERS_MAX} others wait to be let in")
+                if self._introduction_count >= INTRODUCTIONS_MAX:
+                    self._log_refused(connection, f"{INTRODUCTIONS_MAX} others wait to be let in")
                     connection.close()
                     continue
-                self._stranger_count += 1
-                nursery.start_soon(self._meet, connection)
+                self._introduction_count += 1
+                nursery.start_soon(self._introduce, connection)
 
-    async def _meet(self, connection: Connection) -> None:
+    async def _introduce(self, connection: Connection) -> None:
         peer = None
         try:
-            async with self._strangers:
+            async with self._introductions:
                 with trio.move_on_after(INTRODUCTION_SECONDS_MAX):
-                    peer = await be_introduced(connection, self._identity, self._cluster)
+                    peer = await accept_introduction(connection, self._identity, self._cluster)
         except RefusedError as refusal:
             self._log_refused(connection, str(refusal))
         except RemoteProtocolError as reason:
@@ -57,7 +57,7 @@ class PeerAcceptor:
         except OSError as error:
             self._logger.debug("connection_broke", peer=str(connection.remote), reason=str(error))
         finally:
-            self._stranger_count -= 1
+            self._introduction_count -= 1
             if peer is None:
                 connection.close()
         if peer is not None:

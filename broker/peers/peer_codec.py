@@ -42,7 +42,7 @@ class DamagedBatchError(RemoteProtocolError):
     connection has checksums too."""
 
 
-Told = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
+DecodedMessage = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
 
 
 # From the core to the wire
@@ -139,7 +139,7 @@ _TO_WIRE: Mapping[type[PeerMessage], Callable[[ReplicaKey, Any, Part | None], An
 # From the wire to the core
 
 
-def decode_told(received: memoryview, peer: PeerIdentity, *, from_leader: bool) -> Told | None:
+def decode_message(received: memoryview, peer: PeerIdentity, *, from_leader: bool) -> DecodedMessage | None:
     """What a frame (without its size) says, about which replica; None: nothing, its sender is just there.
 
     Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round; a

@@ -37,7 +37,7 @@ class _Leader(Struct):
 
     replicas: int = 0
     dialling: trio.CancelScope = field(default_factory=trio.CancelScope)
-    said: str | None = None
+    logged_reason: str | None = None
     """What was logged last of why there is no link."""
 
 
@@ -67,7 +67,7 @@ class PeerDialler:
         if leader is None:
             leader = self._leaders[spu] = _Leader()
             if self._nursery is not None:
-                self._nursery.start_soon(self._stay_linked, spu, leader)
+                self._nursery.start_soon(self._keep_linked, spu, leader)
         leader.replicas += 1
         leader.dialling.deadline = math.inf
 
@@ -88,12 +88,12 @@ class PeerDialler:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 for spu, leader in self._leaders.items():
-                    nursery.start_soon(self._stay_linked, spu, leader)
+                    nursery.start_soon(self._keep_linked, spu, leader)
                 await trio.sleep_forever()
         finally:
             self._nursery = None
 
-    async def _stay_linked(self, spu: SpuId, leader: _Leader) -> None:
+    async def _keep_linked(self, spu: SpuId, leader: _Leader) -> None:
         """Until nobody follows it any more."""
         failures = 0
         while leader.replicas:
@@ -120,7 +120,7 @@ class PeerDialler:
         if peer is None:
             return 0.0
         since = trio.current_time()
-        leader.said = None
+        leader.logged_reason = None
         await self._use(connection, peer)
         return trio.current_time() - since
 
@@ -153,6 +153,6 @@ class PeerDialler:
 
     def _is_news(self, leader: _Leader, reason: str) -> bool:
         """It is tried again and again; only what is new is said."""
-        is_news = reason != leader.said
-        leader.said = reason
+        is_news = reason != leader.logged_reason
+        leader.logged_reason = reason
         return is_news

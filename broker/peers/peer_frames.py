@@ -52,7 +52,7 @@ def read_key(received: memoryview) -> InternalApiKey:
         raise RemoteProtocolError("a frame that ends in its header") from None
     api = PEER_APIS.get(api_key)
     if api is None:
-        raise RemoteProtocolError(_what_it_is(received, api_key, version))
+        raise RemoteProtocolError(_describe_stray_frame(received, api_key, version))
     if not api.min_version <= version <= api.max_version:
         raise RemoteProtocolError(f"{api.name} version {version} is not understood here")
     return api.key
@@ -64,7 +64,7 @@ def read_body(cls: type[Wire], received: memoryview) -> Wire:
     return message
 
 
-def _what_it_is(received: memoryview, api_key: int, version: int) -> str:
+def _describe_stray_frame(received: memoryview, api_key: int, version: int) -> str:
     """What strayed here, as whoever looks for it would call it."""
     if api_key in ApiKey.__members__.values() and 0 <= version <= _KAFKA_VERSION_MAX:
         return f"this port is for SPUs; {ApiKey(api_key).name} version {version} belongs on a public one"

@@ -40,7 +40,7 @@ async def introduce(connection: Connection, own: PeerIdentity, cluster: Cluster,
     return peer
 
 
-async def be_introduced(connection: Connection, own: PeerIdentity, cluster: Cluster) -> PeerIdentity:
+async def accept_introduction(connection: Connection, own: PeerIdentity, cluster: Cluster) -> PeerIdentity:
     """The side that was dialled: who came. Raises RefusedError, after it was told, RemoteProtocolError, OSError."""
     theirs = await _introduction_of(connection)
     try:

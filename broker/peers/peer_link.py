@@ -1,6 +1,6 @@
 """One connection between the SPUs of a follower and of a leader, seen from either side.
 
-A turn takes all frames that have arrived, one after the other, and then sends what was told meanwhile with one call:
+A turn takes all frames that have arrived, one after the other, and then sends what was queued meanwhile with one call:
 this is the way of every replicated batch. Nothing is promised; a link that is in doubt ends, and another one is made.
 """
 
@@ -30,7 +30,7 @@ from .peer_codec import DamagedBatchError, encode
 from .peer_frames import FRAME_BYTES_MAX, frame
 from .peer_gauges import PeerTraffic
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
-from .peer_queue import PeerQueue, ToldMessage
+from .peer_queue import PeerQueue, QueuedMessage
 from .peer_shortcut import PeerShortcut
 
 TICK_SECONDS = 0.5
@@ -45,7 +45,7 @@ SENT_AT_ONCE_BYTES_MAX = 16 * 1024
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 """The others' turn comes after this, also when the connection would take more."""
 HELLOS_KEPT_MAX = 100_000
-DAMAGE_TOLD_AGAIN_SECONDS = 10.0
+DAMAGE_LOG_INTERVAL_SECONDS = 10.0
 """It is received twice a second until it is mended."""
 
 
@@ -65,7 +65,7 @@ class LinkReceiver(Protocol):
         """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
 
     def end_turn(self) -> None:
-        """Nothing more has arrived for now: what was told meanwhile is to be sent."""
+        """Nothing more has arrived for now: what was queued meanwhile is to be sent."""
 
 
 class _Frame(Struct):
@@ -84,7 +84,7 @@ class FramedRecords(Struct, frozen=True):
 
 
 Framed = dict[int, FramedRecords]
-"""By the identity of the message. Followers that keep up are told the same message: it is read and encoded once."""
+"""By the identity of the message. Followers that keep up are queued the same message: it is read and encoded once."""
 
 
 class PeerLink:
@@ -107,10 +107,10 @@ class PeerLink:
         """The newest of each replica, for a leader that is not ready yet."""
         self.ended = trio.Event()
         self.closed_because: str | None = None
-        self.has_untold = False
+        self.has_unflushed = False
         """Something waits for the next `flush`."""
         self.keeps_up = True
-        """What is told leaves at once: the connection takes more, and has not had its share of this turn."""
+        """What is queued leaves at once: the connection takes more, and has not had its share of this turn."""
         self._connection = connection
         self._receiver = receiver
         self._inbox = Inbox(buffers, FRAME_BYTES_MAX)
@@ -124,13 +124,13 @@ class PeerLink:
         self._running = trio.CancelScope()
         self._unsent = trio.Event()
         """It does not keep up, for whoever sends the rest."""
-        self._was_heard = True
-        self._has_spoken = True
-        self._damage_told = ("", -math.inf)
+        self._has_received = True
+        self._has_sent = True
+        self._damage_logged = ("", -math.inf)
         """Which, and when."""
-        self._hears_little = False
+        self._received_little = False
         """What came last was small."""
-        self._says_little = False
+        self._sent_little = False
         """And so was what was said last."""
 
     async def run(self) -> None:
@@ -152,7 +152,7 @@ class PeerLink:
             self.closed_because = reason
         self._running.cancel()
 
-    def tell(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
+    def enqueue(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
         self._queue.add(key, message, records)
 
     def forget(self, key: ReplicaKey) -> None:
@@ -181,11 +181,11 @@ class PeerLink:
         if count == 0:
             self.close("the other side closed the connection")
             return False
-        self._was_heard = True
-        self._hears_little = count <= SENT_AT_ONCE_BYTES_MAX
+        self._has_received = True
+        self._received_little = count <= SENT_AT_ONCE_BYTES_MAX
         self._inbox.received(count)
         self._take_turn()
-        if self._hears_little and self._says_little:
+        if self._received_little and self._sent_little:
             self._connection.expect_soon()
         return self.closed_because is None
 
@@ -194,14 +194,14 @@ class PeerLink:
         try:
             while (received := inbox.next_request()) is not None:
                 try:
-                    told = self._shortcut.decode_told(received)
+                    decoded = self._shortcut.decode_message(received)
                 except DamagedBatchError as reason:
                     # As if it had been lost: one flipped bit must not keep all other replicas from each other.
-                    self._tell_damage(str(reason))
+                    self._log_damage(str(reason))
                     continue
-                if told is None:
+                if decoded is None:
                     continue
-                key, message, batches = told
+                key, message, batches = decoded
                 if batches is not None:
                     self._traffic.received_messages += 1
                     self._traffic.received_bytes += len(batches.data)
@@ -214,11 +214,11 @@ class PeerLink:
         self._receiver.end_turn()
         inbox.end_turn()
 
-    def _tell_damage(self, reason: str) -> None:
-        told, told_at = self._damage_told
+    def _log_damage(self, reason: str) -> None:
+        logged, logged_at = self._damage_logged
         now = trio.current_time()
-        if reason != told or now >= told_at + DAMAGE_TOLD_AGAIN_SECONDS:
-            self._damage_told = reason, now
+        if reason != logged or now >= logged_at + DAMAGE_LOG_INTERVAL_SECONDS:
+            self._damage_logged = reason, now
             self._logger.error("damaged_batch_received", reason=reason)
 
     def _keep_hello(self, key: ReplicaKey, hello: Hello) -> None:
@@ -230,17 +230,17 @@ class PeerLink:
     # what is sent
 
     def flush(self, framed: Framed | None = None) -> None:
-        """Sends what was told, as far as the connection takes it; the rest follows by itself.
+        """Sends what was queued, as far as the connection takes it; the rest follows by itself.
 
         `framed` is what other links were sent just now: for as long as no log can have changed.
         """
-        self.has_untold = False
+        self.has_unflushed = False
         if not self.keeps_up or self.closed_because is not None:
             return
         try:
             if self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
                 return
-            self._says_little = False
+            self._sent_little = False
             sent_before = self._outbox.sent_bytes
             while self._gather(framed):
                 if (
@@ -253,7 +253,7 @@ class PeerLink:
                 if not self._queue:
                     break
             if self._outbox.sent_bytes > sent_before:
-                self._has_spoken = True
+                self._has_sent = True
         except UnreadableError as error:  # half a frame is out by now
             key = replica_of_file(error.filename)
             if key is not None:
@@ -265,10 +265,10 @@ class PeerLink:
     def _send_one(self, framed: Framed | None) -> bool:
         """Whether all that waits was one small message, and is on its way: nearly always, and without standing in line
         it costs half."""
-        told = self._queue.take_only()
-        if told is None:
+        queued = self._queue.take_only()
+        if queued is None:
             return False
-        parts = self._frame(told, framed)
+        parts = self._frame(queued, framed)
         if parts is None:
             return True
         if len(parts) > 1 or type(parts[0]) is not bytes:
@@ -282,8 +282,8 @@ class PeerLink:
         if sent < len(data):
             self._put((data[sent:],))
             return False
-        self._has_spoken = self._says_little = True
-        if self._hears_little:
+        self._has_sent = self._sent_little = True
+        if self._received_little:
             self._connection.expect_soon()
         return True
 
@@ -295,9 +295,9 @@ class PeerLink:
                 self._put(parts)
         return self._outbox.collect()
 
-    def _frame(self, told: ToldMessage, framed: Framed | None) -> Sequence[Part] | None:
+    def _frame(self, queued: QueuedMessage, framed: Framed | None) -> Sequence[Part] | None:
         """None if it would say nothing."""
-        key, message, records = told
+        key, message, records = queued
         if records is not None:
             return self._frame_with(key, message, records, framed)
         return (self._shortcut.reply(key, message),) if type(message) is AppendReply else encode(key, message)
@@ -317,7 +317,7 @@ class PeerLink:
                 if type(records) is bytes and len(records) <= SENT_AT_ONCE_BYTES_MAX and type(message) is Append:
                     found = FramedRecords(message, (self._shortcut.append(key, message, records),), len(records))
                 else:
-                    found = _framed(key, message, _Stretch.of(records))
+                    found = _framed(key, message, _RecordParts.of(records))
             except (OSError, KafkaError) as error:
                 self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
                 if isinstance(error, OSError) and not are_used_up(error):
@@ -349,28 +349,28 @@ class PeerLink:
         silent_ticks = 0
         while True:
             await trio.sleep(TICK_SECONDS)
-            silent_ticks = 0 if self._was_heard else silent_ticks + 1
+            silent_ticks = 0 if self._has_received else silent_ticks + 1
             if silent_ticks >= SILENT_TICKS_MAX:
                 self.close(f"nothing was heard for {silent_ticks * TICK_SECONDS:g} s")
                 return
-            self._was_heard = False
-            if not self._has_spoken and self.keeps_up:
+            self._has_received = False
+            if not self._has_sent and self.keeps_up:
                 self._put(frame(PingMessage()))
-            self._has_spoken = False
+            self._has_sent = False
             self.flush()
 
 
-def _framed(key: ReplicaKey, message: PeerMessage, stretch: "_Stretch") -> FramedRecords:
+def _framed(key: ReplicaKey, message: PeerMessage, record_parts: "_RecordParts") -> FramedRecords:
     parts: list[Part] = []
-    for part in encode(key, message, stretch):
-        if part is stretch:
-            parts += stretch.parts
+    for part in encode(key, message, record_parts):
+        if part is record_parts:
+            parts += record_parts.parts
         else:
             parts.append(part)
-    return FramedRecords(message, parts, stretch.size)
+    return FramedRecords(message, parts, record_parts.size)
 
 
-class _Stretch:
+class _RecordParts:
     """Batches of one message; the parts are in memory where they are small, else stretches of files."""
 
     __slots__ = ("parts", "size")
@@ -380,7 +380,7 @@ class _Stretch:
         self.size = size
 
     @classmethod
-    def of(cls, records: RecordsToSend) -> "_Stretch":
+    def of(cls, records: RecordsToSend) -> "_RecordParts":
         parts: Sequence[Buffer | FileRange] = (records,) if isinstance(records, Buffer) else records()
         size = sum(map(len, parts))
         if size > RECORDS_BYTES_MAX:

@@ -53,7 +53,7 @@ class PeerLinks:
         self._sink: PeerSink | None = None
         self._leaders: dict[SpuId, PeerLink] = {}
         self._followers: dict[SpuId, PeerLink] = {}
-        self._untold: list[PeerLink] = []
+        self._unflushed: list[PeerLink] = []
         """Links with something that waits for the next `flush`."""
         self._buffers = ReceiveBuffers()
         self._traffic: dict[SpuId, PeerTraffic] = {}
@@ -67,36 +67,36 @@ class PeerLinks:
 
     # what is told
 
-    def to_follower(
+    def send_to_follower(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         """Tells it on the link which that SPU has dialled, if there is one. It leaves with the next `flush`."""
-        self._tell(self._followers.get(spu), key, message, records)
+        self._enqueue(self._followers.get(spu), key, message, records)
 
-    def to_leader(
+    def send_to_leader(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         """Tells it on the link which this SPU has dialled, if there is one. It leaves with the next `flush`."""
-        self._tell(self._leaders.get(spu), key, message, records)
+        self._enqueue(self._leaders.get(spu), key, message, records)
 
-    def _tell(
+    def _enqueue(
         self, link: PeerLink | None, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None
     ) -> None:
         if link is None:
             return
         if self._trace is not None:
             self._trace.multicast(key, message, link.peer.spu)
-        link.tell(key, message, records)
-        if not link.has_untold:
-            link.has_untold = True
-            self._untold.append(link)
+        link.enqueue(key, message, records)
+        if not link.has_unflushed:
+            link.has_unflushed = True
+            self._unflushed.append(link)
 
     def flush(self) -> None:
         """Sends what was told, as far as the connections take it. Whoever ends a turn calls this, the sink as well."""
-        untold = self._untold
-        framed: Framed | None = {} if len(untold) > 1 else None
-        while untold:
-            untold.pop().flush(framed)
+        unflushed = self._unflushed
+        framed: Framed | None = {} if len(unflushed) > 1 else None
+        while unflushed:
+            unflushed.pop().flush(framed)
 
     def forget(self, key: ReplicaKey) -> None:
         """Drops all that waits to be sent for that replica: its role has changed."""

@@ -14,10 +14,10 @@ from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, RecordsToSend
 
-_ONLY_THE_NEWEST = frozenset({Hello, Seal, SealReply, Fenced})
+_NEWEST_REPLACES_OLDER = frozenset({Hello, Seal, SealReply, Fenced})
 
 
-ToldMessage = tuple[ReplicaKey, PeerMessage, RecordsToSend | None]
+QueuedMessage = tuple[ReplicaKey, PeerMessage, RecordsToSend | None]
 
 
 class _Line(Struct, eq=False):
@@ -28,7 +28,7 @@ class _Line(Struct, eq=False):
 
 class PeerQueue:
     def __init__(self) -> None:
-        self._lone: ToldMessage | None = None
+        self._single: QueuedMessage | None = None
         """All that waits, if it came to an empty queue: nearly always, and it needs neither a line nor a turn."""
         self._lines: dict[ReplicaKey, _Line] = {}
         """Of each replica for which anything else ever waited: to make a line and drop it again costs more than to
@@ -37,55 +37,55 @@ class PeerQueue:
         """Those in which something waits."""
 
     def __bool__(self) -> bool:
-        return self._lone is not None or bool(self._turns)
+        return self._single is not None or bool(self._turns)
 
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
-        lone, self._lone = self._lone, None
-        if lone is not None:
-            self._stand_in_line(*lone)
+        single, self._single = self._single, None
+        if single is not None:
+            self._add_to_line(*single)
         elif not self._turns:
-            self._lone = key, message, records
+            self._single = key, message, records
             return
-        self._stand_in_line(key, message, records)
+        self._add_to_line(key, message, records)
 
-    def _stand_in_line(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
+    def _add_to_line(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(key)
         waiting = line.waiting
         if not waiting:
             self._turns.append(line)
-        elif (newest := _in_place_of(waiting[-1][0], message)) is not None:
+        elif (newest := _merged(waiting[-1][0], message)) is not None:
             waiting[-1] = newest, records
             return
         waiting.append((message, records))
 
-    def take(self) -> ToldMessage:
+    def take(self) -> QueuedMessage:
         """The next one to be sent."""
-        if self._lone is not None:
-            lone, self._lone = self._lone, None
-            return lone
+        if self._single is not None:
+            single, self._single = self._single, None
+            return single
         line = self._turns.popleft()
         message, records = line.waiting.pop(0)
         if line.waiting:
             self._turns.append(line)
         return line.key, message, records
 
-    def take_only(self) -> ToldMessage | None:
+    def take_only(self) -> QueuedMessage | None:
         """What is to be sent if it is one message; None: there are more, or none."""
         turns = self._turns
-        is_one = self._lone is not None or (len(turns) == 1 and len(turns[0].waiting) == 1)
+        is_one = self._single is not None or (len(turns) == 1 and len(turns[0].waiting) == 1)
         return self.take() if is_one else None
 
     def forget(self, key: ReplicaKey) -> None:
-        if self._lone is not None and self._lone[0] == key:
-            self._lone = None
+        if self._single is not None and self._single[0] == key:
+            self._single = None
         line = self._lines.pop(key, None)
         if line is not None and line.waiting:
             self._turns.remove(line)
 
 
-def _in_place_of(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | None:
+def _merged(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | None:
     """What to send instead of both; None if both are worth hearing."""
     if type(waiting) is not type(message):
         return None
@@ -96,4 +96,4 @@ def _in_place_of(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | No
         return message
     if isinstance(waiting, Append):
         return None if waiting.entries else message
-    return message if type(message) in _ONLY_THE_NEWEST else None
+    return message if type(message) in _NEWEST_REPLACES_OLDER else None

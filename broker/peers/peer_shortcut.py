@@ -14,11 +14,11 @@ from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
-from .peer_codec import Told, decode_told, encode, read_batches
+from .peer_codec import DecodedMessage, decode_message, encode, read_batches
 from .peer_messages import PeerIdentity, PeerMessage
 
 LEARNED_MAX = 1000
-"""Replicas; with more that are busy on one link, most of what is said goes the ordinary way, and nothing else."""
+"""Replicas; with more that are busy on one link, most of what is template goes the ordinary way, and nothing else."""
 
 COPIED_BYTES_MAX = 16 * 1024
 """Up to here a copy of what was received pays: to take parts of it costs less than half."""
@@ -39,72 +39,72 @@ _NO_TAGS = bytes(1)
 
 
 class PeerShortcut:
-    """For one link: what is said on it, and heard."""
+    """For one link: what is template on it, and pattern."""
 
-    __slots__ = ("_appends", "_from_leader", "_heard", "_peer", "_replies")
+    __slots__ = ("_appends", "_from_leader", "_patterns", "_peer", "_replies")
 
     def __init__(self, peer: PeerIdentity, *, from_leader: bool) -> None:
         self._peer = peer
         self._from_leader = from_leader
-        self._heard: dict[bytes, _HeardAppend | _HeardReply] = {}
+        self._patterns: dict[bytes, _AppendPattern | _ReplyPattern] = {}
         """By how their frames begin."""
-        self._appends: dict[ReplicaKey, _SaidAppend] = {}
-        self._replies: dict[ReplicaKey, _SaidReply] = {}
+        self._appends: dict[ReplicaKey, _AppendTemplate] = {}
+        self._replies: dict[ReplicaKey, _ReplyTemplate] = {}
 
-    # what is said
+    # what is template
 
     def reply(self, key: ReplicaKey, message: AppendReply) -> bytes:
         """The whole frame."""
-        said = self._replies.get(key)
-        if said is not None and said.epoch == message.epoch:
-            return said.frame(message)
+        template = self._replies.get(key)
+        if template is not None and template.epoch == message.epoch:
+            return template.frame(message)
         encoded = _encoded(key, message)
-        said = _SaidReply(message.epoch, encoded)
-        if said.frame(message) == encoded:
-            _keep(self._replies, key, said)
+        template = _ReplyTemplate(message.epoch, encoded)
+        if template.frame(message) == encoded:
+            _store(self._replies, key, template)
         return encoded
 
     def append(self, key: ReplicaKey, message: Append, records: bytes) -> bytes:
         """The whole frame."""
-        said = self._appends.get(key)
-        if said is not None and said.epoch == message.epoch and said.rest == _seldom_new(message):
-            return said.frame(message, records)
+        template = self._appends.get(key)
+        if template is not None and template.epoch == message.epoch and template.rest == _stable_fields(message):
+            return template.frame(message, records)
         encoded = _encoded(key, message, records)
-        said = _SaidAppend(message, records, encoded)
-        if said.frame(message, records) == encoded:
-            _keep(self._appends, key, said)
+        template = _AppendTemplate(message, records, encoded)
+        if template.frame(message, records) == encoded:
+            _store(self._appends, key, template)
         return encoded
 
-    # what is heard
+    # what is pattern
 
-    def decode_told(self, received: memoryview) -> Told | None:
-        """As `peer_codec.decode_told`, from a frame without its size."""
+    def decode_message(self, received: memoryview) -> DecodedMessage | None:
+        """As `peer_codec.decode_message`, from a frame without its size."""
         start = received[:_START_BYTES].tobytes()
-        heard = self._heard.get(start)
-        if heard is None:
-            told = None
+        pattern = self._patterns.get(start)
+        if pattern is None:
+            decoded = None
         else:
-            told = heard.told(received.tobytes() if len(received) <= COPIED_BYTES_MAX else received)
-        if told is None:
-            told = decode_told(received, self._peer, from_leader=self._from_leader)
-            if told is not None:
-                self._learn(start, received, told)
-        return told
+            decoded = pattern.decode(received.tobytes() if len(received) <= COPIED_BYTES_MAX else received)
+        if decoded is None:
+            decoded = decode_message(received, self._peer, from_leader=self._from_leader)
+            if decoded is not None:
+                self._learn(start, received, decoded)
+        return decoded
 
-    def _learn(self, start: bytes, received: memoryview, told: Told) -> None:
-        key, message, batches = told
-        heard: _HeardAppend | _HeardReply
+    def _learn(self, start: bytes, received: memoryview, decoded: DecodedMessage) -> None:
+        key, message, batches = decoded
+        pattern: _AppendPattern | _ReplyPattern
         if type(message) is AppendReply:
-            heard = _HeardReply(key, message.epoch, self._peer)
+            pattern = _ReplyPattern(key, message.epoch, self._peer)
         elif type(message) is Append and batches is not None:
-            heard = _HeardAppend(key, message, received, len(batches.data))
+            pattern = _AppendPattern(key, message, received, len(batches.data))
         else:
             return
-        if heard.told(received) == told:
-            _keep(self._heard, start, heard)
+        if pattern.decode(received) == decoded:
+            _store(self._patterns, start, pattern)
 
 
-class _SaidReply:
+class _ReplyTemplate:
     __slots__ = ("_size", "_start", "epoch")
 
     def __init__(self, epoch: Epoch, encoded: bytes) -> None:
@@ -125,12 +125,12 @@ class _SaidReply:
         )
 
 
-class _SaidAppend:
+class _AppendTemplate:
     __slots__ = ("_middle", "_start", "epoch", "rest")
 
     def __init__(self, message: Append, records: bytes, encoded: bytes) -> None:
         self.epoch = message.epoch
-        self.rest: tuple[Any, ...] = _seldom_new(message)
+        self.rest: tuple[Any, ...] = _stable_fields(message)
         self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
         records_bytes = len(uvarint(len(records) + 1)) + len(records) + len(_NO_TAGS)
         self._middle = encoded[_SIZE.size + _NUMBERS_END : len(encoded) - records_bytes]
@@ -143,7 +143,7 @@ class _SaidAppend:
         return b"".join((start, middle, records_size, records, _NO_TAGS))
 
 
-class _HeardReply:
+class _ReplyPattern:
     __slots__ = ("_epoch", "_incarnation", "_key", "_spu")
 
     def __init__(self, key: ReplicaKey, epoch: Epoch, peer: PeerIdentity) -> None:
@@ -151,7 +151,7 @@ class _HeardReply:
         self._epoch = epoch
         self._spu, self._incarnation = peer.spu, peer.incarnation
 
-    def told(self, received: Buffer) -> Told | None:
+    def decode(self, received: Buffer) -> DecodedMessage | None:
         """None if that is no usual one."""
         if len(received) != _REPLY_BYTES:
             return None
@@ -165,17 +165,17 @@ class _HeardReply:
         return self._key, reply, None
 
 
-class _HeardAppend:
+class _AppendPattern:
     __slots__ = ("_epoch", "_key", "_middle", "_middle_end", "_rest")
 
     def __init__(self, key: ReplicaKey, message: Append, received: memoryview, records_bytes: int) -> None:
         self._key = key
         self._epoch = message.epoch
-        self._rest: tuple[Any, ...] = _seldom_new(message)
+        self._rest: tuple[Any, ...] = _stable_fields(message)
         self._middle_end = len(received) - len(_NO_TAGS) - records_bytes - len(uvarint(records_bytes + 1))
         self._middle = received[_NUMBERS_END : self._middle_end].tobytes()
 
-    def told(self, received: Buffer) -> Told | None:
+    def decode(self, received: Buffer) -> DecodedMessage | None:
         """None if that is no usual one, or not to be believed."""
         if received[_NUMBERS_END : self._middle_end] != self._middle:
             return None
@@ -194,7 +194,7 @@ class _HeardAppend:
         return self._key, message, batches
 
 
-def _seldom_new(message: Append) -> tuple[Any, ...]:
+def _stable_fields(message: Append) -> tuple[Any, ...]:
     """The last fields, which hardly ever change within an epoch."""
     return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch, message.producers
 
@@ -203,7 +203,7 @@ def _encoded(key: ReplicaKey, message: PeerMessage, records: bytes | None = None
     return b"".join(part for part in encode(key, message, records) if isinstance(part, bytes))
 
 
-def _keep(learned: dict[Any, Any], key: object, usual: object) -> None:
+def _store(learned: dict[Any, Any], key: object, usual: object) -> None:
     if len(learned) >= LEARNED_MAX:
         learned.clear()
     learned[key] = usual

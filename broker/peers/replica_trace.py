@@ -14,12 +14,12 @@ class ReplicaTrace:
     def __init__(self, logger: FilteringBoundLogger) -> None:
         self._logger = logger
 
-    def leader_told(self, key: ReplicaKey, what: object) -> None:
+    def leader_event(self, key: ReplicaKey, what: object) -> None:
         """A leader controller hears of its partition's spec, of an SPU that is lost or back, of what a producer has
         appended, or a follower has said."""
         self._logger.debug("leader_controller_told", what=_name(what), **_labels(key))
 
-    def follower_told(self, key: ReplicaKey, what: object) -> None:
+    def follower_event(self, key: ReplicaKey, what: object) -> None:
         """A follower controller hears of its partition's spec, or of what the leader has said."""
         self._logger.debug("follower_controller_told", what=_name(what), **_labels(key))
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import trio
 
 _STALE_MIN = 1024
-CALLED_IN_A_ROW = 20
+EXPIRED_PER_TURN = 20
 """Thousands of replicas may have the same deadline: after so many it is the turn of other tasks."""
 
 
@@ -28,20 +28,20 @@ class Waiter(Protocol):
 class Timer:
     """One deadline of somebody who may call it off: no more than this stays on the heap of what that one held."""
 
-    __slots__ = ("deadline", "on_time")
+    __slots__ = ("deadline", "on_expired")
 
-    def __init__(self, deadline: float, on_time: Callable[[], None]) -> None:
+    def __init__(self, deadline: float, on_expired: Callable[[], None]) -> None:
         self.deadline = deadline
-        self.on_time: Callable[[], None] | None = on_time
+        self.on_expired: Callable[[], None] | None = on_expired
         """None: it was called off."""
 
     @property
     def done(self) -> bool:
-        return self.on_time is None
+        return self.on_expired is None
 
     def on_deadline(self) -> None:
-        if self.on_time is not None:
-            self.on_time()
+        if self.on_expired is not None:
+            self.on_expired()
 
 
 class Deadlines:
@@ -80,5 +80,5 @@ class Deadlines:
             for number, waiter in enumerate(due, 1):
                 if not waiter.done:
                     waiter.on_deadline()
-                if number % CALLED_IN_A_ROW == 0:
+                if number % EXPIRED_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()

@@ -6,7 +6,8 @@ several, a controller takes part in replication, and says when this one leads an
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import trio
@@ -64,6 +65,11 @@ class Replication(Protocol):
 
     def on_synced(self) -> None: ...
 
+    def may_roll(self, segment_base: int) -> bool:
+        """Returns whether everything before this segment is committed, or will be once all is carried out."""
+
+    def on_compacted(self) -> None: ...
+
     def on_deleted(self) -> None:
         """The log starts later than before."""
 
@@ -72,10 +78,26 @@ class Replication(Protocol):
     def on_offline(self) -> None: ...
 
 
+class Leadership(Protocol):
+    """What a leader knows of its followers."""
+
+    @property
+    def deleted_end(self) -> int:
+        """The offset before which records are deleted for good."""
+
+    def follower_matched_end(self, spu: SpuId) -> int | None:
+        """Returns the end up to which a connected follower is known to have the leader's log."""
+
+    def follower_last_matched_end(self, spu: SpuId) -> int | None:
+        """Returns the last known matched end of a follower, even if its connection was lost since."""
+
+
 class Replica:
     __slots__ = (
         "_commits_at_append",
         "_leader_waiters",
+        "_on_offline",
+        "_role_watcher",
         "_spu",
         "damaged_from",
         "deleted_end",
@@ -94,10 +116,8 @@ class Replica:
         "lagging_count",
         "log",
         "offline_reason",
-        "offline_watcher",
         "replicas_min",
         "replication",
-        "role_watcher",
         "settings",
         "spec",
         "syncs_before_acknowledging",
@@ -117,8 +137,11 @@ class Replica:
         settings: TopicSettings,
         high_watermark: int,
         high_watermark_epoch: Epoch = NO_EPOCH,
+        *,
+        on_offline: Callable[["Replica"], None] | None = None,
     ) -> None:
         self._spu = spu
+        self._on_offline = on_offline
         self.log = log
         self.is_internal = spec.topic in INTERNAL_TOPICS
         """Of a topic that SPUs themselves write to, and nobody else."""
@@ -157,17 +180,15 @@ class Replica:
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
         self.damaged_from: int | None = None
         """Set with it where nothing is wrong with the disk, but headers soon after that offset are none any more."""
-        self.offline_watcher: Callable[[Replica], None] | None = None
-        """Called when that is set."""
         self.unsynced_since: float | None = None
         self.flush_running = False
         self.replication: Replication | None = None
         """None where there are no other replicas."""
         self.is_leader = False
         """In this process and epoch, and nobody has said that there is a newer one."""
-        self.role_watcher: Callable[[Replica], None] | None = None
-        """Called when `is_recovered_leader` may have changed, or the epoch at which it does."""
+        self._role_watcher: Callable[[Replica], None] | None = None
         log.may_roll = self.may_roll
+        log.on_compacted = self._on_compacted
         self._take(spec, settings)
 
     def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
@@ -267,9 +288,18 @@ class Replica:
         """How many replicas are live and do not lag behind."""
         return len(self.spec.live_replicas) - self.lagging_count
 
-    def begin_leading(self) -> None:
-        """What is known to be committed can be read; the rest comes when replication says so."""
+    def watch_role(self, watcher: Callable[["Replica"], None]) -> None:
+        """Calls the watcher now, and whenever `is_recovered_leader` or the epoch of the leadership may have changed."""
+        self._role_watcher = watcher
+        watcher(self)
+
+    def begin_leading(self, leadership: Leadership | None = None) -> None:
+        """Begins to lead. What is known to be committed can be read; replication says when there is more."""
         self.is_leader = self.is_merging = self.is_recovering = True
+        if leadership is not None:
+            self.follower_matched_end = leadership.follower_matched_end
+            self.follower_last_matched_end = leadership.follower_last_matched_end
+            self.deleted_end = lambda: leadership.deleted_end
         self._on_role()
 
     def end_merging(self, now: float) -> None:
@@ -358,26 +388,28 @@ class Replica:
             raise self._refused("read", error) from error
 
     def find_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first committed record that is not older."""
-        try:
+        """Returns timestamp, offset and leader epoch of the first committed record that is not older."""
+        with self._refusing_reads():
             return self.log.find_timestamp(timestamp_ms, self.high_watermark)
-        except OSError as error:
-            raise self._refused("read", error) from error
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first of the newest committed records."""
-        try:
+        """Returns timestamp, offset and leader epoch of the first of the newest committed records."""
+        with self._refusing_reads():
             return self.log.max_timestamp(self.high_watermark)
-        except OSError as error:
-            raise self._refused("read", error) from error
 
     def batch_time(self, offset: int) -> int | None:
-        """The largest timestamp of the batch that begins at the offset; None when it has been deleted."""
-        try:
+        """Returns the largest timestamp of the batch that begins at the offset; None if it has been deleted."""
+        with self._refusing_reads():
             header, _ = next(self.log.headers(offset, offset + 1), (None, None))
+        return None if header is None or header.base_offset != offset else header.max_timestamp
+
+    @contextmanager
+    def _refusing_reads(self) -> Iterator[None]:
+        """Turns a failed read into the KafkaError for the client. `read` does the same without this call."""
+        try:
+            yield
         except OSError as error:
             raise self._refused("read", error) from error
-        return None if header is None or header.base_offset != offset else header.max_timestamp
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
@@ -425,8 +457,14 @@ class Replica:
             self._leader_waiters.unpark_all()
 
     def may_roll(self, segment_base: int) -> bool:
-        """Whether another segment may follow the one with this base: no more than two are not committed."""
+        """Returns whether another segment may follow the one with this base: at most two segments are not committed."""
+        if self.replication is not None:
+            return self.replication.may_roll(segment_base)
         return self.high_watermark >= segment_base
+
+    def _on_compacted(self) -> None:
+        if self.replication is not None:
+            self.replication.on_compacted()
 
     def _log_start(self) -> int:
         return self.log.log_start
@@ -463,10 +501,10 @@ class Replica:
         syncs.release(self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end)
 
     async def close(self) -> None:
-        self.give_up_log()
+        self.release_log()
         await self.log.close()
 
-    def give_up_log(self) -> None:
+    def release_log(self) -> None:
         """It is somebody else's from now on."""
         self.is_open = False
         self._on_role()
@@ -474,16 +512,16 @@ class Replica:
     def go_offline(self, reason: str, *, damaged_from: int | None = None) -> None:
         if self.offline_reason is None:
             self.offline_reason, self.damaged_from = reason, damaged_from
-            if self.offline_watcher is not None:
-                self.offline_watcher(self)
+            if self._on_offline is not None:
+                self._on_offline(self)
         self.refuse_waiters(self.storage_error())
         self._on_role()
         if self.replication is not None:
             self.replication.on_offline()
 
     def _on_role(self) -> None:
-        if self.role_watcher is not None:
-            self.role_watcher(self)
+        if self._role_watcher is not None:
+            self._role_watcher(self)
 
     def refuse_waiters(self, error: KafkaError) -> None:
         """The replica will acknowledge nothing more: everyone who waits is told."""

@@ -24,8 +24,8 @@ from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
 
 from .recent_batches import RecentBatches
 
-NEWEST_KEPT_MAX = 256
-LOOKED_THROUGH_IN_A_TURN = 500
+NEWEST_ENTRIES_MAX = 256
+SCANNED_PER_TURN = 500
 
 _EVENT, _COMPACTED = EntryKind.EVENT, EntryKind.COMPACTED
 _BEHIND_ALL = 2**63 - 1
@@ -102,30 +102,30 @@ class ReplicaLog:
             for header in headers:
                 self._newest.append(entry_of(header))
             self._newest_end = end
-            if len(self._newest) > NEWEST_KEPT_MAX:
+            if len(self._newest) > NEWEST_ENTRIES_MAX:
                 self._keep_half()
 
     def on_appended(self, entries: Sequence[Entry]) -> None:
         self._newest.extend(entries)
         self._newest_end = self._log.log_end
-        if len(self._newest) > NEWEST_KEPT_MAX:
+        if len(self._newest) > NEWEST_ENTRIES_MAX:
             self._keep_half()
 
     def _keep_half(self) -> None:
-        del self._newest[: -NEWEST_KEPT_MAX // 2]
+        del self._newest[: -NEWEST_ENTRIES_MAX // 2]
         self._newest_start = self._newest[0].base
 
-    def takes_turns_from(self, start: int) -> bool:
+    def is_long_scan(self, start: int) -> bool:
         """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
-        return min(self._newest_start, self._log.log_end) - start > LOOKED_THROUGH_IN_A_TURN
+        return min(self._newest_start, self._log.log_end) - start > SCANNED_PER_TURN
 
-    async def look_through(self, start: int) -> bool:
+    async def scan_in_turns(self, start: int) -> bool:
         """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile.
         False: nor will it ever be, for an offset on the way is damaged."""
         found: list[Entry] = []
         end, log, newest = start, self._log, self._newest
         with suppress(KafkaError):
-            while (some := self._turn_from(end)) and some[-1].end > end:
+            while (some := self._read_some(end)) and some[-1].end > end:
                 found += some
                 end = some[-1].end
                 await trio.lowlevel.checkpoint()
@@ -143,12 +143,12 @@ class ReplicaLog:
         before: list[Entry] = []
         try:
             value = start = position = checkpointed_high_watermark(self, checkpoint)
-            while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
+            while some := list(islice(self._read(position, _BEHIND_ALL), SCANNED_PER_TURN + 1)):
                 if before and some[0].base < position:
-                    raise DamagedLogError(position, _out_of_place(some[0].base))
+                    raise DamagedLogError(position, _misplaced(some[0].base))
                 entries = [*before, *some]
                 follows = self._log.log_end if self.is_end_sure else None
-                if len(some) > LOOKED_THROUGH_IN_A_TURN:
+                if len(some) > SCANNED_PER_TURN:
                     follows = entries.pop().base  # and not what is found where the one before it says that it ends
                 value = max(value, compacted_end(entries, start, follows, self.has_valid_checksum))
                 before = entries[-1:]
@@ -168,14 +168,14 @@ class ReplicaLog:
         except ProducersUnknownError as error:
             raise DamagedLogError(error.offset, error) from error
 
-    def check_behind(self, offset: int) -> None:
+    def check_readable_from(self, offset: int) -> None:
         """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
-        self._turn_from(offset)
+        self._read_some(offset)
 
-    def _turn_from(self, start: int) -> list[Entry]:
-        return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
+    def _read_some(self, start: int) -> list[Entry]:
+        return list(islice(self._read(start, self._log.log_end), SCANNED_PER_TURN))
 
-    def on_rest(self) -> None:
+    def on_idle(self) -> None:
         """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""
         if self._newest and self._newest_end == self._log.log_end:
             self._forget_newest()
@@ -192,11 +192,13 @@ class ReplicaLog:
     def _read(self, start: int, end: int) -> Iterator[Entry]:
         """Raises DamagedLogError."""
         try:
-            return self._read_on(start, self._log.headers(start, end))
+            return self._checked_entries(start, self._log.headers(start, end))
         except KafkaError as error:
             raise DamagedLogError(start, error) from error
 
-    def _read_on(self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]) -> Iterator[Entry]:
+    def _checked_entries(
+        self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]
+    ) -> Iterator[Entry]:
         """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
         log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
         last = end = start
@@ -206,7 +208,7 @@ class ReplicaLog:
                 base, next_offset = header.base_offset, header.next_offset
                 is_around_start = is_around_start and 0 <= base < start
                 if next_offset > self._log.log_end or (base < end and not is_around_start):
-                    raise _out_of_place(base)
+                    raise _misplaced(base)
                 if not is_around_start:
                     last, end = base, next_offset
                 yield self._entry(header, kind)
@@ -218,11 +220,11 @@ class ReplicaLog:
             return entry_of(header)
         found = self._log.read_batches(header.base_offset, header.next_offset)
         if [each.count for each in found] != [header.size]:
-            raise _out_of_place(header.base_offset)
+            raise _misplaced(header.base_offset)
         return entry_of_control(header, kind, found[0].file.read_at(found[0].position, header.size))
 
 
-def _out_of_place(offset: int) -> KafkaError:
+def _misplaced(offset: int) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {offset} is out of place")
 
 
@@ -246,7 +248,7 @@ def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, posi
     )
 
 
-def made_batch(entry: Entry) -> bytearray:
+def batch_of_recovery(entry: Entry) -> bytearray:
     """The bytes of an entry that recovery has made up."""
     if entry.kind is EntryKind.HOLE:
         return hole(entry.base, entry.end, entry.epoch)

@@ -44,8 +44,7 @@ class ReplicaRegistry:
         self._damaged.pop(replica.key, None)
         watcher = self.role_watchers.get(replica.topic)
         if watcher is not None:
-            replica.role_watcher = watcher
-            watcher(replica)
+            replica.watch_role(watcher)
 
     def add_damaged(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
         """A replica whose log did not open: clients are told that its storage failed."""

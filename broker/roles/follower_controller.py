@@ -111,7 +111,7 @@ class FollowerController:
     # what the core asks for
 
     def send(self, to: SpuId, message: Message) -> None:
-        self._context.peers.to_leader(to, self._replica.key, message)
+        self._context.peers.send_to_leader(to, self._replica.key, message)
 
     def finish(self, ready: Ready) -> bool:
         self._tell_of_copies(ready)
@@ -138,7 +138,7 @@ class FollowerController:
         log = self._replica.log
         if asked.epoch != self.epoch or self.core.has_failed:
             return
-        self._context.peers.to_leader(
+        self._context.peers.send_to_leader(
             self.leader,
             self._replica.key,
             FetchedEntries(asked.epoch, asked.start),

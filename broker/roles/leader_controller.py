@@ -14,7 +14,7 @@ from tailrace.broker.peers.peer_messages import (
     RecordsToSend,
 )
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import ReplicaLog, made_batch
+from tailrace.broker.replicas.replica_log import ReplicaLog, batch_of_recovery
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
@@ -40,9 +40,9 @@ from tailrace.runtime.files import Buffer
 
 from .role_context import RoleContext
 
-PROPOSED_AGAIN_SECONDS = 1.0
+PROPOSAL_RETRY_SECONDS = 1.0
 FETCH_SECONDS_MAX = 5.0
-MADE_UP = (EntryKind.HOLE, EntryKind.BRIDGE)
+WRITTEN_BY_RECOVERY = (EntryKind.HOLE, EntryKind.BRIDGE)
 LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
 
 
@@ -76,10 +76,10 @@ class LeaderController:
         self._fetched: dict[int, Buffer] = {}
         """What other stores hold and this one lacks, by base offset, until what recovery appends next is there. There
         may be more: of a store that did not hand over the rest, and counts no more."""
-        self._kept: dict[int, Buffer] = {}
+        self._own_batches: dict[int, Buffer] = {}
         """What recovery keeps of the own log behind what it cuts off, by base offset."""
-        self._fetched_more = trio.Event()
-        self._fetches_no_more = False
+        self._fetch_progress = trio.Event()
+        self._has_stopped_fetching = False
         self._changed = trio.Event()
         self._is_over = False
         policy = replica.replication_policy
@@ -100,7 +100,7 @@ class LeaderController:
                 spec.version,
                 limits=_lag_limits_of(replica),
                 members_min=policy.replicas_min,
-                retry_seconds=PROPOSED_AGAIN_SECONDS,
+                retry_seconds=PROPOSAL_RETRY_SECONDS,
                 now=now,
             ),
             limits=LIMITS,
@@ -124,10 +124,7 @@ class LeaderController:
     # life
 
     def begin(self, now: float) -> None:
-        self._replica.begin_leading()
-        self._replica.follower_matched_end = self.core.follower_matched_end
-        self._replica.follower_last_matched_end = self.core.follower_last_matched_end
-        self._replica.deleted_end = lambda: self.core.deleted_end
+        self._replica.begin_leading(self.core)
         spus = self._context.cluster.spus
         for spu in self._replica.spec.replicas:
             if spu in spus and not spus[spu].online:
@@ -186,7 +183,7 @@ class LeaderController:
             kept = memoryview(received.kept().data)
             for position, header in iterate(kept):
                 self._fetched[header.base_offset] = kept[position : position + header.size]
-            self._fetched_more.set()
+            self._fetch_progress.set()
 
     # what the core asks for
 
@@ -199,9 +196,9 @@ class LeaderController:
             records = self._entries.recent_batches.between(base, end)
             if records is None or not self._context.peers.keeps_up(to):
                 records = partial(self._replica.log.read_batches, base, end)
-        self._context.peers.to_follower(to, self._replica.key, message, records)
+        self._context.peers.send_to_follower(to, self._replica.key, message, records)
 
-    def say_that_it_will_lead(self) -> None:
+    def announce_leadership(self) -> None:
         """Enough stores have promised: nobody else would be done earlier, and whoever is elected now begins anew."""
         spec = self._replica.spec
         self._context.live_replicas.propose(self._replica.key, ProposeLiveReplicas(self.epoch, spec.version, ()))
@@ -245,21 +242,23 @@ class LeaderController:
                 self._logger.info("deletion_taken_over", log_start=end)
                 return
 
-    def keep(self, entries: Sequence[Entry]) -> None:
+    def keep_own_batches(self, entries: Sequence[Entry]) -> None:
         """Those of them that the own log has, for it is about to be cut before them."""
-        self._kept.clear()
-        wanted = {entry.base: entry for entry in entries if entry.kind not in MADE_UP}
+        self._own_batches.clear()
+        wanted = {entry.base: entry for entry in entries if entry.kind not in WRITTEN_BY_RECOVERY}
         if not wanted:
             return
         for own in self._entries.entries(min(wanted), self._entries.log_end):
             entry = wanted.get(own.base)
             if entry is not None and entry.is_same_as(own):
                 (found,) = self._replica.log.read_batches(own.base, own.end)
-                self._kept[own.base] = found.file.read_at(found.position, found.count)
+                self._own_batches[own.base] = found.file.read_at(found.position, found.count)
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
         """The bytes of what recovery appends next, stamped: made up, kept, or from whoever holds them."""
-        missing = [entry for entry in entries if entry.kind not in MADE_UP and entry.base not in self._kept]
+        missing = [
+            entry for entry in entries if entry.kind not in WRITTEN_BY_RECOVERY and entry.base not in self._own_batches
+        ]
         if missing:
             await self._fetch(missing)
         batches = [stamped_copy(self._batch_of(entry), entry) for entry in entries]
@@ -267,25 +266,25 @@ class LeaderController:
         return batches
 
     def _batch_of(self, entry: Entry) -> Buffer:
-        if entry.kind in MADE_UP:
-            return made_batch(entry)
-        return self._kept.pop(entry.base, None) or self._fetched[entry.base]
+        if entry.kind in WRITTEN_BY_RECOVERY:
+            return batch_of_recovery(entry)
+        return self._own_batches.pop(entry.base, None) or self._fetched[entry.base]
 
     def stop_fetching(self) -> None:
         """Another leader is known: nobody is to wait for what this one lacks."""
-        self._fetches_no_more = True
-        self._fetched_more.set()
+        self._has_stopped_fetching = True
+        self._fetch_progress.set()
 
     async def _fetch(self, missing: Sequence[Entry]) -> None:
         """Raises MissingEntriesError."""
         holders = [self.core.holders_of(entry)[0] for entry in missing]
-        for holder, start, end in _stretches(missing, holders):
-            self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, start, end))
+        for holder, start, end in _ranges_to_fetch(missing, holders):
+            self._context.peers.send_to_follower(holder, self._replica.key, FetchEntries(self.epoch, start, end))
         self._context.peers.flush()
         with trio.move_on_after(FETCH_SECONDS_MAX):
-            while not (self._fetches_no_more or all(map(self._has_fetched, missing))):
-                self._fetched_more = trio.Event()
-                await self._fetched_more.wait()
+            while not (self._has_stopped_fetching or all(map(self._has_fetched, missing))):
+                self._fetch_progress = trio.Event()
+                await self._fetch_progress.wait()
         for entry, holder in zip(missing, holders, strict=True):  # the last may have come when the time was over
             if not self._has_fetched(entry):
                 raise MissingEntriesError(holder)
@@ -295,7 +294,7 @@ class LeaderController:
         return batch is not None and read_header(batch).crc == entry.content
 
 
-def _stretches(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
+def _ranges_to_fetch(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
     """Who is to be asked, from where and how far: for what lies side by side in one store, once; but for no more than
     one answer takes."""
     asked: tuple[SpuId, int, int] | None = None

@@ -41,7 +41,9 @@ class LogChanges:
         self.in_doubt = False
         """The log may lack what it acknowledged, and it has not caught up since."""
 
-    async def follow(self, epoch: Epoch, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
+    async def apply_as_follower(
+        self, epoch: Epoch, effects: Sequence[Persist], received: ReceivedBatches | None
+    ) -> None:
         """What a follower is asked for; `received`: with what it is to append."""
         for effect in effects:
             if isinstance(effect, AppendEntries):
@@ -60,10 +62,10 @@ class LogChanges:
         self._entries.on_appended(effect.entries)
         self._context.on_appended(self._replica)
 
-    async def recover(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
+    async def apply_as_leader(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
         """What a leader appends through its core is what recovery found, here or elsewhere."""
         to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
-        leader.keep(list(chain.from_iterable(to_append)))  # before it is cut off
+        leader.keep_own_batches(list(chain.from_iterable(to_append)))  # before it is cut off
         batches: list[bytearray] | None = None
         for effect in effects:
             if batches is None and to_append:

@@ -31,13 +31,13 @@ from .leader_controller import LeaderController, MissingEntriesError
 from .log_changes import LogChanges
 from .role_context import RoleContext
 
-KEPT_EVENTS_MAX = 1000
+DEFERRED_EVENTS_MAX = 1000
 """Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
 is kept: nobody says it again, and it is seldom said, for it is of links, settings and deadlines."""
 
-BEGINNING_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 20.0
 
-UNREADABLE = (OSError, KafkaError)
+LOG_ERRORS = (OSError, KafkaError)
 """What a log raises that its disk fails, or that has batches which are none any more."""
 
 Role = LeaderController | FollowerController
@@ -57,19 +57,17 @@ class ReplicaController:
             epoch = max(self._promise.epoch, Epoch(replica.log.epochs.latest))
         self._high_watermark = HighWatermark(replica.high_watermark, epoch)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
-        replica.log.may_roll = self._may_roll
-        replica.log.on_compacted = self._on_compacted
         self._role: Role | None = None
-        self._kept: list[tuple[Event, ReceivedBatches | None]] = []
-        self._carried_out: trio.Event | None = None
+        self._deferred: list[tuple[Event, ReceivedBatches | None]] = []
+        self._busy_until: trio.Event | None = None
         """While something is being carried out: for who waits for its end."""
-        self._takes_spec = False
+        self._has_pending_spec = False
         """A spec came while something was being carried out."""
         self._seal: Seal | None = None
         """For this one the log is looked through; its leader says it again until it is answered."""
-        self._takes_long = False
+        self._is_starting_slowly = False
         """To begin to lead: the log has to be looked through."""
-        self._is_unclear = False
+        self._is_scan_incomplete = False
         """The log was looked through, and does not say how it goes on: its role begins without that."""
         self._is_over = False
         self._timer: Timer | None = None
@@ -78,7 +76,7 @@ class ReplicaController:
 
     @property
     def _is_busy(self) -> bool:
-        return self._carried_out is not None
+        return self._busy_until is not None
 
     @property
     def reaches_peers(self) -> bool:
@@ -100,41 +98,41 @@ class ReplicaController:
     def on_spec(self) -> None:
         """The replica has another one."""
         if self._is_busy:
-            self._takes_spec = True
+            self._has_pending_spec = True
             if isinstance(self._role, LeaderController) and self._replica.spec.epoch > self._role.epoch:
                 self._role.stop_fetching()
         elif not self._is_over:
             try:
-                self._take_spec()
-            except UNREADABLE as error:  # a role begins by looking at the log
+                self._apply_spec()
+            except LOG_ERRORS as error:  # a role begins by looking at the log
                 self._fail(error)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
         role = self._role
         trace = self._context.trace
         if trace is not None:
-            (trace.follower_told if from_leader else trace.leader_told)(self._replica.key, message)
+            (trace.follower_event if from_leader else trace.leader_event)(self._replica.key, message)
         if type(message) is FetchedEntries:
             if isinstance(role, LeaderController) and received is not None:
                 role.on_fetched(message, received)
         elif (type(message) is Append or type(message) is Seal) and self._promise.refuses(message.epoch):
             # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
-            self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
+            self._context.peers.send_to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._context.logger_of(self._replica).info(
                 "deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch
             )
-        elif self._carried_out is not None:
-            if len(self._kept) < KEPT_EVENTS_MAX and message != self._seal:
+        elif self._busy_until is not None:
+            if len(self._deferred) < DEFERRED_EVENTS_MAX and message != self._seal:
                 kept = None if received is None else received.kept()
-                self._kept.append((partial(_on_message, spu, from_leader, message), kept))
-        elif role is not None and type(message) is Seal and self._looks_through(message.entries_from):
+                self._deferred.append((partial(_on_message, spu, from_leader, message), kept))
+        elif role is not None and type(message) is Seal and self._starts_scan(message.entries_from):
             self._seal = message
-            self._kept.append((partial(_on_message, spu, from_leader, message), None))
+            self._deferred.append((partial(_on_message, spu, from_leader, message), None))
         elif role is not None:
-            # As `_hear` does, without a callable for each message: there is hardly anything that comes more often.
+            # As `_apply` does, without a callable for each message: there is hardly anything that comes more often.
             try:
                 role.on_message(spu, from_leader, message, self._context.now())
-            except UNREADABLE as error:  # of the log, which the role looks at
+            except LOG_ERRORS as error:  # of the log, which the role looks at
                 self._fail(error)
             else:
                 self._carry_out(role, received)
@@ -143,9 +141,9 @@ class ReplicaController:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""
         role = self._role
         if self._context.trace is not None:
-            self._context.trace.leader_told(self._replica.key, "appended")
-        if isinstance(role, LeaderController) and self._carried_out is None and role.core.is_serving:
-            self._hear(_on_appended)
+            self._context.trace.leader_event(self._replica.key, "appended")
+        if isinstance(role, LeaderController) and self._busy_until is None and role.core.is_serving:
+            self._apply(_on_appended)
         self.entries.recent_batches.forget()
 
     def on_synced(self) -> None:
@@ -155,13 +153,13 @@ class ReplicaController:
     def on_deleted(self) -> None:
         self.tell_leader(lambda leader, now: leader.core.on_deleted(now))
 
-    def _on_compacted(self) -> None:
+    def on_compacted(self) -> None:
         """Some batches may be others than before, and what follows be compacted for long yet."""
         self.entries.on_changed()
         self.tell_leader(lambda leader, now: leader.core.on_compacted())
 
     def on_settings(self) -> None:
-        self._tell(lambda role, now: role.on_settings(now))
+        self._deliver(lambda role, now: role.on_settings(now))
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
@@ -173,7 +171,7 @@ class ReplicaController:
     def _fail_role(self) -> None:
         """A follower stays one, to tell its leader, and those after it, not to wait."""
         role = self._role
-        self._kept.clear()
+        self._deferred.clear()
         if not isinstance(role, FollowerController):
             self._end_role()
         elif not role.core.has_failed:
@@ -185,22 +183,22 @@ class ReplicaController:
         """What concerns this replica only if it leads; `what` is for who watches."""
         leads = isinstance(self._role, LeaderController)
         if what and leads and self._context.trace is not None:
-            self._context.trace.leader_told(self._replica.key, what)
+            self._context.trace.leader_event(self._replica.key, what)
         if leads or self._is_busy:
-            self._tell(partial(_if_it_leads, event))
+            self._deliver(partial(_if_it_leads, event))
 
     def tell_follower_of(self, leader: SpuId, event: Callable[[FollowerController, float], None]) -> None:
         """What concerns it only if it follows that SPU."""
         role = self._role
         if self._is_busy or (isinstance(role, FollowerController) and role.leader == leader):
-            self._tell(partial(_if_it_follows, leader, event))
+            self._deliver(partial(_if_it_follows, leader, event))
 
-    def _tell(self, event: Event, received: ReceivedBatches | None = None) -> None:
+    def _deliver(self, event: Event, received: ReceivedBatches | None = None) -> None:
         """Something rarer than messages and appends."""
         if self._is_busy:
-            self._kept.append((event, received))
+            self._deferred.append((event, received))
         elif self._role is not None:
-            self._hear(event, received)
+            self._apply(event, received)
 
     def stop_leading(self) -> LeaderController | None:
         """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
@@ -211,37 +209,35 @@ class ReplicaController:
             return role
         return None
 
-    async def has_begun(self) -> None:
+    async def wait_until_started(self) -> None:
         """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec. Not
         for ever, for all other specs wait as well."""
-        if not self._takes_long:
+        if not self._is_starting_slowly:
             return  # nearly always, and a scope takes as long as a log takes to open
-        with trio.move_on_after(BEGINNING_SECONDS_MAX):
-            while self._takes_long and self._carried_out is not None:
-                await self._carried_out.wait()
-        self._takes_long = False
+        with trio.move_on_after(START_SECONDS_MAX):
+            while self._is_starting_slowly and self._busy_until is not None:
+                await self._busy_until.wait()
+        self._is_starting_slowly = False
 
     async def end(self) -> None:
         """The log belongs to somebody else when this returns."""
         self._is_over = True
         self._end_role()
-        if self._carried_out is not None:
-            await self._carried_out.wait()
-        self._replica.log.may_roll = self._replica.may_roll
-        self._replica.log.on_compacted = None
+        if self._busy_until is not None:
+            await self._busy_until.wait()
 
-    def _may_roll(self, segment_base: int) -> bool:
+    def may_roll(self, segment_base: int) -> bool:
         """As the replica has it; what a follower is just about to append may be known to be committed."""
         return self._high_watermark.value >= segment_base
 
     # roles
 
-    def _take_spec(self) -> None:
+    def _apply_spec(self) -> None:
         replica, spec, role = self._replica, self._replica.spec, self._role
         context, now = self._context, self._context.now()
         leads = spec.leader == context.spu
         if context.trace is not None and spec.leader != NO_LEADER:
-            (context.trace.leader_told if leads else context.trace.follower_told)(replica.key, "PartitionSpec")
+            (context.trace.leader_event if leads else context.trace.follower_event)(replica.key, "PartitionSpec")
         if isinstance(role, LeaderController) and leads and role.epoch == spec.epoch:
             role.on_spec(spec, now)
         elif isinstance(role, FollowerController) and role.epoch == spec.epoch and role.leader == spec.leader:
@@ -252,13 +248,13 @@ class ReplicaController:
             if not self._may_begin(leads):
                 return
             if context.checkpoint_is_ahead_of(replica):
-                self._takes_spec = True
-                self._do_first(self._write_down_less)
+                self._has_pending_spec = True
+                self._run_first(self._lower_checkpoint)
                 return
-            if leads and not self._is_unclear and self._looks_through(self._high_watermark.value):
-                self._takes_spec = self._takes_long = True
+            if leads and not self._is_scan_incomplete and self._starts_scan(self._high_watermark.value):
+                self._has_pending_spec = self._is_starting_slowly = True
                 return
-            self._is_unclear = False
+            self._is_scan_incomplete = False
             self._changes.in_doubt = context.is_in_doubt(spec)
             kind = LeaderController if leads else FollowerController
             self._role = kind(
@@ -287,48 +283,48 @@ class ReplicaController:
         if self._role is not None:
             self._role.end()
             self._role = None
-            self._kept.clear()
+            self._deferred.clear()
             self.entries.recent_batches.forget()
 
     # looking through the log
 
-    def _looks_through(self, start: int | None) -> bool:
+    def _starts_scan(self, start: int | None) -> bool:
         """Whether there is so much from there on that a task does it first. What is not known to be committed may be a
         hundred thousand batches: whoever went through them at once would lose its lease, and would have to begin anew.
         """
-        if start is None or not self.entries.takes_turns_from(min(start, self._high_watermark.value)):
+        if start is None or not self.entries.is_long_scan(min(start, self._high_watermark.value)):
             return False
-        self._do_first(self._look_through, min(start, self._high_watermark.value))
+        self._run_first(self._scan, min(start, self._high_watermark.value))
         return True
 
-    async def _look_through(self, start: int) -> None:
-        self._is_unclear = not await self.entries.look_through(start)
+    async def _scan(self, start: int) -> None:
+        self._is_scan_incomplete = not await self.entries.scan_in_turns(start)
 
-    async def _write_down_less(self) -> None:
+    async def _lower_checkpoint(self) -> None:
         """Before anything comes in the place of what was lost: no process after this one is to say that it is
         committed, because something else was, however soon this one ends."""
         await once_files_can_be_opened(self._context.write_high_watermarks)
 
-    def _do_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
-        self._carried_out = trio.Event()
-        self._context.nursery.start_soon(self._go_on_after, work, *args)
+    def _run_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
+        self._busy_until = trio.Event()
+        self._context.nursery.start_soon(self._run_and_resume, work, *args)
 
-    async def _go_on_after(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
-        with self._carrying_out():
+    async def _run_and_resume(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
+        with self._ending_busy():
             await work(*args)
         self._seal = None
         if self._replica.offline_reason is not None:
             self._fail_role()
-        self._go_on()
+        self._resume()
 
     # carrying out
 
-    def _hear(self, event: Event, received: ReceivedBatches | None = None) -> None:
+    def _apply(self, event: Event, received: ReceivedBatches | None = None) -> None:
         role = self._role
         assert role is not None
         try:
             event(role, self._context.now())
-        except UNREADABLE as error:
+        except LOG_ERRORS as error:
             self._fail(error)
         else:
             self._carry_out(role, received)
@@ -337,17 +333,17 @@ class ReplicaController:
         ready = role.core.take_ready()
         try:
             done = not ready.persist or self._persist_at_once(ready.persist, received)
-        except UNREADABLE as error:
+        except LOG_ERRORS as error:
             self._fail(error)
             return
         if done:
             self._finish(role, ready)
         else:
             if ready.takes_long and isinstance(role, LeaderController):
-                role.say_that_it_will_lead()
-            self._carried_out = trio.Event()
+                role.announce_leadership()
+            self._busy_until = trio.Event()
             kept = None if received is None else received.kept()
-            self._context.nursery.start_soon(self._carry_out_waiting, role, ready, kept)
+            self._context.nursery.start_soon(self._carry_out_in_task, role, ready, kept)
 
     def _persist_at_once(self, effects: Sequence[Persist], received: ReceivedBatches | None) -> bool:
         """Whether it could be done so. A follower's appends can, and there is hardly anything else."""
@@ -361,36 +357,36 @@ class ReplicaController:
             return False
         return True
 
-    def _end_carrying_out(self) -> None:
-        if self._carried_out is not None:
-            self._carried_out.set()
-            self._carried_out = None
+    def _end_busy(self) -> None:
+        if self._busy_until is not None:
+            self._busy_until.set()
+            self._busy_until = None
 
     @contextmanager
-    def _carrying_out(self) -> Iterator[None]:
+    def _ending_busy(self) -> Iterator[None]:
         """Whatever happens in it, the log is free again afterwards."""
         try:
             yield
-        except UNREADABLE as error:
-            self._end_carrying_out()
+        except LOG_ERRORS as error:
+            self._end_busy()
             self._fail(error)
         except trio.Cancelled:
             # The SPU ends. Who waits for the log, shielded as it may be, must not wait for ever; and what the role
             # takes to be done is not: nothing more is to come of it.
             self._is_over = True
-            self._end_carrying_out()
+            self._end_busy()
             self._end_role()
             raise
-        self._end_carrying_out()
+        self._end_busy()
 
-    async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
+    async def _carry_out_in_task(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
         missing_from: SpuId | None = None
-        with self._carrying_out():
+        with self._ending_busy():
             try:
                 if isinstance(role, LeaderController):
-                    await self._changes.recover(role, ready.persist)
+                    await self._changes.apply_as_leader(role, ready.persist)
                 else:
-                    await self._changes.follow(role.epoch, ready.persist, received)
+                    await self._changes.apply_as_follower(role.epoch, ready.persist, received)
             except MissingEntriesError as error:
                 self._context.logger_of(self._replica).warning(
                     "recovery_failed", holder=error.holder, reason=str(error)
@@ -402,25 +398,25 @@ class ReplicaController:
             pass  # it has ended, and the log is somebody else's
         elif missing_from is None:
             self._finish(role, ready)
-        elif self._looks_through(self._high_watermark.value):
-            self._kept.insert(0, (partial(_on_recovery_failed, missing_from), None))
+        elif self._starts_scan(self._high_watermark.value):
+            self._deferred.insert(0, (partial(_on_recovery_failed, missing_from), None))
         else:
-            self._tell(partial(_on_recovery_failed, missing_from))
-        self._go_on()
+            self._deliver(partial(_on_recovery_failed, missing_from))
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """With what came meanwhile."""
-        self._hear_kept()
-        if self._takes_spec and not self._is_busy and not self._is_over:
-            self._takes_spec = False
+        self._apply_deferred()
+        if self._has_pending_spec and not self._is_busy and not self._is_over:
+            self._has_pending_spec = False
             self.on_spec()
-            self._hear_kept()
+            self._apply_deferred()
         self._context.peers.flush()
 
-    def _hear_kept(self) -> None:
-        while self._kept and not self._is_busy and self._role is not None:
-            event, batches = self._kept.pop(0)
-            self._hear(event, batches)
+    def _apply_deferred(self) -> None:
+        while self._deferred and not self._is_busy and self._role is not None:
+            event, batches = self._deferred.pop(0)
+            self._apply(event, batches)
 
     def _finish(self, role: Role, ready: Ready) -> None:
         for to, message in ready.send:
@@ -436,7 +432,7 @@ class ReplicaController:
         """What another follower has of what is lacking here."""
         copied, received = await self._context.copies.fetch(self._replica, asked)
         if self._role is role:
-            self._tell(partial(_on_copied, copied), received)
+            self._deliver(partial(_on_copied, copied), received)
             self._context.peers.flush()
 
     def _fail(self, error: OSError | KafkaError) -> None:
@@ -454,17 +450,17 @@ class ReplicaController:
     def _set_timer(self, role: Role) -> None:
         deadline = role.core.deadline
         if deadline == math.inf:
-            self.entries.on_rest()
+            self.entries.on_idle()
         elif self._timer is None or deadline < self._timer.deadline:
             if self._timer is not None:
-                self._timer.on_time = None
-            self._timer = Timer(deadline, self._on_time)
+                self._timer.on_expired = None
+            self._timer = Timer(deadline, self._on_timer)
             self._context.deadlines.add(deadline, self._timer)
 
-    def _on_time(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self._role is not None:
-            self._tell(_let_time_pass)
+            self._deliver(_on_deadline)
             self._context.peers.flush()
 
 
@@ -497,7 +493,7 @@ def _if_it_follows(leader: SpuId, event: Callable[[FollowerController, float], N
         event(role, now)
 
 
-def _let_time_pass(role: Role, now: float) -> None:
+def _on_deadline(role: Role, now: float) -> None:
     """What the timer was set for may have been put off since; then it is set again."""
     if now >= role.core.deadline:
         role.core.on_deadline(now)

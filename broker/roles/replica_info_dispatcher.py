@@ -40,7 +40,7 @@ class ReplicaInfoDispatcher:
             controller = self._controllers[replica.key] = ReplicaController(replica, self._context)
             replica.replication = controller
             controller.on_spec()
-        await controller.has_begun()
+        await controller.wait_until_started()
 
     async def leave(self, replica: Replica) -> None:
         """Its log is in nobody's hands when this returns."""
@@ -65,7 +65,7 @@ class ReplicaInfoDispatcher:
         """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
         self._context.live_replicas.give_up(key)
 
-    def on_opened_or_not(self, key: ReplicaKey) -> None:
+    def on_availability_changed(self, key: ReplicaKey) -> None:
         """One that did not open before, or the other way round: the Streaming Controller is to know that as well."""
         self._context.live_replicas.on_changed([key])
 

@@ -116,7 +116,7 @@ class UnreadableLogs:
                 unreadable.was_whole = False
             entries = ReplicaLog(replica.log)
             try:
-                entries.check_behind(damaged_from)
+                entries.check_readable_from(damaged_from)
                 await entries.high_watermark_at_start(replica.high_watermark)
             except DamagedLogError as error:
                 if error.offset > damaged_from:

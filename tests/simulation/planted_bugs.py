@@ -323,7 +323,7 @@ def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatc
 
 def opens_segments_as_they_are_due(patch: pytest.MonkeyPatch) -> None:
     """Whatever is committed of the two that there are."""
-    patch.setattr(ReplicaController, "_may_roll", lambda self, segment_base: True)
+    patch.setattr(ReplicaController, "may_roll", lambda self, segment_base: True)
 
 
 # Deletions

@@ -28,7 +28,7 @@ def small_turns(seed: int) -> Iterator[None]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leader_controller, "LIMITS", limits)
-        patch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", chance.choice((1, 2, 5)))
+        patch.setattr(replica_log, "SCANNED_PER_TURN", chance.choice((1, 2, 5)))
         patch.setattr(restamping, "STAMPED_IN_A_TURN", chance.choice((1, 2, 5)))
         yield
 

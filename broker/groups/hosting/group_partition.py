@@ -94,7 +94,7 @@ class GroupPartition:
         self._is_over = True
         self._loading.cancel()
         if self._alarm is not None:
-            self._alarm.on_time = None
+            self._alarm.on_expired = None
         error = not_coordinator()
         for waiter in self.coordinator.waiters():
             waiter.refuse(error)
@@ -251,7 +251,7 @@ class GroupPartition:
         if self._is_over or deadline == math.inf or (self._alarm is not None and self._alarm.deadline <= deadline):
             return
         if self._alarm is not None:
-            self._alarm.on_time = None
+            self._alarm.on_expired = None
         self._alarm = Timer(deadline, self._on_alarm)
         self._context.deadlines.add(deadline, self._alarm)
 

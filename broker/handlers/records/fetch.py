@@ -434,4 +434,4 @@ class Fetch:
         self._waits_on.clear()
         for timer in (self._deadline, self._pause):
             if timer is not None:
-                timer.on_time = None  # the heap must not keep many thousands of partitions and their response
+                timer.on_expired = None  # the heap must not keep many thousands of partitions and their response

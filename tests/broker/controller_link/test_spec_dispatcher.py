@@ -752,7 +752,7 @@ async def test_who_stops_waiting_does_not_stop_the_work(spu: _Spu) -> None:
 async def test_others_have_their_turn_while_a_long_log_is_looked_through_for_its_high_watermark(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     topic = _topic(live=(HERE, ELSEWHERE))
     (replica,) = await spu.apply(topic)
     for _ in range(9):

@@ -9,7 +9,7 @@ from simulation.client import WireClient
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.broker.peers.peer_acceptor import STRANGERS_AT_ONCE, STRANGERS_MAX, PeerAcceptor
+from tailrace.broker.peers.peer_acceptor import INTRODUCTIONS_AT_ONCE, INTRODUCTIONS_MAX, PeerAcceptor
 from tailrace.broker.peers.peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, introduce
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.protocol.apis import ApiKey
@@ -90,7 +90,7 @@ async def test_an_spu_is_refused_with_a_reason_that_is_logged_once(autojump_cloc
 async def test_strangers_do_not_keep_others_out_for_long(autojump_clock: object) -> None:
     used: list[PeerIdentity] = []
     async with _serving(used) as network:
-        strangers = [await network.connect(PRIVATE) for _ in range(2 * STRANGERS_AT_ONCE)]
+        strangers = [await network.connect(PRIVATE) for _ in range(2 * INTRODUCTIONS_AT_ONCE)]
         connection = await network.connect(PRIVATE)
         await introduce(connection, identity(2), cluster_of(1, 2), SpuId(1))
         await trio.testing.wait_all_tasks_blocked()
@@ -101,10 +101,10 @@ async def test_strangers_do_not_keep_others_out_for_long(autojump_clock: object)
 async def test_strangers_in_great_numbers_are_turned_away(autojump_clock: object) -> None:
     async with _serving([]) as network:
         with capture_logs() as logged:
-            strangers = [await network.connect(PRIVATE) for _ in range(STRANGERS_MAX + 10)]
+            strangers = [await network.connect(PRIVATE) for _ in range(INTRODUCTIONS_MAX + 10)]
             await trio.testing.wait_all_tasks_blocked()
         assert sum(stranger.peer.closed for stranger in strangers) == 10
-        assert [event["reason"] for event in logged] == [f"{STRANGERS_MAX} others wait to be let in"]
+        assert [event["reason"] for event in logged] == [f"{INTRODUCTIONS_MAX} others wait to be let in"]
 
 
 async def test_too_many_open_files_do_not_end_it(autojump_clock: object) -> None:

@@ -6,7 +6,7 @@ from batch_samples import make_batch
 from msgspec.structs import replace
 from peers import KEY, append, append_reply, identity
 
-from tailrace.broker.peers.peer_codec import DamagedBatchError, decode_told, encode
+from tailrace.broker.peers.peer_codec import DamagedBatchError, decode_message, encode
 from tailrace.broker.peers.peer_frames import frame
 from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replicas.replica_log import entry_of, entry_of_control
@@ -70,29 +70,29 @@ def _name(message: PeerMessage) -> str:
 
 @pytest.mark.parametrize("message", FROM_FOLLOWER, ids=_name)
 def test_what_a_follower_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
-    assert decode_told(_frame(message), FOLLOWER, from_leader=False) == (KEY, message, None)
+    assert decode_message(_frame(message), FOLLOWER, from_leader=False) == (KEY, message, None)
 
 
 @pytest.mark.parametrize("message", FROM_LEADER, ids=_name)
 def test_what_a_leader_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
-    assert decode_told(_frame(message), identity(1), from_leader=True) == (KEY, message, None)
+    assert decode_message(_frame(message), identity(1), from_leader=True) == (KEY, message, None)
 
 
 @pytest.mark.parametrize("message", [message for message in FROM_FOLLOWER if type(message) is not Fenced], ids=_name)
 def test_a_leader_does_not_say_what_a_follower_says(message: PeerMessage) -> None:
     with pytest.raises(RemoteProtocolError, match="does not expect"):
-        decode_told(_frame(message), FOLLOWER, from_leader=True)
+        decode_message(_frame(message), FOLLOWER, from_leader=True)
 
 
 @pytest.mark.parametrize("message", [message for message in FROM_LEADER if type(message) is not Fenced], ids=_name)
 def test_a_follower_does_not_say_what_a_leader_says(message: PeerMessage) -> None:
     with pytest.raises(RemoteProtocolError, match="does not expect"):
-        decode_told(_frame(message), FOLLOWER, from_leader=False)
+        decode_message(_frame(message), FOLLOWER, from_leader=False)
 
 
 def test_that_a_peer_is_there_says_nothing_more() -> None:
     parts: list[bytes] = frame(PingMessage())  # type: ignore[assignment]
-    assert decode_told(memoryview(b"".join(parts))[4:], FOLLOWER, from_leader=False) is None
+    assert decode_message(memoryview(b"".join(parts))[4:], FOLLOWER, from_leader=False) is None
 
 
 # records
@@ -119,7 +119,7 @@ def test_entries_are_what_the_batches_say() -> None:
     assert [entry.kind.name for entry in entries] == ["EVENT", "HOLE", "BRIDGE", "EVENT", "COMPACTED"]
     told = append(2, entries, epoch=4, log_end=14)
     records = b"".join(batches)
-    key, message, received = decode_told(_frame(told, records), identity(1), from_leader=True) or (None, None, None)
+    key, message, received = decode_message(_frame(told, records), identity(1), from_leader=True) or (None, None, None)
     assert (key, message) == (KEY, told)
     assert received is not None
     assert (received.data, received.headers) == (records, [read_header(batch) for batch in batches])
@@ -128,19 +128,19 @@ def test_entries_are_what_the_batches_say() -> None:
 def test_fetched_batches_are_checked_as_well() -> None:
     batch = make_batch(7, 2, epoch=3)
     told = FetchedEntries(EPOCH, 7)
-    _, message, received = decode_told(_frame(told, batch), FOLLOWER, from_leader=False) or (None, None, None)
+    _, message, received = decode_message(_frame(told, batch), FOLLOWER, from_leader=False) or (None, None, None)
     assert message == told
     assert received is not None
     assert received.data == batch
     batch[-1] ^= 1
     with pytest.raises(RemoteProtocolError, match="checksum"):
-        decode_told(_frame(told, batch), FOLLOWER, from_leader=False)
+        decode_message(_frame(told, batch), FOLLOWER, from_leader=False)
 
 
 def _refused(told: Append, records: bytes | bytearray) -> str:
     """The message, and not who sent it: bits may have flipped on a disk."""
     with pytest.raises(DamagedBatchError) as refused:
-        decode_told(_frame(told, records), identity(1), from_leader=True)
+        decode_message(_frame(told, records), identity(1), from_leader=True)
     return str(refused.value)
 
 
@@ -162,11 +162,11 @@ def test_bad_batches_are_refused() -> None:
 
 def test_impossible_numbers_are_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="Append names a negative number"):
-        decode_told(_frame(append(-1)), identity(1), from_leader=True)
+        decode_message(_frame(append(-1)), identity(1), from_leader=True)
     with pytest.raises(RemoteProtocolError, match="AppendReply names a negative number"):
-        decode_told(_frame(append_reply(2, -5)), FOLLOWER, from_leader=False)
+        decode_message(_frame(append_reply(2, -5)), FOLLOWER, from_leader=False)
     with pytest.raises(RemoteProtocolError, match="FetchEntries names a negative number"):
-        decode_told(_frame(FetchEntries(EPOCH, 5, 3)), identity(1), from_leader=True)
+        decode_message(_frame(FetchEntries(EPOCH, 5, 3)), identity(1), from_leader=True)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_impossible_numbers_are_refused() -> None:
 def test_descriptions_out_of_place_are_refused(entries: tuple[Entry, ...]) -> None:
     reply = SealReply(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation, 5, 100, False, entries)
     with pytest.raises(DamagedBatchError, match="out of place"):
-        decode_told(_frame(reply), FOLLOWER, from_leader=False)
+        decode_message(_frame(reply), FOLLOWER, from_leader=False)
 
 
 def test_noise_is_refused_and_nothing_else() -> None:
@@ -194,7 +194,7 @@ def test_noise_is_refused_and_nothing_else() -> None:
             noisy[random.randrange(4, len(noisy))] = random.randrange(256)
         cut = memoryview(noisy)[: random.randrange(4, len(noisy) + 1)]
         try:
-            told = decode_told(cut, FOLLOWER, from_leader=False)
+            told = decode_message(cut, FOLLOWER, from_leader=False)
         except RemoteProtocolError:
             continue
         assert told is not None
@@ -204,5 +204,5 @@ def test_noise_is_refused_and_nothing_else() -> None:
 
 
 def test_who_follows_is_known_from_the_introduction() -> None:
-    told = decode_told(_frame(Hello(EPOCH, SpuId(99), "somebody else")), FOLLOWER, from_leader=False)
+    told = decode_message(_frame(Hello(EPOCH, SpuId(99), "somebody else")), FOLLOWER, from_leader=False)
     assert told == (KEY, Hello(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation), None)

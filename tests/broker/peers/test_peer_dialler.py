@@ -9,7 +9,7 @@ from simulation.network import MemoryConnection, MemoryNetwork
 from structlog.testing import capture_logs
 
 from tailrace.broker.peers.peer_dialler import UNUSED_SECONDS_MAX, PeerDialler
-from tailrace.broker.peers.peer_handshake import RefusedError, be_introduced
+from tailrace.broker.peers.peer_handshake import RefusedError, accept_introduction
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
@@ -62,7 +62,7 @@ class _World:
             while True:
                 connection = await listener.accept()
                 try:
-                    await be_introduced(connection, identity(spu), cluster or self.cluster)
+                    await accept_introduction(connection, identity(spu), cluster or self.cluster)
                 except RefusedError:
                     connection.close()
         finally:

@@ -7,7 +7,7 @@ from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
 from tailrace.broker.peers.peer_frames import frame
-from tailrace.broker.peers.peer_handshake import INTRODUCTION_BYTES_MAX, RefusedError, be_introduced, introduce
+from tailrace.broker.peers.peer_handshake import INTRODUCTION_BYTES_MAX, RefusedError, accept_introduction, introduce
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
@@ -35,7 +35,7 @@ async def _meet(
     at_dialled: list[Outcome] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_outcome, lambda: introduce(near, identity(dialler), theirs, SpuId(wanted)), at_dialler)
-        nursery.start_soon(_outcome, lambda: be_introduced(far, identity(dialled), ours), at_dialled)
+        nursery.start_soon(_outcome, lambda: accept_introduction(far, identity(dialled), ours), at_dialled)
     return at_dialler[0], at_dialled[0]
 
 
@@ -105,14 +105,14 @@ async def test_anything_else_is_no_introduction(sent: bytes, reason: str) -> Non
     near, far = connected_pair()
     await WireClient(near).send(sent)
     with pytest.raises(RemoteProtocolError, match=reason):
-        await be_introduced(far, identity(1), cluster_of(1, 2))
+        await accept_introduction(far, identity(1), cluster_of(1, 2))
 
 
 async def test_who_leaves_without_a_word_is_no_protocol_error() -> None:
     near, far = connected_pair()
     near.close()
     with pytest.raises(OSError, match="ended before an introduction"):
-        await be_introduced(far, identity(1), cluster_of(1, 2))
+        await accept_introduction(far, identity(1), cluster_of(1, 2))
 
 
 async def test_what_follows_an_introduction_is_left_for_the_link() -> None:
@@ -120,7 +120,7 @@ async def test_what_follows_an_introduction_is_left_for_the_link() -> None:
     outcomes: list[Outcome] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_outcome, lambda: introduce(near, identity(2), cluster_of(1, 2), SpuId(1)), outcomes)
-        await be_introduced(far, identity(1), cluster_of(1, 2))
+        await accept_introduction(far, identity(1), cluster_of(1, 2))
         await WireClient(far).send(b"and more")
     assert outcomes == [identity(1)]
     assert _received(near) == b"and more"

@@ -82,7 +82,7 @@ class _End:
 
     def tell(self, *messages: PeerMessage, key: ReplicaKey = KEY) -> None:
         for message in messages:
-            self.link.tell(key, message)
+            self.link.enqueue(key, message)
         self.link.flush()
 
 
@@ -127,7 +127,7 @@ async def test_many_messages_take_one_send_and_one_turn(autojump_clock: object) 
     async with _linked() as pair:
         calls = pair.leader.connection.send_calls
         for base in range(50):
-            pair.leader.link.tell(KEY, *_append(base))
+            pair.leader.link.enqueue(KEY, *_append(base))
         pair.leader.link.flush()
         await _settled()
         assert [message.base for message in pair.follower.heard if isinstance(message, Append)] == list(range(50))
@@ -141,7 +141,7 @@ async def test_sides_that_tell_each_other_little_expect_more(autojump_clock: obj
         async def times_expected(size: int) -> list[int]:
             """When the leader has told that much and the follower has answered."""
             before = [side.times_expected for side in sides]
-            pair.leader.link.tell(KEY, *_append(0, size=size))
+            pair.leader.link.enqueue(KEY, *_append(0, size=size))
             pair.leader.link.flush()
             await _settled()
             pair.follower.tell(append_reply(2, 1))
@@ -161,7 +161,7 @@ async def test_a_link_keeps_up_while_the_connection_takes_what_is_told(autojump_
         leader = pair.leader
         assert leader.link.keeps_up
         message, records = _append(0, size=1000)
-        leader.link.tell(KEY, message, records)
+        leader.link.enqueue(KEY, message, records)
         leader.link.flush()
         assert not leader.link.keeps_up
         await _settled()
@@ -173,7 +173,7 @@ async def test_a_link_keeps_up_while_the_connection_takes_what_is_told(autojump_
 async def test_a_message_that_is_taken_in_parts_arrives_whole(autojump_clock: object, buffer_bytes: int) -> None:
     async with _linked(buffer_bytes) as pair:
         message, batch = _append(0)
-        pair.leader.link.tell(KEY, message, batch)
+        pair.leader.link.enqueue(KEY, message, batch)
         pair.leader.link.flush()
         pair.leader.tell(append(1))
         await _settled()
@@ -203,7 +203,7 @@ async def test_records_come_from_a_file(autojump_clock: object, size: int) -> No
     file.append(batch[80:] + b"behind")
     async with _linked() as pair:
         ranges = [FileRange(file, 6, 80), FileRange(file, 86, len(batch) - 80)]
-        pair.leader.link.tell(KEY, message, lambda: ranges)
+        pair.leader.link.enqueue(KEY, message, lambda: ranges)
         pair.leader.link.flush()
         await _settled()
         assert pair.follower.heard == [message]
@@ -226,7 +226,7 @@ async def test_logs_are_read_no_sooner_than_the_connection_takes_it(autojump_clo
     pair = _Pair(64 * 1024)
     async with trio.open_nursery() as nursery:
         for _ in range(100):
-            pair.leader.link.tell(KEY, message, ranges)
+            pair.leader.link.enqueue(KEY, message, ranges)
         pair.leader.link.flush()
         pair.leader.link.flush()
         assert read <= GATHERED_BYTES_MAX + len(batch), "the other side reads nothing yet"
@@ -253,7 +253,7 @@ async def test_a_slow_reader_does_not_make_us_read_ahead(autojump_clock: object)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pair.leader.link.run)
         for _ in range(100):
-            pair.leader.link.tell(KEY, message, ranges)
+            pair.leader.link.enqueue(KEY, message, ranges)
         pair.leader.link.flush()
         for _ in range(200):
             received += pair.follower.connection.receive_into(buffer) or 0
@@ -266,7 +266,7 @@ async def test_a_link_with_much_to_say_lets_others_have_their_turn(autojump_cloc
     message, batch = _append(0, size=100_000)
     async with _linked(buffer_bytes=100 * len(batch)) as pair:
         for _ in range(50):
-            pair.leader.link.tell(KEY, message, batch)
+            pair.leader.link.enqueue(KEY, message, batch)
         pair.leader.link.flush()
         first = len(pair.follower.connection._incoming.held)
         assert SENT_PER_TURN_BYTES_MAX <= first < SENT_PER_TURN_BYTES_MAX + 2 * GATHERED_BYTES_MAX
@@ -278,7 +278,7 @@ async def test_a_replica_that_catches_up_does_not_hold_up_others(autojump_clock:
     message, batch = _append(0, size=50_000)
     async with _linked() as pair:
         for _ in range(100):
-            pair.leader.link.tell(KEY, message, batch)
+            pair.leader.link.enqueue(KEY, message, batch)
         pair.leader.link.flush()
         pair.leader.tell(append(77), key=OTHER)
         while not any(isinstance(heard, Append) and heard.base == 77 for heard in pair.follower.heard):
@@ -301,8 +301,8 @@ async def test_replies_that_wait_are_one_and_the_last(autojump_clock: object) ->
 
 async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
     async with _linked() as pair:
-        pair.leader.link.tell(KEY, append(0))
-        pair.leader.link.tell(OTHER, append(1))
+        pair.leader.link.enqueue(KEY, append(0))
+        pair.leader.link.enqueue(OTHER, append(1))
         pair.leader.link.forget(KEY)
         pair.leader.link.flush()
         await _settled()
@@ -326,8 +326,8 @@ async def test_what_the_log_no_longer_has_is_left_out(
     message, _ = _append(0)
     async with _linked() as pair:
         with capture_logs() as logged:
-            pair.leader.link.tell(KEY, message, ranges)
-            pair.leader.link.tell(OTHER, message, list)
+            pair.leader.link.enqueue(KEY, message, ranges)
+            pair.leader.link.enqueue(OTHER, message, list)
             pair.leader.tell(append(1), key=OTHER)
             await _settled()
         assert [event["event"] for event in logged] == ["records_not_sent"]
@@ -345,7 +345,7 @@ async def test_a_file_that_cannot_be_sent_ends_the_link_and_is_told(autojump_clo
     file.append(batch)
     async with _linked() as pair:
         files.reads_fail = True
-        pair.leader.link.tell(KEY, message, lambda: [FileRange(file, 0, len(batch))])
+        pair.leader.link.enqueue(KEY, message, lambda: [FileRange(file, 0, len(batch))])
         pair.leader.link.flush()
         await pair.leader.link.ended.wait()
         assert pair.leader.unreadable == ([] if path == "/elsewhere" else [KEY])
@@ -380,8 +380,8 @@ async def test_more_than_a_frame_takes_is_not_begun(autojump_clock: object) -> N
     file = SimulatedFiles().open("/log", create=True)
     async with _linked() as pair:
         with capture_logs() as logged:
-            pair.leader.link.tell(KEY, message, lambda: [FileRange(file, 0, FRAME_BYTES_MAX)])
-            pair.leader.link.tell(OTHER, message, batch)
+            pair.leader.link.enqueue(KEY, message, lambda: [FileRange(file, 0, FRAME_BYTES_MAX)])
+            pair.leader.link.enqueue(OTHER, message, batch)
             pair.leader.link.flush()
             await _settled()
         assert [event["event"] for event in logged] == ["records_not_sent"]
@@ -477,9 +477,9 @@ async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_bei
     async with _linked() as pair:
         with capture_logs() as logs:
             for _ in range(3):
-                pair.leader.link.tell(KEY, good, bytes(bad))
+                pair.leader.link.enqueue(KEY, good, bytes(bad))
                 pair.leader.link.flush()
-            pair.leader.link.tell(OTHER, good, batch)
+            pair.leader.link.enqueue(OTHER, good, batch)
             pair.leader.link.flush()
             await _settled()
         assert pair.follower.heard == [good]

@@ -55,9 +55,9 @@ async def test_a_follower_and_its_leader_tell_each_other(virtual_clock: object) 
         assert not leader.links.keeps_up(FOLLOWER)
         await _linked(leader, follower)
         assert leader.links.keeps_up(FOLLOWER)
-        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
-        follower.links.to_leader(LEADER, OTHER, append_reply(2, 5))
+        follower.links.send_to_leader(LEADER, OTHER, append_reply(2, 5))
         follower.links.flush()
         await follower.until_heard(1)
         await leader.until_heard(1)
@@ -71,8 +71,8 @@ async def test_two_spus_that_follow_each_other_have_two_links(virtual_clock: obj
     async with _spus(1, 2) as (one, two):
         await _linked(one, two)
         await _linked(two, one)
-        one.links.to_follower(two.id, KEY, append(1))
-        one.links.to_leader(two.id, OTHER, append_reply(1, 2))
+        one.links.send_to_follower(two.id, KEY, append(1))
+        one.links.send_to_leader(two.id, OTHER, append_reply(1, 2))
         one.links.flush()
         await two.until_heard(2)
         assert sorted(two.heard, key=str) == sorted(
@@ -87,11 +87,11 @@ async def test_answers_to_a_turn_leave_without_being_flushed(virtual_clock: obje
         await _linked(leader, follower)
 
         def answer(spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
-            follower.links.to_leader(spu, key, append_reply(2, 9))
+            follower.links.send_to_leader(spu, key, append_reply(2, 9))
 
         follower.answer = answer
         asked = trio.current_time()
-        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
         await leader.until_heard(1)
         assert leader.messages == [append_reply(2, 9)]
@@ -115,7 +115,7 @@ async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time
         file.append(batch)
         for times in (1, 2):
             for follower in followers:
-                leader.links.to_follower(follower.id, KEY, message, read)
+                leader.links.send_to_follower(follower.id, KEY, message, read)
             leader.links.flush()
             for follower in followers:
                 await follower.until_heard(times)
@@ -131,8 +131,8 @@ async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(virtual_clock: o
 
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
-        leader.links.to_follower(FOLLOWER, KEY, append(0), read)
-        leader.links.to_follower(FOLLOWER, OTHER, append(1))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(0), read)
+        leader.links.send_to_follower(FOLLOWER, OTHER, append(1))
         leader.links.flush()
         await follower.until_heard(1)
         assert follower.messages == [append(1)]
@@ -143,8 +143,8 @@ async def test_hellos_wait_for_their_leader(virtual_clock: object) -> None:
     async with _spus(1, 2, 3) as (leader, *followers):
         for follower in followers:
             await _linked(leader, follower)
-            follower.links.to_leader(LEADER, KEY, Hello(Epoch(4), follower.id, ""))
-            follower.links.to_leader(LEADER, OTHER, Hello(Epoch(5), follower.id, ""))
+            follower.links.send_to_leader(LEADER, KEY, Hello(Epoch(4), follower.id, ""))
+            follower.links.send_to_leader(LEADER, OTHER, Hello(Epoch(5), follower.id, ""))
             follower.links.flush()
         await leader.until_heard(4)
         hellos = sorted(leader.links.take_hellos(KEY), key=lambda hello: hello.spu)
@@ -157,10 +157,10 @@ async def test_hellos_wait_for_their_leader(virtual_clock: object) -> None:
 
 async def test_what_is_told_to_nobody_is_lost(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
-        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
         await _linked(leader, follower)
-        leader.links.to_follower(FOLLOWER, KEY, append(1))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(1))
         leader.links.flush()
         await follower.until_heard(1)
         assert follower.messages == [append(1)]
@@ -186,7 +186,7 @@ async def test_a_part_that_begins_where_another_ends_goes_on_with_its_link(virtu
         follower.links.unfollow(LEADER)
         follower.links.follow(LEADER)
         assert follower.links.is_linked(LEADER, from_leader=True)
-        follower.links.to_leader(LEADER, KEY, Hello(Epoch(5), FOLLOWER, ""))
+        follower.links.send_to_leader(LEADER, KEY, Hello(Epoch(5), FOLLOWER, ""))
         follower.links.flush()
         await trio.sleep(10)
         assert [hello.epoch for hello in leader.links.take_hellos(KEY)] == [5]
@@ -217,9 +217,9 @@ async def test_an_spu_whose_host_died_without_a_word_is_missed(virtual_clock: ob
 async def test_what_was_forgotten_is_not_sent(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
-        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.send_to_follower(FOLLOWER, KEY, append(0))
         leader.links.forget(KEY)
-        leader.links.to_follower(FOLLOWER, OTHER, append(1))
+        leader.links.send_to_follower(FOLLOWER, OTHER, append(1))
         leader.links.flush()
         await follower.until_heard(1)
         assert follower.messages == [append(1)]
@@ -229,7 +229,7 @@ async def test_traffic_and_ages_are_told(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         batch = make_batch(0, size=300)
-        leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
+        leader.links.send_to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
         leader.links.flush()
         await follower.until_heard(1)
         await trio.sleep(10)
@@ -245,7 +245,7 @@ async def test_traffic_and_ages_are_told(virtual_clock: object) -> None:
 
 def test_telling_before_anything_runs_is_harmless() -> None:
     links = PeerLinks(identity(1), Cluster(), MemoryNetwork(), RandomChance(1), structlog.get_logger())
-    links.to_follower(FOLLOWER, KEY, Fenced(Epoch(3)))
+    links.send_to_follower(FOLLOWER, KEY, Fenced(Epoch(3)))
     links.forget(KEY)
     links.flush()
     assert (links.take_hellos(KEY), links.gauges(0)) == ([], [])
@@ -278,8 +278,8 @@ async def test_a_network_that_fails_at_random_is_survived(virtual_clock: object,
                 internet.block(*reversed(blocked))
             for _ in range(random.randrange(10)):
                 batch = make_batch(told, size=random.choice((100, 30_000)))
-                leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
-                follower.links.to_leader(LEADER, KEY, append_reply(2, told))
+                leader.links.send_to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
+                follower.links.send_to_leader(LEADER, KEY, append_reply(2, told))
                 told += 1
             leader.links.flush()
             follower.links.flush()
@@ -334,7 +334,7 @@ async def test_batches_of_any_size_go_through_real_sockets(tmp_path: object) -> 
             file.append(batch)
             ranges = [FileRange(file, position, len(batch))]
             position += len(batch)
-            leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), lambda ranges=ranges: ranges)  # type: ignore[misc]
+            leader.links.send_to_follower(FOLLOWER, KEY, _append_of(batch), lambda ranges=ranges: ranges)  # type: ignore[misc]
         leader.links.flush()
         await follower.until_heard(len(batches))
         assert follower.messages == list(map(_append_of, batches))
@@ -347,12 +347,12 @@ async def test_many_replicas_share_a_real_connection() -> None:
     async with _real_spus() as (leader, follower):
 
         def answer(spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
-            follower.links.to_leader(spu, key, append_reply(2, 1))
+            follower.links.send_to_leader(spu, key, append_reply(2, 1))
 
         follower.answer = answer
         for key in keys:
             for _ in range(5):
-                leader.links.to_follower(FOLLOWER, key, _append_of(batch), batch)
+                leader.links.send_to_follower(FOLLOWER, key, _append_of(batch), batch)
         leader.links.flush()
         await follower.until_heard(5 * len(keys))
         await leader.until(lambda: {key for _, key, _ in leader.heard} == set(keys))

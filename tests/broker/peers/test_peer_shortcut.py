@@ -75,12 +75,12 @@ def test_what_is_heard_is_what_the_ordinary_way_hears() -> None:
     for key in (KEY, OTHER):
         for message, records in [*APPENDS, (append(20, epoch=5), None), _told(17, 70, epoch=Epoch(5))]:
             received = memoryview(_ordinary(key, message, records))[4:]
-            told = shortcut.decode_told(received)
-            assert told == peer_codec.decode_told(received, LEADER, from_leader=True)
+            told = shortcut.decode_message(received)
+            assert told == peer_codec.decode_message(received, LEADER, from_leader=True)
             assert told is not None and told[:2] == (key, message)
     shortcut = PeerShortcut(FOLLOWER, from_leader=False)
     for reply in REPLIES:
-        assert shortcut.decode_told(memoryview(_ordinary(KEY, reply))[4:]) == (KEY, reply, None)
+        assert shortcut.decode_message(memoryview(_ordinary(KEY, reply))[4:]) == (KEY, reply, None)
 
 
 def _never(*_: object, **__: object) -> None:
@@ -91,13 +91,13 @@ def test_what_was_learned_does_not_go_the_ordinary_way(monkeypatch: pytest.Monke
     to_follower, to_leader = PeerShortcut(FOLLOWER, from_leader=False), PeerShortcut(LEADER, from_leader=True)
 
     def exchange(told: tuple[Append, bytes], reply: AppendReply) -> None:
-        heard = to_leader.decode_told(memoryview(to_follower.append(KEY, *told))[4:])
+        heard = to_leader.decode_message(memoryview(to_follower.append(KEY, *told))[4:])
         assert heard is not None and heard[1] == told[0]
-        assert to_follower.decode_told(memoryview(to_leader.reply(KEY, reply))[4:]) == (KEY, reply, None)
+        assert to_follower.decode_message(memoryview(to_leader.reply(KEY, reply))[4:]) == (KEY, reply, None)
 
     exchange(APPENDS[0], REPLIES[0])
     monkeypatch.setattr(peer_shortcut, "encode", _never)
-    monkeypatch.setattr(peer_shortcut, "decode_told", _never)
+    monkeypatch.setattr(peer_shortcut, "decode_message", _never)
     for told in APPENDS[1:6]:
         exchange(told, REPLIES[1])
     with pytest.raises(AssertionError, match="the ordinary way"):
@@ -122,7 +122,7 @@ def _flipped(frame: bytearray) -> None:
 
 @pytest.mark.parametrize("spoil", [_cut, _tagged, _negative, _flipped])
 def test_what_is_not_usual_is_judged_on_the_ordinary_way(spoil: Callable[[bytearray], None]) -> None:
-    def outcome(decode: Callable[[memoryview], peer_codec.Told | None]) -> object:
+    def outcome(decode: Callable[[memoryview], peer_codec.DecodedMessage | None]) -> object:
         try:
             return decode(memoryview(spoilt))
         except RemoteProtocolError as error:
@@ -131,11 +131,11 @@ def test_what_is_not_usual_is_judged_on_the_ordinary_way(spoil: Callable[[bytear
     told = (LEADER, True, _ordinary(KEY, *APPENDS[1])), (FOLLOWER, False, _ordinary(KEY, REPLIES[1]))
     for peer, from_leader, frame in told:
         shortcut = PeerShortcut(peer, from_leader=from_leader)
-        shortcut.decode_told(memoryview(frame)[4:])
+        shortcut.decode_message(memoryview(frame)[4:])
         spoilt = bytearray(frame[4:])
         spoil(spoilt)
-        ordinary = outcome(partial(peer_codec.decode_told, peer=peer, from_leader=from_leader))
-        assert outcome(shortcut.decode_told) == ordinary
+        ordinary = outcome(partial(peer_codec.decode_message, peer=peer, from_leader=from_leader))
+        assert outcome(shortcut.decode_message) == ordinary
 
 
 def test_little_is_kept_however_many_replicas_are_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,5 +145,5 @@ def test_little_is_kept_however_many_replicas_are_spoken_of(monkeypatch: pytest.
         key = UUID(int=number), 0
         for _ in range(2):
             assert shortcut.append(key, *APPENDS[0]) == _ordinary(key, *APPENDS[0])
-            assert shortcut.decode_told(memoryview(_ordinary(key, REPLIES[0]))[4:]) == (key, REPLIES[0], None)
-        assert len(shortcut._appends) <= 3 and len(shortcut._heard) <= 3
+            assert shortcut.decode_message(memoryview(_ordinary(key, REPLIES[0]))[4:]) == (key, REPLIES[0], None)
+        assert len(shortcut._appends) <= 3 and len(shortcut._patterns) <= 3

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tailrace.broker.replicas.deadlines import CALLED_IN_A_ROW, Deadlines, Timer
+from tailrace.broker.replicas.deadlines import EXPIRED_PER_TURN, Deadlines, Timer
 
 pytestmark = pytest.mark.trio
 
@@ -59,7 +59,7 @@ async def test_an_earlier_deadline_shortens_the_sleep(autojump_clock: trio.testi
 async def test_others_get_their_turns_where_thousands_have_the_same_deadline(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    waiters = [_Waiter() for _ in range(10 * CALLED_IN_A_ROW)]
+    waiters = [_Waiter() for _ in range(10 * EXPIRED_PER_TURN)]
     called = [0]
     async with _running() as deadlines:
         for waiter in waiters:
@@ -69,7 +69,7 @@ async def test_others_get_their_turns_where_thousands_have_the_same_deadline(
             await trio.lowlevel.checkpoint()
             called.append(sum(waiter.called_at is not None for waiter in waiters))
     assert called[-1] == len(waiters)
-    assert max(after - before for before, after in pairwise(called)) <= 2 * CALLED_IN_A_ROW
+    assert max(after - before for before, after in pairwise(called)) <= 2 * EXPIRED_PER_TURN
 
 
 async def test_whoever_was_answered_is_not_called(autojump_clock: trio.testing.MockClock) -> None:
@@ -89,7 +89,7 @@ async def test_a_timer_that_was_called_off_does_not_fire(autojump_clock: trio.te
         kept, called_off = (Timer(deadline, partial(fired.append, name)) for name in ("kept", "called off"))
         for timer in (kept, called_off):
             deadlines.add(deadline, timer)
-        called_off.on_time = None
+        called_off.on_expired = None
         assert called_off.done and not kept.done
         await trio.sleep(2)
         assert fired == ["kept"]

@@ -7,7 +7,7 @@ from simulation.files import SimulatedFiles
 from spus import batch
 
 from tailrace.broker.replicas import replica_log
-from tailrace.broker.replicas.replica_log import NEWEST_KEPT_MAX, DamagedLogError, ReplicaLog, made_batch
+from tailrace.broker.replicas.replica_log import NEWEST_ENTRIES_MAX, DamagedLogError, ReplicaLog, batch_of_recovery
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.high_watermark import high_watermark_at_start
 from tailrace.protocol.batches.control_batches import bridge, hole
@@ -42,11 +42,11 @@ def test_what_is_appended_behind_its_back_is_found() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     appended = []
-    for number in range(3 * NEWEST_KEPT_MAX):
+    for number in range(3 * NEWEST_ENTRIES_MAX):
         appended.append(append(log, batch(b"%d" % number)))
         if number % 3 == 0:
             assert list(entries.entries(number, number + 1)) == appended[-1:]
-    for start in (0, 5, len(appended) - NEWEST_KEPT_MAX // 3, len(appended) - 1):
+    for start in (0, 5, len(appended) - NEWEST_ENTRIES_MAX // 3, len(appended) - 1):
         assert list(entries.entries(start, log.log_end)) == appended[start:]
 
 
@@ -105,11 +105,11 @@ def test_what_recovery_makes_up_is_the_same_before_it_is_made_and_after() -> Non
         Entry(5, 6, Epoch(3), 3, EntryKind.BRIDGE),
     ]
     for entry in made:
-        data = made_batch(entry)
+        data = batch_of_recovery(entry)
         log.append(data, read_header(data))
     found = list(ReplicaLog(log).entries(1, 6))
     assert [entry.is_same_as(own) for entry, own in zip(made, found, strict=True)] == [True, True]
-    assert [bytes(made_batch(entry)) for entry in made] == [bytes(hole(1, 5, 3)), bytes(bridge(5, 3))]
+    assert [bytes(batch_of_recovery(entry)) for entry in made] == [bytes(hole(1, 5, 3)), bytes(bridge(5, 3))]
 
 
 def test_epochs_are_those_of_the_log() -> None:
@@ -124,33 +124,33 @@ def test_at_rest_nothing_is_kept_and_all_is_found() -> None:
     entries = ReplicaLog(log)
     first = append(log, batch(b"a"))
     assert list(entries.entries(0, 1)) == [first]
-    entries.on_rest()
+    entries.on_idle()
     assert not entries._newest
     second = append(log, batch(b"b"))
-    entries.on_rest()
+    entries.on_idle()
     assert list(entries.entries(0, 2)) == [first, second]
     assert list(entries.entries(1, 2)) == [second]
 
 
 async def test_what_was_looked_through_in_turns_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     appended = [append(log, batch(b"%d" % number)) for number in range(9)]
     entries = ReplicaLog(log)
-    assert entries.takes_turns_from(6) and not entries.takes_turns_from(7)
-    await entries.look_through(3)
-    assert entries.takes_turns_from(0) and not entries.takes_turns_from(3)
+    assert entries.is_long_scan(6) and not entries.is_long_scan(7)
+    await entries.scan_in_turns(3)
+    assert entries.is_long_scan(0) and not entries.is_long_scan(3)
     with monkeypatch.context() as patch:
         patch.setattr(Log, "headers", None)
         assert list(entries.entries(3, 9)) == appended[3:]
         assert list(entries.entries(4, 6)) == appended[4:6]
     entries.on_changed()
-    assert entries.takes_turns_from(3)
+    assert entries.is_long_scan(3)
     assert list(entries.entries(2, 9)) == appended[2:]
 
 
 async def test_what_changes_while_it_is_looked_through_is_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     for number in range(9):
         append(log, batch(b"%d" % number))
@@ -164,29 +164,29 @@ async def test_what_changes_while_it_is_looked_through_is_looked_through_again(m
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "headers", changing)
-        assert await entries.look_through(0)
-    assert entries.takes_turns_from(0)
+        assert await entries.scan_in_turns(0)
+    assert entries.is_long_scan(0)
     await log.truncate_fully(100)
-    await entries.look_through(0)
-    assert not entries.takes_turns_from(0), "there is nothing"
+    await entries.scan_in_turns(0)
+    assert not entries.is_long_scan(0), "there is nothing"
 
 
 @pytest.mark.parametrize("wrong", [0, 2**40])
 async def test_what_follows_an_offset_that_has_flipped_is_not_taken_for_gone(
     monkeypatch: pytest.MonkeyPatch, wrong: int
 ) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     appended = [append(log, batch(b"%d" % number)) for number in range(9)]
     (third,) = log.read_batches(3, 4)
     third.file.write_at(third.position, wrong.to_bytes(8))
     entries = ReplicaLog(log)
-    assert not await entries.look_through(0)
+    assert not await entries.scan_in_turns(0)
     assert list(entries.entries(4, 9)) == appended[4:]
 
 
 async def test_the_high_watermark_is_found_in_turns_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     for base in (0, 2, 4, 7, 9, 11, 20):
         data = bytearray(batch(b"a", b"b"))
@@ -213,7 +213,7 @@ async def test_the_high_watermark_is_found_in_turns_as_at_once(monkeypatch: pyte
 async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, field: int, wrong: bytes, turn: int, found: int
 ) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", turn)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", turn)
     log = new_log()
     for number in range(9):
         append(log, batch(b"%d" % number))
@@ -272,7 +272,7 @@ async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
 ) -> None:
     """What looks like a trace of compaction is none: another replica may have something else there. What is out of
     place is told: who compared this log with others would take what it has for missing."""
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", turn)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", turn)
     files, directory = SimulatedFiles(), "/data/topics/t/id/0"
     data = batch(b"a", b"b")
     config = LogConfig(segment_bytes_max=3 * len(data))

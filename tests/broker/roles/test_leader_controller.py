@@ -130,7 +130,7 @@ async def test_a_quorum_recovers_what_its_leader_lacks(
     autojump_clock: object, policy: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if is_long:
-        monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 1)
+        monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 1)
     async with wire_of(3, replication_policy=policy) as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)
@@ -174,7 +174,7 @@ async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the Streaming Controller waits until it is done."""
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     async with wire_of(2) as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)
@@ -200,16 +200,16 @@ async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
 async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_ever(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     looked_from: list[int] = []
-    look_through = replica_log.ReplicaLog.look_through
+    scan_in_turns = replica_log.ReplicaLog.scan_in_turns
 
     async def counting(entries: replica_log.ReplicaLog, start: int) -> bool:
         looked_from.append(start)
         assert len(looked_from) < 9
-        return await look_through(entries, start)
+        return await scan_in_turns(entries, start)
 
-    monkeypatch.setattr(replica_log.ReplicaLog, "look_through", counting)
+    monkeypatch.setattr(replica_log.ReplicaLog, "scan_in_turns", counting)
     async with wire_of(1) as wire:
         for number in range(9):
             produce(wire.stores[1], b"%d" % number)
@@ -333,9 +333,9 @@ async def test_a_seal_that_is_said_again_while_the_log_is_looked_through_is_answ
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or a long log would be read at once for each of them, while nobody else is heard."""
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     said: list[PeerMessage] = []
-    to_leader = WirePeers.to_leader
+    to_leader = WirePeers.send_to_leader
 
     def listening(
         self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
@@ -353,7 +353,7 @@ async def test_a_seal_that_is_said_again_while_the_log_is_looked_through_is_answ
         wire.spec = replace(wire.spec, leader=SpuId(3), leader_incarnation="it", epoch=Epoch(1))
         store.replica.use_spec(wire.spec)
         await wire.settle()
-        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        monkeypatch.setattr(WirePeers, "send_to_leader", listening)
         for _ in range(3):
             store.dispatcher.on_message(SpuId(3), True, KEY, Seal(Epoch(1), entries_from=0), None)
         await wire.settle()
@@ -386,7 +386,7 @@ async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(aut
             _, batches = read_batches(memoryview(found.read()), epoch, 0, None)
             leader.dispatcher.on_message(holder.spu, False, leader.replica.key, FetchedEntries(epoch, 0), batches)
 
-        late = _BeforeStepOf("_carry_out_waiting", asked_at + FETCH_SECONDS_MAX, hand_over)
+        late = _BeforeStepOf("_carry_out_in_task", asked_at + FETCH_SECONDS_MAX, hand_over)
         trio.lowlevel.add_instrument(late)
         await trio.sleep(FETCH_SECONDS_MAX + 1)
         trio.lowlevel.remove_instrument(late)
@@ -431,14 +431,14 @@ async def test_no_more_is_asked_for_at_once_than_one_answer_takes(
 ) -> None:
     """Or it would never be handed over, and nobody could lead."""
     asked: list[tuple[int, int]] = []
-    to_follower = WirePeers.to_follower
+    send_to_follower = WirePeers.send_to_follower
 
     def listening(
         self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         if isinstance(message, FetchEntries):
             asked.append((message.start, message.end))
-        to_follower(self, spu, key, message, records)
+        send_to_follower(self, spu, key, message, records)
 
     async with wire_of(3, replication_policy="majority") as wire:
         wire.part(3)
@@ -448,7 +448,7 @@ async def test_no_more_is_asked_for_at_once_than_one_answer_takes(
         await wire.settle()
         (found,) = wire.stores[1].log.read_batches(0, 2)
         monkeypatch.setattr(leader_controller, "RECORDS_BYTES_MAX", found.count + 1)
-        monkeypatch.setattr(WirePeers, "to_follower", listening)
+        monkeypatch.setattr(WirePeers, "send_to_follower", listening)
         wire.kill(1)
         wire.join(3)
         leader = await wire.elect(3)
@@ -461,7 +461,7 @@ async def test_who_is_taken_away_while_it_waits_for_what_it_lacks_looks_at_its_l
 ) -> None:
     """It is closed soon, and what that looks like is no disk that has failed."""
     in_portions(monkeypatch)
-    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 1)
+    monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 1)
     async with wire_of(3, replication_policy="majority") as wire:
         wire.part(3)
         for number in range(30):

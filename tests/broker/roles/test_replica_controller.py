@@ -114,7 +114,7 @@ async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[int, Epoch]] = []
-    to_leader = WirePeers.to_leader
+    to_leader = WirePeers.send_to_leader
 
     def listening(self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
         if isinstance(message, SealReply) and message.spu == 3:
@@ -127,7 +127,7 @@ async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it
         for _ in range(3):
             await wire.elect(2)
             await wire.elect(1)
-        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        monkeypatch.setattr(WirePeers, "send_to_leader", listening)
         saved = SavedHighWatermark(1, Epoch(0))
         assert wire.stores[3].replica.saved_high_watermark == saved, "later epochs have committed nothing"
         store = await wire.restart(wire.kill(3), saved=saved)
@@ -150,7 +150,7 @@ async def test_a_leader_that_has_not_heard_of_its_successor_is_told_by_all_other
     async with wire_of(3) as wire:
         wire.deaf.add(SpuId(1))
         await wire.elect(2)
-        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        monkeypatch.setattr(WirePeers, "send_to_leader", listening)
         produce(wire.stores[1], b"late")
         await wire.settle()
         assert {spu for spu, to, message in said if (to, message) == (1, Fenced(Epoch(1)))} == {2, 3}
