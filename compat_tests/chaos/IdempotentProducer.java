@@ -6,7 +6,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Sends numbered records to all places by turns until its standard input ends, and says what became of each. */
+/** Sends numbered records to all partitions in turn until its standard input ends, and prints the result of each. */
 public class IdempotentProducer {
     private static final int PAUSE_MS = 2;
 

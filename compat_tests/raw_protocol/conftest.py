@@ -1,4 +1,4 @@
-"""A connection that sends bytes, and the name of a group."""
+"""Fixtures for raw connections that send bytes, and for names of groups."""
 
 import uuid
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def connection(bootstrap: str) -> Iterator[Connection]:
 
 @pytest.fixture
 def group(bootstrap: str) -> str:
-    """A fresh one, which nobody has heard of; whoever coordinates it takes requests."""
+    """Returns the name of a new group whose coordinator accepts requests."""
     name = f"group-{uuid.uuid4()}"
     await_coordinator(bootstrap, name)
     return name

@@ -1,4 +1,4 @@
-"""What a broker does with peers that break the protocol, are slow, or are silent: their neighbours notice nothing."""
+"""A broker serves its other clients while peers break the protocol, are slow, or are silent."""
 
 import struct
 import threading
@@ -26,7 +26,7 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture
 def neighbour(bootstrap, topic):
-    """A connection that was there before the abuse and must work after it."""
+    """Yields a connection from before the abuse, which must work after it."""
     with connect(bootstrap) as connection:
         produce = produce_body(topic, 0, build_batch([b"before"]))
         assert produce_result(connection.call(PRODUCE, 3, produce))[0] == 0
@@ -48,7 +48,7 @@ SIZES_AND_WHAT_FOLLOWS = {
     "client id longer than the frame": struct.pack(">ihhih", 10, METADATA, 1, 1, 30_000),
     "array longer than the frame": request(METADATA, 1, struct.pack(">i", 0x7FFFFFF0)),
     "string longer than the frame": request(METADATA, 1, struct.pack(">ih", 1, 30_000)),
-    "body cut off": request(METADATA, 1, b"\x00"),
+    "body incomplete": request(METADATA, 1, b"\x00"),
 }
 
 
@@ -63,11 +63,11 @@ def test_random_bytes_do_no_harm(bootstrap, neighbour):
     for seed in range(50):
         with connect(bootstrap) as connection:
             noise = bytes((seed * 7 + position * position * 31) % 256 for position in range(500))
-            # A size that is allowed, so that the noise gets as far as the decoders.
+            # The size is valid, so that the noise reaches the decoders.
             connection.send(struct.pack(">ihh", 496, seed % 80, seed % 12) + noise[:492])
 
 
-def test_a_peer_that_leaves_in_the_middle_of_a_request_takes_nothing_with_it(bootstrap, topic, neighbour):
+def test_a_peer_that_leaves_within_a_request_harms_nobody(bootstrap, topic, neighbour):
     whole = request(PRODUCE, 3, produce_body(topic, 0, build_batch([b"x" * 100_000])))
     for part in (1, 3, 4, 10, len(whole) // 2, len(whole) - 1):
         with connect(bootstrap) as connection:
@@ -81,8 +81,8 @@ def test_a_request_may_come_byte_by_byte(bootstrap, topic):
         assert produce_result(connection.receive()[1]) == (0, 0)
 
 
-def test_pipelined_requests_are_answered_in_the_order_in_which_they_came(bootstrap, topic):
-    """A long poll in front holds back the answers behind it, not their work."""
+def test_responses_to_pipelined_requests_keep_their_order(bootstrap, topic):
+    """A long poll at the front delays the responses behind it, but not the work of their requests."""
     with connect(bootstrap) as connection:
         requests = [request(FETCH, 4, fetch_body(topic, 0, 0, wait_ms=400, bytes_max=MEBIBYTE), correlation=0)]
         for correlation in range(1, 300):
@@ -96,7 +96,7 @@ def test_pipelined_requests_are_answered_in_the_order_in_which_they_came(bootstr
         assert [connection.receive()[0] for _ in range(300)] == list(range(300))
 
 
-def test_a_request_without_acknowledgement_gets_no_answer(bootstrap, topic):
+def test_a_produce_request_without_acknowledgement_gets_no_response(bootstrap, topic):
     with connect(bootstrap) as connection:
         silent = produce_body(topic, 0, build_batch([b"a"]), acks=0)
         connection.send(request(PRODUCE, 3, silent, correlation=7) + request(API_VERSIONS, 0, correlation=8))
@@ -114,7 +114,7 @@ def test_an_idle_connection_is_kept_and_disturbs_nobody(bootstrap, topic, neighb
         assert half.receive()[1][:2] == b"\x00\x00"
 
 
-def test_a_peer_that_does_not_read_holds_up_nobody_and_gets_everything_in_the_end(bootstrap, create_topic):
+def test_a_peer_that_does_not_read_delays_nobody_and_gets_everything_in_the_end(bootstrap, create_topic):
     topic = create_topic()
     with connect(bootstrap) as writer:
         for number in range(8):
@@ -154,7 +154,7 @@ def test_hundreds_of_connections_are_served_at_once(bootstrap):
         assert {connection.receive()[0] for connection in connections} == {1}
 
 
-def test_one_record_wakes_all_who_wait_for_it(bootstrap, topic):
+def test_one_record_wakes_every_fetch_that_waits_for_it(bootstrap, topic):
     fetch = request(FETCH, 4, fetch_body(topic, 0, 0, wait_ms=25_000, bytes_max=MEBIBYTE))
     with ExitStack() as stack:
         waiting = [stack.enter_context(connect(bootstrap)) for _ in range(200)]
@@ -167,7 +167,7 @@ def test_one_record_wakes_all_who_wait_for_it(bootstrap, topic):
             assert (error, high_watermark) == (0, 1) and records
 
 
-def test_who_waits_for_a_topic_learns_that_it_is_deleted(bootstrap, topic):
+def test_a_waiting_fetch_learns_that_its_topic_is_deleted(bootstrap, topic):
     with connect(bootstrap) as connection:
         connection.send(request(FETCH, 4, fetch_body(topic, 0, 0, wait_ms=60_000, bytes_max=MEBIBYTE)))
         admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -176,8 +176,8 @@ def test_who_waits_for_a_topic_learns_that_it_is_deleted(bootstrap, topic):
         assert error != 0 and not records
 
 
-def test_a_refused_record_that_wants_no_answer_closes_the_connection(bootstrap, topic):
-    """There is no other way to tell the client that its record is lost."""
+def test_a_refused_record_that_expects_no_response_closes_the_connection(bootstrap, topic):
+    """Only a closed connection tells the client that its record is lost."""
     with connect(bootstrap) as connection:
         connection.send(request(PRODUCE, 3, produce_body(topic, 99, build_batch([b"v"]), acks=0)))
         assert connection.is_closed_by_broker()

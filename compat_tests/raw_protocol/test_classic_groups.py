@@ -1,4 +1,4 @@
-"""Classic groups request by request: what each side says, in every version, when all goes well and when it does not."""
+"""Classic groups request by request: all responses in every version, when everything goes well and when it does not."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -43,12 +43,13 @@ def member(bootstrap: str, group: str) -> Iterator[NewMember]:
 
 
 def no_protocol(version: int) -> str | None:
-    """As a refusal of JoinGroup has it."""
+    """Returns the protocol as a refusal of JoinGroup has it."""
     return None if version >= 7 else ""
 
 
 def together(*members: Member) -> list[Member]:
-    """All join and are assigned their own ids; the leader comes first. The group may have been there before."""
+    """Makes all members join with their own ids, and returns them with the leader first; the group may already
+    exist."""
     first, *others = members
     assert first.join().error == NONE
     for other in others:
@@ -65,7 +66,7 @@ def together(*members: Member) -> list[Member]:
 
 
 def assign(*members: Member) -> list[Member]:
-    """All are in the same generation."""
+    """Makes the leader assign partitions, so that all members are in the same generation."""
     leader_id = max(members[0].describe().members, key=lambda each: each.member_id).member_id
     leader_id = _leader_of(members[0]) or leader_id
     leader = next(each for each in members if each.member_id == leader_id)
@@ -79,12 +80,13 @@ def assign(*members: Member) -> list[Member]:
 
 
 def _leader_of(member: Member) -> str:
-    """A member that joins again with nothing new while the group waits for the leader is told who that is."""
+    """Returns the leader, which a member learns when it joins again without changes while the group waits for the
+    leader."""
     member.ask_to_join()
     return member.joined().leader
 
 
-# a member on its own
+# # a single member
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -147,7 +149,7 @@ def test_generations_go_on_where_they_were(member: NewMember) -> None:
     (one,) = together(member())
     one.leave()
     (two,) = together(member())
-    assert two.generation == 3, "the one without members was the second"
+    assert two.generation == 3, "the second generation had no members"
 
 
 def test_metadata_and_assignments_are_any_bytes(member: NewMember) -> None:
@@ -159,7 +161,7 @@ def test_metadata_and_assignments_are_any_bytes(member: NewMember) -> None:
     assert (described.metadata, described.assignment) == (metadata, assignment)
 
 
-# who may not join
+# # members that may not join
 
 
 @pytest.mark.parametrize("session_ms", [0, SESSION_MS_MIN - 1, 1_800_001])
@@ -180,7 +182,7 @@ def test_a_group_without_a_name(member: NewMember) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 6, 7, 9])
-def test_an_id_that_nobody_was_given(member: NewMember, version: int) -> None:
+def test_an_unknown_member_id_is_refused(member: NewMember, version: int) -> None:
     one = member(member_id="made-up")
     one.ask_to_join(version)
     skip = False if version >= 9 else None
@@ -191,7 +193,7 @@ def test_an_id_that_nobody_was_given(member: NewMember, version: int) -> None:
     assert refused == Joined(UNKNOWN_MEMBER_ID, -1, None, no_protocol(version), "", skip, "made-up", [])
 
 
-def test_protocols_that_do_not_fit(member: NewMember) -> None:
+def test_incompatible_protocols_are_refused(member: NewMember) -> None:
     nothing, no_type = member(protocols=[]), member(protocol_type="")
     for each in (nothing, no_type):
         each.ask_to_join()
@@ -203,7 +205,7 @@ def test_protocols_that_do_not_fit(member: NewMember) -> None:
         assert each.joined().error == INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_protocol_that_all_know_must_stay_known(member: NewMember) -> None:
+def test_a_member_may_not_remove_the_last_common_protocol(member: NewMember) -> None:
     (one,) = together(member(protocols=RANGE_ALONE))
     one.protocols = [("other", ORDERS)]
     one.ask_to_join()
@@ -211,7 +213,7 @@ def test_a_protocol_that_all_know_must_stay_known(member: NewMember) -> None:
     assert one.heartbeat() == NONE
 
 
-def test_the_protocol_that_most_like_best(member: NewMember) -> None:
+def test_the_protocol_that_most_members_prefer_is_used(member: NewMember) -> None:
     both = [("range", ORDERS), ("sticky", ORDERS)]
     swapped = [("sticky", ORDERS), ("range", ORDERS)]
     one, two, three = member(protocols=both), member(protocols=swapped), member(protocols=[("x", ORDERS), *swapped])
@@ -224,7 +226,7 @@ def test_the_protocol_that_most_like_best(member: NewMember) -> None:
     assert [each.joined().protocol for each in (one, two, three)] == ["sticky"] * 3
 
 
-# several members
+# # several members
 
 
 def test_all_join_again_for_a_new_member(member: NewMember) -> None:
@@ -264,7 +266,7 @@ def test_members_wait_for_the_leaders_assignment(member: NewMember) -> None:
     follower.ask_to_sync()
     assert follower.is_waiting()
     assert leader.sync({leader.member_id: b"all of it"}).assignment == b"all of it"
-    assert follower.synced() == Synced(NONE, "consumer", "range", b""), "the leader has nothing for it"
+    assert follower.synced() == Synced(NONE, "consumer", "range", b""), "the leader has assigned nothing to it"
 
 
 def test_an_assignment_can_be_asked_for_again(member: NewMember) -> None:
@@ -273,7 +275,7 @@ def test_an_assignment_can_be_asked_for_again(member: NewMember) -> None:
     assert leader.sync({leader.member_id: b"too late"}).assignment == leader.member_id.encode()
 
 
-def test_who_gets_no_assignment(member: NewMember) -> None:
+def test_a_sync_that_does_not_match_the_group_is_refused(member: NewMember) -> None:
     one, two = together(member(), member())
     refused = [
         one.sync(generation=one.generation + 1),
@@ -300,7 +302,7 @@ def test_who_gets_no_assignment(member: NewMember) -> None:
     assert member(group="no such group", member_id="m", generation=1).sync().error == UNKNOWN_MEMBER_ID
 
 
-def test_who_joins_again_with_nothing_new_is_told_what_is(member: NewMember) -> None:
+def test_a_member_that_rejoins_without_changes_gets_the_current_state(member: NewMember) -> None:
     leader, follower = together(member(), member())
     answer = follower.join()
     assert answer == Joined(
@@ -309,7 +311,7 @@ def test_who_joins_again_with_nothing_new_is_told_what_is(member: NewMember) -> 
     assert leader.heartbeat() == NONE
 
 
-def test_a_leader_that_joins_again_begins_a_rebalance(member: NewMember) -> None:
+def test_a_leader_that_rejoins_starts_a_rebalance(member: NewMember) -> None:
     leader, follower = together(member(), member())
     leader.ask_to_join()
     assert leader.is_waiting() and follower.heartbeat() == REBALANCE_IN_PROGRESS
@@ -318,7 +320,7 @@ def test_a_leader_that_joins_again_begins_a_rebalance(member: NewMember) -> None
     assign(leader, follower)
 
 
-def test_other_metadata_begins_a_rebalance(member: NewMember) -> None:
+def test_new_metadata_starts_a_rebalance(member: NewMember) -> None:
     leader, follower = together(member(), member())
     follower.protocols = [("range", PAYMENTS)]
     follower.ask_to_join()
@@ -328,7 +330,7 @@ def test_other_metadata_begins_a_rebalance(member: NewMember) -> None:
     assert follower.joined().generation == 3
 
 
-def test_other_metadata_while_the_leader_assigns_begins_another_rebalance(member: NewMember) -> None:
+def test_new_metadata_while_the_leader_assigns_starts_another_rebalance(member: NewMember) -> None:
     leader, follower = together(member(), member())
     leader.ask_to_join()
     assert leader.is_waiting()
@@ -344,7 +346,7 @@ def test_other_metadata_while_the_leader_assigns_begins_another_rebalance(member
     assign(leader, follower)
 
 
-def test_who_leaves_is_not_waited_for(member: NewMember) -> None:
+def test_a_rebalance_does_not_wait_for_a_member_that_leaves(member: NewMember) -> None:
     leader, follower = together(member(), member())
     assert follower.leave(reason="closing") == NONE
     assert leader.heartbeat() == REBALANCE_IN_PROGRESS
@@ -390,15 +392,15 @@ def test_a_client_that_was_given_an_id_leaves_before_it_joined(member: NewMember
     three.ask_to_join()
     await_rebalance(one)
     one.ask_to_join()
-    assert one.is_waiting(), "two may join any moment"
+    assert one.is_waiting(), "two may still join"
     assert two.leave() == NONE
     assert one.joined().generation == three.joined().generation == 2
 
 
-# silence
+# # members that are silent
 
 
-def test_who_is_silent_is_removed(member: NewMember) -> None:
+def test_a_silent_member_is_removed(member: NewMember) -> None:
     one, two = together(member(session_ms=SESSION_MS_MIN), member(session_ms=SESSION_MS_MIN))
     while (error := one.heartbeat()) == NONE:
         assert one.is_waiting(0.2)
@@ -407,7 +409,7 @@ def test_who_is_silent_is_removed(member: NewMember) -> None:
     assert [each.member_id for each in one.join().members] == [one.member_id]
 
 
-def test_who_does_not_join_again_in_time_is_removed(member: NewMember) -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed(member: NewMember) -> None:
     one, two = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
     three = member(rebalance_ms=5_000)
     three.obtain_member_id()
@@ -422,7 +424,7 @@ def test_who_does_not_join_again_in_time_is_removed(member: NewMember) -> None:
     assign(two, three)
 
 
-def test_who_does_not_sync_in_time_is_removed(member: NewMember) -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed(member: NewMember) -> None:
     leader, follower = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
     leader.ask_to_join()
     assert leader.is_waiting()
@@ -455,10 +457,10 @@ def test_an_id_that_is_not_used_expires(member: NewMember) -> None:
     assert one.joined().error == UNKNOWN_MEMBER_ID
 
 
-# static members
+# # static members
 
 
-def test_a_static_member_is_answered_at_once(member: NewMember) -> None:
+def test_a_static_member_gets_its_response_at_once(member: NewMember) -> None:
     one = member(instance="worker-1")
     one.ask_to_join()
     joined = one.joined()
@@ -570,10 +572,10 @@ def test_a_static_member_names_an_instance_that_is_not_there(member: NewMember) 
     assert one.joined().error == UNKNOWN_MEMBER_ID
 
 
-# commits
+# # commits
 
 
-def test_who_may_commit_and_when(member: NewMember, topic: str) -> None:
+def test_members_commit_in_their_generation_except_during_a_rebalance(member: NewMember, topic: str) -> None:
     leader, follower = together(member(), member())
     assert follower.commit(topic, 5) == NONE
     assert follower.commit(topic, 5, generation=1) == ILLEGAL_GENERATION
@@ -592,11 +594,11 @@ def test_who_may_commit_and_when(member: NewMember, topic: str) -> None:
     leader.leave()
     follower.leave()
     assert follower.commit(topic, 8) == UNKNOWN_MEMBER_ID
-    assert member().commit(topic, 8) == NONE, "nobody is in the group"
+    assert member().commit(topic, 8) == NONE, "the group has no members"
     assert member(member_id="anybody").commit(topic, 8) == NONE
 
 
-def test_a_static_member_that_was_replaced_commits_no_more(member: NewMember, topic: str) -> None:
+def test_a_replaced_static_member_cannot_commit(member: NewMember, topic: str) -> None:
     _, follower = static_pair(member)
     again = member(instance=follower.instance)
     again.join()
@@ -604,7 +606,7 @@ def test_a_static_member_that_was_replaced_commits_no_more(member: NewMember, to
     assert again.commit(topic, 5) == NONE
 
 
-def test_a_commit_is_as_good_as_a_heartbeat(member: NewMember, topic: str) -> None:
+def test_a_commit_counts_as_a_heartbeat(member: NewMember, topic: str) -> None:
     one, two = together(member(session_ms=SESSION_MS_MIN), member(session_ms=SESSION_MS_MIN))
     for _ in range(9):
         assert one.commit(topic, 5) == NONE and two.heartbeat() in (NONE, REBALANCE_IN_PROGRESS)
@@ -612,7 +614,7 @@ def test_a_commit_is_as_good_as_a_heartbeat(member: NewMember, topic: str) -> No
     assert two.heartbeat() == NONE
 
 
-# descriptions and deletion
+# # descriptions and deletion
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -632,7 +634,7 @@ def test_groups_are_described_in_each_version(member: NewMember, group: str, ver
     assert described.members == [(one.member_id, None, "raw-member", "/127.0.0.1", ORDERS, one.member_id.encode())]
 
 
-def test_what_one_may_do_with_a_group_that_is_not_there(member: NewMember) -> None:
+def test_operations_on_a_group_that_does_not_exist(member: NewMember) -> None:
     one = member()
     assert one.describe(5, operations=True).operations == ALL_GROUP_OPERATIONS
     assert one.describe(6, operations=True).operations == OPERATIONS_NOT_ASKED_FOR
@@ -652,7 +654,7 @@ def test_a_group_in_use_is_not_deleted(member: NewMember) -> None:
     assert admin.delete() == GROUP_ID_NOT_FOUND
 
 
-def test_a_deleted_group_begins_anew(member: NewMember) -> None:
+def test_a_deleted_group_starts_again(member: NewMember) -> None:
     (one,) = together(member())
     one.leave()
     assert member().delete() == NONE

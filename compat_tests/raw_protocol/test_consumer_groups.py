@@ -1,6 +1,7 @@
-"""KIP-848 groups request by request: what a heartbeat leads to, in every version, when all goes well and when not.
+"""KIP-848 groups request by request: all responses in every version, when everything goes well and when it does not.
 
-A broker may take its time before it assigns again, a second by default, so members are heard until they have it.
+A broker may assign only once a second, which is the default. Members therefore send heartbeats until they have their
+assignment.
 """
 
 from collections.abc import Iterator
@@ -55,7 +56,7 @@ def topic(create_topic: CreateTopic) -> str:
 
 @pytest.fixture
 def member(bootstrap: str, group: str, topic: str) -> Iterator[NewMember]:
-    """Subscribes to `topic`, unless it says otherwise."""
+    """Yields a function that makes members, which subscribe to `topic` by default."""
     with ExitStack() as stack:
         yield lambda member_id, **fields: ConsumerMember(
             stack.enter_context(connect(bootstrap)),
@@ -66,7 +67,8 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[NewMember]:
 
 @pytest.fixture
 def classic(bootstrap: str, group: str, topic: str) -> Iterator[NewClassicMember]:
-    """Subscribes to the same, and keeps nothing while it joins again."""
+    """Yields a function that makes classic members, which subscribe to `topic` and keep no partitions while they
+    rejoin."""
     with ExitStack() as stack:
         yield lambda **fields: Member(
             stack.enter_context(connect(bootstrap)),
@@ -75,16 +77,16 @@ def classic(bootstrap: str, group: str, topic: str) -> Iterator[NewClassicMember
 
 
 def shared(*members: ConsumerMember) -> bool:
-    """Whether all have the epoch of the group, and what it gives them."""
+    """Whether all members have the group's epoch, and own what it assigns to them."""
     described = members[0].describe()
     return described.state == "Stable" and len(described.members) == len(members)
 
 
-# a member on its own
+# # a single member
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_the_first_member_has_everything_with_its_first_answer(member: NewMember, version: int) -> None:
+def test_the_first_member_has_everything_with_its_first_response(member: NewMember, version: int) -> None:
     m = member("m")
     joined = m.join(version)
     assert joined[:4] == (NONE, None, "m", joined.epoch)
@@ -92,10 +94,10 @@ def test_the_first_member_has_everything_with_its_first_answer(member: NewMember
     assert m.numbers == [0, 1, 2, 3, 4, 5]
     again = m.heartbeat(version)
     assert again == (NONE, None, "m", joined.epoch, again.interval_ms, None)
-    assert m.heartbeat(version, full=True).assignment == m.owned, "who says everything is told everything"
+    assert m.heartbeat(version, full=True).assignment == m.owned, "a full heartbeat gets a full response"
 
 
-def test_clients_of_the_first_version_may_be_given_their_ids(member: NewMember) -> None:
+def test_the_broker_may_choose_ids_for_clients_of_the_first_version(member: NewMember) -> None:
     m = member("")
     assert m.join(version=0).member_id
     assert m.heartbeat(version=0).assignment is None
@@ -120,7 +122,7 @@ def test_clients_of_the_first_version_may_be_given_their_ids(member: NewMember) 
         ({"epoch": STATIC_LEAVE_EPOCH}, "InstanceId can't be null."),
     ],
 )
-def test_what_makes_no_sense_is_said(member: NewMember, said: dict[str, Any], message: str) -> None:
+def test_invalid_heartbeats_are_refused_with_a_reason(member: NewMember, said: dict[str, Any], message: str) -> None:
     assert member("m").ask_to_join(**said)[:2] == (INVALID_REQUEST, message)
 
 
@@ -135,7 +137,7 @@ def test_assignors_are_those_of_the_broker(member: NewMember) -> None:
     assert m.describe().assignor == "range"
 
 
-def test_a_group_that_nobody_made_is_not_there(member: NewMember) -> None:
+def test_a_group_that_nobody_joined_does_not_exist(member: NewMember) -> None:
     m = member("m")
     assert m.ask(epoch=5).error == GROUP_ID_NOT_FOUND
     assert m.ask(epoch=LEAVE_EPOCH).error == GROUP_ID_NOT_FOUND
@@ -151,7 +153,7 @@ def test_epochs_are_checked(member: NewMember) -> None:
     assert m.ask(member_id="stranger").error == UNKNOWN_MEMBER_ID
     assert m.ask(member_id="stranger", epoch=LEAVE_EPOCH).error == UNKNOWN_MEMBER_ID
     before = m.epoch
-    assert m.join().epoch == before, "who comes again with its id goes on"
+    assert m.join().epoch == before, "a member that rejoins with its id continues"
     assert m.numbers == [0, 1, 2, 3, 4, 5]
 
 
@@ -184,10 +186,10 @@ def test_patterns_are_those_of_re2(member: NewMember, pattern: str) -> None:
     assert response.message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
 
 
-# several members
+# # several members
 
 
-def test_a_member_gets_what_another_has_given_up(member: NewMember) -> None:
+def test_a_member_gets_what_another_one_has_released(member: NewMember) -> None:
     m, n = member("m"), member("n")
     m.join()
     n.join()
@@ -196,7 +198,7 @@ def test_a_member_gets_what_another_has_given_up(member: NewMember) -> None:
     everything, kept = m.owned, m.ask().assignment
     assert kept is not None and len(kept) == 3
     n.heartbeat()
-    assert not n.owned, "m was told, and has not said that it did"
+    assert not n.owned, "m was told to release partitions, and has not confirmed it yet"
     m.owned = kept
     assert m.heartbeat().epoch == n.epoch
     n.heartbeat()
@@ -210,7 +212,7 @@ def test_a_member_gets_what_another_has_given_up(member: NewMember) -> None:
     assert {(each.client_id, each.host) for each in described.members} == {("raw-member", "/127.0.0.1")}
 
 
-def test_an_answer_that_was_lost_is_given_again(member: NewMember) -> None:
+def test_a_lost_response_is_sent_again(member: NewMember) -> None:
     m, n = member("m"), member("n")
     m.join()
     n.join()
@@ -219,7 +221,7 @@ def test_an_answer_that_was_lost_is_given_again(member: NewMember) -> None:
     before, everything = m.epoch, m.describe().members[0].assignment
     lost = m.ask(owned=m.owned)
     assert lost.epoch == before + 1
-    assert m.ask(owned=everything).error == FENCED_MEMBER_EPOCH, "it has what it may not have"
+    assert m.ask(owned=everything).error == FENCED_MEMBER_EPOCH, "it claims partitions that it may not own"
     assert m.heartbeat(full=True)[:4] == (NONE, None, "m", before + 1)
 
 
@@ -246,7 +248,7 @@ def test_other_topics_lead_to_another_assignment(member: NewMember, create_topic
     assert m.owned.isdisjoint(had)
 
 
-def test_the_assignor_is_the_one_that_most_members_wish(member: NewMember) -> None:
+def test_the_assignor_is_the_one_that_most_members_want(member: NewMember) -> None:
     members = [member("m", assignor="range"), member("n", assignor="range"), member("o", assignor="uniform")]
     for each in members:
         each.join()
@@ -255,7 +257,7 @@ def test_the_assignor_is_the_one_that_most_members_wish(member: NewMember) -> No
     assert [each.numbers for each in members] == [[0, 1], [2, 3], [4, 5]]
 
 
-# static members
+# # static members
 
 
 def test_an_instance_is_one_member_at_a_time(member: NewMember) -> None:
@@ -267,7 +269,7 @@ def test_an_instance_is_one_member_at_a_time(member: NewMember) -> None:
     assert m.ask(instance="else").error == UNKNOWN_MEMBER_ID
 
 
-def test_an_instance_that_left_for_now_finds_what_it_had(member: NewMember) -> None:
+def test_an_instance_that_left_temporarily_gets_its_partitions_back(member: NewMember) -> None:
     m, n = member("m", instance="i"), member("n")
     m.join()
     n.join()
@@ -281,7 +283,7 @@ def test_an_instance_that_left_for_now_finds_what_it_had(member: NewMember) -> N
     assert m.ask(epoch=epoch).error == FENCED_INSTANCE_ID
 
 
-# describing
+# # descriptions
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -298,7 +300,7 @@ def test_a_group_is_described_in_each_version(member: NewMember, group: str, top
     assert m.describe(version).operations == OPERATIONS_NOT_ASKED_FOR
 
 
-# offsets
+# # offsets
 
 
 def test_members_commit_with_their_epochs(member: NewMember, classic: NewClassicMember, topic: str) -> None:
@@ -317,7 +319,7 @@ def test_members_commit_with_their_epochs(member: NewMember, classic: NewClassic
     assert client.commit(topic, 5, version=9, generation=has_first.epoch) == UNKNOWN_MEMBER_ID
 
 
-def test_a_member_commits_with_the_epoch_before_what_it_had_then(
+def test_a_member_commits_with_an_older_epoch_what_it_already_owned_then(
     member: NewMember, classic: NewClassicMember, topic: str
 ) -> None:
     m, n = member("m"), member("n")
@@ -329,11 +331,11 @@ def test_a_member_commits_with_the_epoch_before_what_it_had_then(
     assert client.commit(topic, 5, version=9, generation=before) == (NONE if keeps_first else STALE_MEMBER_EPOCH)
 
 
-# members that speak the classic protocol
+# # members that use the classic protocol
 
 
 def settled(old: Member, *new: ConsumerMember) -> bytes:
-    """The old one joins as often as it is told to; what it is assigned in the end."""
+    """Makes the old member join as often as it is told to, and returns its final assignment."""
     assigned = b""
 
     def go_on() -> bool:
@@ -352,7 +354,7 @@ def settled(old: Member, *new: ConsumerMember) -> bytes:
     return assigned
 
 
-def test_a_member_may_speak_the_classic_protocol(member: NewMember, classic: NewClassicMember, topic: str) -> None:
+def test_a_member_may_use_the_classic_protocol(member: NewMember, classic: NewClassicMember, topic: str) -> None:
     m = member("m")
     m.join()
     old = classic()
@@ -372,7 +374,7 @@ def test_a_member_may_speak_the_classic_protocol(member: NewMember, classic: New
     m.heartbeat_until(lambda: m.heartbeat().interval_ms == HEARTBEAT_INTERVAL_MS)
 
 
-def test_what_speaks_another_protocol_is_refused(member: NewMember, classic: NewClassicMember) -> None:
+def test_members_of_other_protocols_are_refused(member: NewMember, classic: NewClassicMember) -> None:
     member("m").join()
     assert classic(protocol_type="connect").join().error == INCONSISTENT_GROUP_PROTOCOL
     assert classic(protocols=[]).join().error == INCONSISTENT_GROUP_PROTOCOL
@@ -381,7 +383,7 @@ def test_what_speaks_another_protocol_is_refused(member: NewMember, classic: New
     assert stranger.sync().error == UNKNOWN_MEMBER_ID
     assert stranger.leave() == UNKNOWN_MEMBER_ID
     speaker = classic(member_id="m", generation=2)
-    assert speaker.heartbeat() == UNKNOWN_MEMBER_ID, "it does not speak this protocol"
+    assert speaker.heartbeat() == UNKNOWN_MEMBER_ID, "the member does not use the classic protocol"
 
 
 def test_an_administrator_removes_members_of_the_new_protocol(member: NewMember, classic: NewClassicMember) -> None:
@@ -394,7 +396,7 @@ def test_an_administrator_removes_members_of_the_new_protocol(member: NewMember,
     assert [each.member_id for each in member("o").describe().members] == ["o"]
 
 
-def test_a_classic_group_becomes_one_of_the_new_protocol_and_one_again(
+def test_a_classic_group_changes_to_the_new_protocol_and_back(
     member: NewMember, classic: NewClassicMember, topic: str
 ) -> None:
     old = classic()
@@ -413,13 +415,15 @@ def test_a_classic_group_becomes_one_of_the_new_protocol_and_one_again(
     assert (joined.error, joined.leads) == (NONE, True)
 
 
-def test_a_classic_group_that_is_not_of_consumers_stays_one(member: NewMember, classic: NewClassicMember) -> None:
+def test_a_classic_group_of_other_clients_than_consumers_stays_classic(
+    member: NewMember, classic: NewClassicMember
+) -> None:
     old = classic(protocol_type="connect", protocols=[("mine", b"anything")])
     assert old.join().error == NONE
     assert member("m").ask_to_join().error == GROUP_ID_NOT_FOUND
 
 
-def test_an_empty_group_is_of_the_kind_of_whoever_comes(member: NewMember, classic: NewClassicMember) -> None:
+def test_an_empty_group_takes_the_kind_of_the_next_member(member: NewMember, classic: NewClassicMember) -> None:
     old, m = classic(), member("m")
     assert old.join().error == NONE
     assert old.leave() == NONE

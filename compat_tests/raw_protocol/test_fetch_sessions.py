@@ -1,4 +1,4 @@
-"""Incremental fetches (KIP-227): what the broker remembers of a fetch, and says when it does not."""
+"""Incremental fetches (KIP-227): what the broker remembers of a fetch, and the errors when it does not."""
 
 import struct
 
@@ -10,7 +10,8 @@ BYTES_MAX = 1 << 20
 
 
 def fetch(connection, session, epoch, topics=(), forgotten=()):
-    """A Fetch v7 of {(topic, partition): offset}: error, session id and {(topic, partition): (error, records)}."""
+    """Sends a Fetch v7 of {(topic, partition): offset}; returns error, session id and {(topic, partition): (error,
+    records)}."""
     body = struct.pack(">iiiibii", -1, 0, 1, BYTES_MAX, 0, session, epoch) + struct.pack(">i", len(topics))
     for (topic, partition), offset in dict(topics).items():
         body += string(topic) + struct.pack(">iiqqi", 1, partition, offset, -1, BYTES_MAX)
@@ -45,7 +46,7 @@ def append(connection, topic, partition):
     return len(batch)
 
 
-def test_a_session_answers_only_with_what_is_new(connection, create_topic):
+def test_a_session_returns_only_what_is_new(connection, create_topic):
     topic = create_topic(partitions=3)
     wanted = {(topic, partition): 0 for partition in range(3)}
     error, session, found = fetch(connection, 0, 0, wanted)
@@ -78,7 +79,7 @@ def test_a_closed_session_is_gone(connection, topic):
     assert fetch(connection, session, 1)[0] == FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_error_is_told_again_and_again(connection, topic):
+def test_an_error_is_repeated_in_each_response(connection, topic):
     error, session, found = fetch(connection, 0, 0, {(topic, 0): 99})
     assert (error, found[topic, 0][0]) == (NONE, 1)
     assert fetch(connection, session, 1)[2][topic, 0][0] == 1

@@ -1,4 +1,4 @@
-"""Ten thousand members in a hundred groups come together, and the broker has time for others all the while."""
+"""A broker serves other clients while ten thousand members of a hundred groups join."""
 
 import threading
 import time
@@ -11,10 +11,13 @@ from raw_groups import MEMBER_ID_REQUIRED, NONE, Member, await_coordinator, awai
 
 GROUPS, MEMBERS = 100, 100
 ANSWER_SECONDS_MAX = 9.0
-"""Of others meanwhile. It is mostly milliseconds; two cores have to do the work of all members, too."""
+"""The time limit of other clients' requests meanwhile.
+
+They mostly take milliseconds, but two cores must also do the work of all members.
+"""
 
 
-def test_others_are_answered_while_ten_thousand_members_come_together(bootstrap: str) -> None:
+def test_other_clients_are_served_while_ten_thousand_members_join(bootstrap: str) -> None:
     prefix = uuid.uuid4()
     await_coordinator(bootstrap, f"{prefix}-0")
     over = threading.Event()
@@ -45,13 +48,13 @@ def test_others_are_answered_while_ten_thousand_members_come_together(bootstrap:
 
 
 def come_together(members: list[Member]) -> None:
-    """First one member alone, then all others at once."""
+    """Makes one member join alone, and then all others at once."""
     first, *others = members
     for member in members:
         member.ask_to_join()
     assert {member.joined().error for member in members} == {MEMBER_ID_REQUIRED}
     first.ask_to_join()
-    assert first.joined().leads, "nobody is waited for"
+    assert first.joined().leads, "the first member waits for nobody"
     for member in others:
         member.ask_to_join()
     await_rebalance(first)

@@ -1,4 +1,4 @@
-"""Offsets that say themselves when they expire, which old clients do: they go then, unless a member needs them."""
+"""Offsets that old clients commit with a retention time expire then, unless a member needs them."""
 
 import pytest
 from brokers import private_broker
@@ -15,7 +15,7 @@ CHECKS_SECONDS_MAX = 20
 
 @pytest.fixture(scope="module")
 def bootstrap(request, tmp_path_factory):
-    """Of a broker that looks often for what has had its time."""
+    """Yields the address of a broker that often looks for expired offsets."""
     with private_broker(request, tmp_path_factory.mktemp("broker"), SETTINGS) as broker:
         yield broker.bootstrap
 
@@ -35,7 +35,7 @@ def wait_until_left(connection, group, *topics):
     wait_until(lambda: fetch(connection, 9, group, None).offsets == expected, seconds=CHECKS_SECONDS_MAX)
 
 
-def test_an_offset_goes_and_its_group_with_the_last(connection, create_topic, group):
+def test_an_offset_expires_and_its_group_with_the_last_one(connection, create_topic, group):
     soon, later = create_topic(), create_topic()
     commit_for(connection, group, later, 10_000)
     commit_for(connection, group, soon, 1)
@@ -61,7 +61,7 @@ def test_members_keep_the_offsets_of_what_they_read(connection, bootstrap, creat
     wait_until_left(connection, group)
 
 
-def test_a_group_without_members_and_offsets_goes(connection, bootstrap, create_topic, group):
+def test_a_group_without_members_and_offsets_is_deleted(connection, bootstrap, create_topic, group):
     with connect(bootstrap) as own:
         member = Member(own, group, protocol_type="connect")
         member.join()

@@ -1,4 +1,4 @@
-"""Offsets of groups request by request: what is committed, what is refused, what is told, in every version."""
+"""Offsets of groups request by request: commits, fetches, deletions and refusals in every version."""
 
 import time
 import uuid
@@ -47,7 +47,7 @@ def topic(create_topic):
 
 @pytest.fixture
 def named(connection, topic):
-    """What the topic is called in a version."""
+    """Returns a function that returns the topic's name or id, depending on the version."""
     topic_id = id_of(connection, topic)
     return lambda version: topic_id if version >= BY_ID else topic
 
@@ -59,7 +59,7 @@ def subscription(*topics):
 
 @pytest.fixture
 def alone(bootstrap, group, topic):
-    """A function that makes the only member of the group, which has been assigned something."""
+    """Yields a function that makes the only member of the group, to which partitions are assigned."""
     with connect(bootstrap) as opened:
 
         def join(**fields):
@@ -71,11 +71,11 @@ def alone(bootstrap, group, topic):
         yield join
 
 
-# committing and fetching, without members
+# # committing and fetching, without members
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_an_offset_is_what_was_committed_last(connection, group, named, version):
+def test_the_last_commit_determines_the_offset(connection, group, named, version):
     topic = named(version)
     assert commit(connection, version, group, {(topic, 0): Committed(5), (topic, 2): Committed(6, "old")}) == {
         (topic, 0): NONE,
@@ -92,7 +92,7 @@ def test_an_offset_is_what_was_committed_last(connection, group, named, version)
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_what_was_not_committed_is_minus_one_and_no_error(connection, group, named, version):
+def test_an_offset_that_was_not_committed_is_minus_one_without_an_error(connection, group, named, version):
     topic = named(version)
     commit(connection, 10, group, {(named(10), 1): Committed(7, "note", leader_epoch=2)})
     committed = Fetched(7, "note", leader_epoch=2 if version >= 5 else -1)
@@ -105,7 +105,7 @@ def test_what_was_not_committed_is_minus_one_and_no_error(connection, group, nam
 
 
 @pytest.mark.parametrize("version", range(FETCH_ALL_FROM, 11))
-def test_all_that_a_group_has_committed(connection, group, named, version):
+def test_all_offsets_of_a_group_are_fetched(connection, group, named, version):
     topic = named(version)
     assert fetch(connection, version, group, None) == (NONE, {})
     commit(connection, 10, group, {(named(10), 0): Committed(7), (named(10), 1): Committed(8)})
@@ -128,7 +128,7 @@ def test_several_groups_at_once(connection, bootstrap, group, named, version):
     }
 
 
-def test_topics_that_are_not_there_are_fetched_by_name_without_an_error_and_by_id_with_one(connection, group, named):
+def test_unknown_topics_are_fetched_by_name_without_an_error_and_by_id_with_one(connection, group, named):
     assert fetch(connection, 9, group, [("no-such-topic", [0])]) == (NONE, {("no-such-topic", 0): Fetched(NO_OFFSET)})
     error, offsets = fetch(connection, 10, group, [(NOBODY, [0, 1]), (named(10), [0])])
     unknown = Fetched(NO_OFFSET, error=UNKNOWN_TOPIC_ID)
@@ -136,7 +136,7 @@ def test_topics_that_are_not_there_are_fetched_by_name_without_an_error_and_by_i
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_what_does_not_exist_is_refused_by_itself(connection, group, named, version):
+def test_only_partitions_that_do_not_exist_are_refused(connection, group, named, version):
     topic = named(version)
     nothing = NOBODY if version >= BY_ID else "no-such-topic"
     asked = {place: Committed(1) for place in [(nothing, 0), (topic, 0), (topic, PARTITIONS), (topic, -1)]}
@@ -150,7 +150,7 @@ def test_what_does_not_exist_is_refused_by_itself(connection, group, named, vers
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_a_member_of_a_group_that_nobody_knows(connection, group, named, version):
+def test_a_member_of_an_unknown_group_cannot_commit(connection, group, named, version):
     topic = named(version)
     asked = {(topic, 0): Committed(1), (topic, PARTITIONS): Committed(1)}
     errors = commit(connection, version, group, asked, generation=5, member_id="somebody")
@@ -159,20 +159,20 @@ def test_a_member_of_a_group_that_nobody_knows(connection, group, named, version
     missing = {(topic, PARTITIONS): Committed(1)}
     assert commit(connection, version, group, missing, generation=5) == {
         (topic, PARTITIONS): UNKNOWN_TOPIC_OR_PARTITION
-    }, "the group is not asked about what does not exist"
+    }, "the group does not check offsets of partitions that do not exist"
 
 
-def test_whoever_names_a_generation_has_to_be_a_member(connection, group, topic):
+def test_a_commit_with_a_generation_must_come_from_a_member(connection, group, topic):
     def errors(**who):
         return commit(connection, 9, group, {(topic, 0): Committed(1)}, **who)[topic, 0]
 
     assert errors() == NONE
-    assert errors(member_id="somebody") == NONE, "without a generation nobody asks who it is"
+    assert errors(member_id="somebody") == NONE, "the member id is not checked without a generation"
     assert errors(generation=0) == errors(generation=0, member_id="somebody") == UNKNOWN_MEMBER_ID
     assert errors(generation=3, member_id="somebody", instance="i") == UNKNOWN_MEMBER_ID
 
 
-def test_metadata_has_a_bound_that_counts_as_java_does(connection, group, topic):
+def test_the_metadata_limit_counts_characters_as_java_does(connection, group, topic):
     for text, error in [
         ("m" * 4096, NONE),
         ("m" * 4097, OFFSET_METADATA_TOO_LARGE),
@@ -184,7 +184,7 @@ def test_metadata_has_a_bound_that_counts_as_java_does(connection, group, topic)
         asked = {(topic, 0): Committed(1, text), (topic, 1): Committed(2)}
         assert commit(connection, 9, group, asked) == {(topic, 0): error, (topic, 1): NONE}
     assert fetch(connection, 9, group, [(topic, [0])]).offsets[topic, 0].metadata == "", (
-        "none is the same as an empty one"
+        "null is the same as an empty text"
     )
 
 
@@ -222,7 +222,7 @@ def test_a_group_of_offsets_only(connection, bootstrap, group, topic):
     assert nobody.describe().state == "Dead"
 
 
-# members
+# # members
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
@@ -247,7 +247,7 @@ def test_members_alone_commit(connection, alone, group, named, version):
     assert error(generation=generation, member_id=member_id) == UNKNOWN_MEMBER_ID
 
 
-def test_who_has_joined_commits_when_all_are_assigned(connection, bootstrap, group, topic):
+def test_a_joined_member_can_commit_when_all_are_assigned(connection, bootstrap, group, topic):
     member = Member(connection, group, protocols=[("range", subscription(topic))])
     member.join()
     who = {"generation": member.generation, "member_id": member.member_id}
@@ -257,14 +257,14 @@ def test_who_has_joined_commits_when_all_are_assigned(connection, bootstrap, gro
         assert commit(other, 9, group, {(topic, 0): Committed(1)}, **who) == {(topic, 0): NONE}
 
 
-def test_anybody_fetches_what_members_committed(connection, alone, group, topic):
+def test_any_client_fetches_what_members_committed(connection, alone, group, topic):
     member = alone()
     commit(connection, 9, group, {(topic, 0): Committed(1)}, generation=member.generation, member_id=member.member_id)
     for who in ({}, {"member_id": "somebody"}, {"member_id": "somebody", "epoch": 7}, {"epoch": 7}):
         assert fetch_groups(connection, 9, [(group, None)], **who) == {group: (NONE, {(topic, 0): Fetched(1)})}
 
 
-# deleting
+# # deletion
 
 
 def test_offsets_are_deleted_one_by_one(connection, group, topic):
@@ -281,16 +281,16 @@ def test_offsets_are_deleted_one_by_one(connection, group, topic):
     assert fetch(connection, 9, group, None) == (NONE, {(topic, 1): Fetched(2)})
     assert delete(connection, group, [(topic, [1])]) == (NONE, {(topic, 1): NONE})
     assert fetch(connection, 9, group, None) == (NONE, {})
-    assert Member(connection, group).describe().state == "Empty", "the group is not gone with its last offset"
+    assert Member(connection, group).describe().state == "Empty", "the group survives the deletion of its last offset"
     assert delete(connection, group, []) == (NONE, {})
 
 
-def test_a_group_that_is_not_there_has_nothing_to_delete(connection, group, topic):
+def test_a_group_that_does_not_exist_has_nothing_to_delete(connection, group, topic):
     assert delete(connection, group, [(topic, [0])]) == (GROUP_ID_NOT_FOUND, {})
     assert delete(connection, group, [("no-such-topic", [0])]) == (GROUP_ID_NOT_FOUND, {})
 
 
-def test_what_members_read_is_not_deleted(connection, alone, create_topic, group, topic):
+def test_offsets_of_topics_that_members_read_are_not_deleted(connection, alone, create_topic, group, topic):
     member = alone()
     other = create_topic()
     who = {"generation": member.generation, "member_id": member.member_id}
@@ -304,17 +304,17 @@ def test_what_members_read_is_not_deleted(connection, alone, create_topic, group
     assert delete(connection, group, [(topic, [0])]) == (NONE, {(topic, 0): NONE})
 
 
-def test_what_members_of_another_kind_read_is_not_known(connection, alone, group, topic):
+def test_offsets_are_kept_if_members_have_unknown_subscriptions(connection, alone, group, topic):
     member = alone(protocol_type="connect")
     assert delete(connection, group, [(topic, [0])]) == (NON_EMPTY_GROUP, {})
     member.leave()
     assert delete(connection, group, [(topic, [0])]) == (NONE, {(topic, 0): NONE})
 
 
-# topics that go
+# # deleted topics
 
 
-def test_offsets_go_with_their_topic(bootstrap, connection, create_topic, group, topic):
+def test_offsets_are_deleted_with_their_topic(bootstrap, connection, create_topic, group, topic):
     other = create_topic()
     commit(connection, 9, group, {(topic, 0): Committed(5), (other, 0): Committed(6)})
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -324,7 +324,7 @@ def test_offsets_go_with_their_topic(bootstrap, connection, create_topic, group,
     assert fetch(connection, 9, group, [(topic, [0])]) == (NONE, {(topic, 0): Fetched(NO_OFFSET)})
 
 
-# as it is stored
+# # stored records
 
 
 def test_records_are_in_kafkas_format(bootstrap, connection, group, topic, named):

@@ -1,4 +1,4 @@
-"""Requests that no client sends, and the exact answers to them."""
+"""Requests that no client sends, and the exact responses to them."""
 
 import struct
 
@@ -29,13 +29,13 @@ INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 22, 23
 
 
 def versions_in(body):
-    """Error code and {api key: (oldest version, newest version)} of an ApiVersions v0 answer."""
+    """Returns the error code and {api key: (oldest version, newest version)} of an ApiVersions v0 response."""
     error, count = struct.unpack_from(">hi", body)
     entries = [struct.unpack_from(">hhh", body, 6 + 6 * index) for index in range(count)]
     return error, {key: (oldest, newest) for key, oldest, newest in entries}
 
 
-def test_api_versions_of_an_unknown_version_are_answered_in_version_0_with_the_versions_that_are_known(connection):
+def test_an_unknown_version_of_api_versions_gets_a_version_0_response_with_the_known_versions(connection):
     payload = struct.pack(">hhi", API_VERSIONS, 99, 7) + string("a client of the future") + b"\x00" + b"whatever"
     connection.send(frame(payload))
     correlation, body = connection.receive()
@@ -43,19 +43,17 @@ def test_api_versions_of_an_unknown_version_are_answered_in_version_0_with_the_v
     assert (correlation, error) == (7, UNSUPPORTED_VERSION)
     assert versions[API_VERSIONS][1] >= 3
     error, versions = versions_in(connection.call(API_VERSIONS, 0))
-    assert error == NONE, "the connection goes on"
+    assert error == NONE, "the connection continues to work"
     assert versions[PRODUCE][1] >= 9 and versions[FETCH][1] >= 12 and versions[METADATA][1] >= 12
 
 
-def test_the_first_metadata_version_that_can_says_nothing_of_topics_for_an_empty_list_and_all_for_null(
-    connection, topic
-):
+def test_metadata_from_version_1_on_lists_no_topics_for_an_empty_list_and_all_for_null(connection, topic):
     nothing = connection.call(METADATA, 1, metadata_request())
     everything = connection.call(METADATA, 1, struct.pack(">i", -1))
     assert topic.encode() not in nothing and topic.encode() in everything
 
 
-def test_a_batch_is_stored_as_it_was_sent_but_for_its_offset_and_epoch(connection, topic):
+def test_a_batch_is_stored_as_sent_except_for_its_offset_and_epoch(connection, topic):
     batches = [build_batch([b"%d" % number for number in range(count)]) for count in (3, 1, 5)]
     offsets = [produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, batch))) for batch in batches]
     assert offsets == [(NONE, 0), (NONE, 3), (NONE, 4)]
@@ -66,12 +64,12 @@ def test_a_batch_is_stored_as_it_was_sent_but_for_its_offset_and_epoch(connectio
         stored = records[position : position + len(batch)]
         assert struct.unpack_from(">q", stored) == (offset,)
         assert stored[8:12] == batch[8:12], "the length"
-        assert stored[16:] == batch[16:], "all that the checksum covers, and the magic before it"
+        assert stored[16:] == batch[16:], "the magic and everything that the checksum covers is unchanged"
         position += len(batch)
     assert position == len(records)
 
 
-def test_an_offset_in_a_batch_is_answered_with_the_whole_batch(connection, topic):
+def test_a_fetch_from_the_middle_of_a_batch_returns_the_whole_batch(connection, topic):
     batch = build_batch([b"%d" % number for number in range(10)])
     connection.call(PRODUCE, 3, produce_body(topic, 0, batch))
     for bytes_max in (1, 1 << 20):
@@ -79,7 +77,7 @@ def test_an_offset_in_a_batch_is_answered_with_the_whole_batch(connection, topic
         assert len(records) == len(batch) and struct.unpack_from(">q", records) == (0,)
 
 
-def test_fetching_what_is_not_there(connection, topic):
+def test_fetches_of_what_does_not_exist_are_refused(connection, topic):
     def error_of(name, partition, offset):
         return fetch_result(connection.call(FETCH, 4, fetch_body(name, partition, offset, bytes_max=1000)))[0]
 
@@ -90,7 +88,7 @@ def test_fetching_what_is_not_there(connection, topic):
     assert error_of(topic + "-unknown", 0, 0) == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_producing_to_what_is_not_there(connection, topic):
+def test_produce_requests_to_what_does_not_exist_are_refused(connection, topic):
     batch = build_batch([b"v"])
 
     def error_of(name, partition, acks=-1):
@@ -112,7 +110,7 @@ SPOILT = {
     "cut short": (GOOD[:-3], {CORRUPT_MESSAGE, INVALID_RECORD}),
     "magic 1": (patched(GOOD, 16, ">b", 1), {UNSUPPORTED_FOR_MESSAGE_FORMAT, CORRUPT_MESSAGE, INVALID_RECORD}),
     "magic 9": (patched(GOOD, 16, ">b", 9), {UNSUPPORTED_FOR_MESSAGE_FORMAT, CORRUPT_MESSAGE, INVALID_RECORD}),
-    # Apache Kafka stumbles over this one and answers with its unknown error.
+    # Apache Kafka fails on this batch and responds with its unknown error.
     "compression unknown": (
         patched(GOOD, 21, ">h", 7),
         {UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, UNKNOWN},
@@ -126,7 +124,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize(("batch", "errors"), SPOILT.values(), ids=SPOILT)
-def test_a_spoilt_batch_is_refused_and_nothing_of_it_is_stored(connection, topic, batch, errors):
+def test_a_corrupt_batch_is_refused_and_not_stored(connection, topic, batch, errors):
     error, _ = produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, batch)))
     assert error in errors
     assert produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, GOOD))) == (NONE, 0)
@@ -154,7 +152,7 @@ def test_sequences_of_an_idempotent_producer(connection, topic):
     assert produce(0) == (NONE, 0)
     assert produce(2) == (NONE, 2)
     assert produce(4) == (NONE, 4)
-    assert produce(2) == (NONE, 2), "a repeated batch is answered with the offset it has"
+    assert produce(2) == (NONE, 2), "a repeated batch gets the offset that it already has"
     assert produce(8)[0] == OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(6) == (NONE, 6), "the refused batch left nothing behind"
     assert produce(0, of_epoch=epoch + 1) == (NONE, 8)
@@ -171,7 +169,8 @@ def test_a_larger_message_than_the_topic_allows(connection, create_topic):
 
 
 def test_an_old_produce_version_is_refused(bootstrap, topic):
-    """Brokers still advertise it for old clients' sake; what it carries can no longer be stored."""
+    """Brokers still advertise this version because old clients need it, but they can no longer store what it
+    carries."""
     with connect(bootstrap) as connection:
         body = (
             struct.pack(">hi", -1, 10_000) + struct.pack(">i", 1) + string(topic) + struct.pack(">iii", 1, 0, len(GOOD))
@@ -185,13 +184,13 @@ def test_an_old_produce_version_is_refused(bootstrap, topic):
         assert struct.unpack_from(">h", answer, 4 + 2 + name_size + 4 + 4)[0] == UNSUPPORTED_VERSION
 
 
-def test_a_record_of_the_far_future_is_refused(connection, topic):
-    """A clock that is wrong by more than an hour would keep a segment from being deleted for ever."""
+def test_a_record_from_the_far_future_is_refused(connection, topic):
+    """A clock that is wrong by more than an hour could keep a segment from ever being deleted."""
     future = build_batch([b"v"], timestamp_ms=4_000_000_000_000)
     assert produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, future)))[0] == INVALID_TIMESTAMP
 
 
-def test_a_minimum_of_replicas_beyond_those_that_the_topic_has_is_met_by_all_of_them(connection, create_topic):
+def test_a_minimum_above_the_number_of_replicas_is_met_by_all_replicas(connection, create_topic):
     topic = create_topic(min_insync_replicas="2")
     for acks in (-1, 1):
         assert produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, GOOD, acks=acks)))[0] == NONE

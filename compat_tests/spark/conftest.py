@@ -1,4 +1,4 @@
-"""The session, the topics' other side and the readers that all Spark tests share."""
+"""Fixtures that all Spark tests share: the session, the Kafka clients, and the readers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .session import start_session
 from .spark_side import Job, SparkSide
 
 SETTINGS = {"log.cleaner.backoff.ms": "100"}
-"""A cleaner that looks often: what it leaves alone for a moment, it is done with."""
+"""Settings of a log cleaner that runs often, so that a log that it leaves alone for a moment is finished."""
 TIMEOUT_SECONDS = 240
-"""Per test: a session's start and the first jars come on top of what the first test does."""
+"""The time limit of a test, which includes the session's start and the download of jars."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

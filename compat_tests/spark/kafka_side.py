@@ -1,7 +1,7 @@
-"""The cluster as stock Kafka clients see it: what seeds the topics that Spark reads and checks the ones it writes.
+"""Prepares and checks topics for the Spark tests with stock Kafka clients.
 
-Spark is compared with other clients' view of the same broker, never with what the test believes it sent, so a test
-fails when the two disagree and not when a broker is free to choose (offsets, say).
+Spark is compared with what other clients see on the same broker, and not with what the test believes it sent. A test
+thus fails if the two disagree, but not if a broker uses its freedom, for example when it assigns offsets.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from waiting import wait_until
 Headers = tuple[tuple[str, bytes | None], ...]
 
 NOW = 0
-"""As a time to send, librdkafka's word for the present."""
+"""librdkafka's value for the current time."""
 BATCH_HEADER_SIZE = 61
 LATEST, EARLIEST = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 PATIENCE_SECONDS = 60.0
-"""How long a condition may take that a broker reaches in the background: clients retry, cleaners run in turns."""
+"""How long a broker may take to reach a condition in the background: clients retry, and cleaners take turns."""
 
 
 class Row(Struct, frozen=True, order=True):
-    """A record with its place: what a row of Spark's Kafka source and a record of a consumer have in common."""
+    """A record with its position, made from a row of Spark's Kafka source or from a consumer's record."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class Row(Struct, frozen=True, order=True):
 
 
 class ToSend(Struct, frozen=True):
-    """A record before it has a place."""
+    """A record without a position."""
 
     value: bytes | None
     key: bytes | None = None
@@ -52,16 +52,19 @@ class ToSend(Struct, frozen=True):
 
 
 class KafkaSide:
-    """librdkafka administers and writes, for it brings every codec and outlives a broker; kafka-python reads."""
+    """Kafka clients for the tests.
+
+    librdkafka administers and produces, because it has every codec and survives a broker's restart. kafka-python reads.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._admin = new_admin(bootstrap)
 
-    # Topics
+    # # topics
 
     def new_topic(self, purpose: str, partitions: int = 1, **config: str) -> str:
-        """A topic of a name that no earlier run has used; underscores in the names of settings stand for dots."""
+        """Creates a topic with a unique name; settings have underscores instead of dots."""
         name = f"spark-{purpose}-{uuid.uuid4().hex[:8]}"
         self.create_topic(name, partitions, **config)
         return name
@@ -72,7 +75,7 @@ class KafkaSide:
         self._wait_for_partitions(name, partitions)
 
     def delete_topic(self, name: str) -> None:
-        """Returns when the brokers have forgotten the name, so that it can be created again."""
+        """Deletes a topic, and returns when the brokers have forgotten its name, so that it can be created again."""
         self._admin.delete_topics([name])[name].result(PATIENCE_SECONDS)
         wait_until(lambda: name not in self._admin.list_topics().topics, PATIENCE_SECONDS, f"{name} deleted")
 
@@ -99,27 +102,31 @@ class KafkaSide:
         return {place.partition: answer.result(PATIENCE_SECONDS).offset for place, answer in answers.items()}
 
     def _wait_for_partitions(self, topic: str, partitions: int) -> None:
-        """Metadata may name a leader some time before it leads, so each is asked for its end."""
+        """Waits until every partition responds to a request for its end.
+
+        Metadata may name a leader some time before it leads.
+        """
 
         def all_answer() -> bool:
             try:
                 return len(self._offsets(topic, LATEST, partitions)) == partitions
             except KafkaException:
-                # A client that has seen fewer partitions keeps to these for minutes.
+                # A client that has seen fewer partitions may use only those for minutes.
                 self._admin = new_admin(self.bootstrap)
                 return False
 
         wait_until(all_answer, PATIENCE_SECONDS, f"{partitions} partitions of {topic}")
 
-    # Records
+    # # records
 
     def send(self, topic: str, records: Iterable[ToSend], codec: str = "none") -> None:
-        """Returns when all are acknowledged. One call's records of a partition travel in few batches."""
+        """Sends records, and returns when all are acknowledged; the records of one call and partition form few
+        batches."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "acks": "all",
-                # Retries must not change the order, and a producer id is not to be had while a broker starts.
+                # Retries must not change the order, and a broker that is starting gives out no producer ids.
                 "max.in.flight": 1,
                 "compression.type": codec,
                 "linger.ms": 50,
@@ -143,7 +150,7 @@ class KafkaSide:
         self.send(topic, [ToSend(str(value).encode(), partition=partition) for value in values], codec)
 
     def rows(self, *topics: str) -> list[Row]:
-        """Everything that is in the topics, in the order of topic, partition and offset."""
+        """Returns all records of the topics, in the order of topic, partition and offset."""
         ends = {Place(topic, number): end for topic in topics for number, end in self.ends(topic).items()}
         consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
         try:
@@ -151,7 +158,8 @@ class KafkaSide:
             consumer.seek_to_beginning(*ends)
             found: list[Row] = []
             deadline = time.monotonic() + PATIENCE_SECONDS
-            # A compacted partition may end in a gap, so the position decides and not the last record's offset.
+            # A compacted partition may end with a gap, so the loop checks the position and not the last record's
+            # offset.
             while any(consumer.position(place) < end for place, end in ends.items()):
                 assert time.monotonic() < deadline, f"could not read {topics} to the end"
                 for records in consumer.poll(timeout_ms=200).values():
@@ -173,9 +181,9 @@ class KafkaSide:
         return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
 
     def batch_producer_ids(self, topic: str, partition: int) -> list[int]:
-        """The producer id of each batch at the head of a partition, which no client shows.
+        """Returns the producer id of each batch at the beginning of a partition, which no client shows.
 
-        Works where the bootstrap broker leads the partition.
+        It works only if the bootstrap broker leads the partition.
         """
         with connect(self.bootstrap) as connection:
             answer = connection.call(FETCH, 4, fetch_body(topic, partition, 0, bytes_max=1 << 24))

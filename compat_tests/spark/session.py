@@ -1,7 +1,7 @@
-"""The one SparkSession of a run, with the Kafka connector fetched by Spark itself.
+"""Starts the only SparkSession of a run, for which Spark itself downloads its Kafka connector.
 
-The versions and the dependencies left out stand here and in docs/spark.md. What is left out is either part of pyspark
-already (Hadoop, lz4, snappy, slf4j) or never used; leaving it out keeps the download at four jars.
+docs/spark.md names the same versions and excluded dependencies. An excluded dependency is either part of pyspark
+(Hadoop, lz4, snappy, slf4j) or never used. Without them, only four jars are downloaded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PART_OF_PYSPARK = (
 )
 HERE = Path(__file__).resolve().parent
 JARS = HERE.parents[1] / ".cache" / "ivy"
-"""In the checkout and not in the home directory, so that a clean checkout shows what a new machine would do."""
+"""The directory of the jars, in the checkout: a clean checkout thus shows what happens on a new machine."""
 
 TASKS_AT_ONCE = 2
 
@@ -45,7 +45,7 @@ def start_session(scratch: Path) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.streaming.pollingDelay": "10ms",
-        # A query that waits for a broker that is gone is given up, so that one failure stays one.
+        # Spark gives up a query that waits for a lost broker, so that one failed test does not fail others.
         "spark.sql.streaming.stopTimeout": "20s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -53,6 +53,6 @@ def start_session(scratch: Path) -> SparkSession:
     builder = SparkSession.builder.master(f"local[{TASKS_AT_ONCE}]").appName("tailrace compatibility")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Spark leaves a directory where its JVM was started.
+    # Spark leaves a directory behind where its JVM was started.
     with chdir(scratch):
         return builder.getOrCreate()

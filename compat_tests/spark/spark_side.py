@@ -1,4 +1,4 @@
-"""How the tests read and stream with Spark: short forms that give `Row`s to compare with Kafka's own view."""
+"""Short ways to read and stream with Spark, which return `Row`s that can be compared with Kafka's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ["topic", "partition", "offset", "unix_millis(timestamp) AS timestamp_
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    """The frame's rows in the order of topic, partition and offset, as `KafkaSide.rows` gives them."""
+    """Returns the rows of a frame in the order of topic, partition and offset, as `KafkaSide.rows` does."""
     columns = COLUMNS + (["headers"] if "headers" in frame.columns else [])
     found = [
         Row(
@@ -40,12 +40,13 @@ def _bytes(value: bytearray | None) -> bytes | None:
 
 
 def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
-    """Spark's notation of a place per partition: of an offset (-2 the first, -1 the end) or of a timestamp."""
+    """Returns Spark's notation for positions: offsets (-2 for the first, -1 for the end) or timestamps of
+    partitions."""
     return json.dumps({topic: {str(number): place for number, place in by.items()} for topic, by in offsets.items()})
 
 
 class SparkSide:
-    """Reads and streams of one session from one cluster."""
+    """Reads and streams from one cluster in one session."""
 
     def __init__(self, session: SparkSession, bootstrap: str) -> None:
         self.session = session
@@ -67,11 +68,11 @@ class SparkSide:
 
 
 class Job:
-    """A streaming query that keeps what it was given by batch number.
+    """A streaming query that keeps its rows by batch number.
 
-    A batch that Spark runs again replaces itself, so the rows of all batches together are what an exactly-once sink
-    would hold: a row twice or never is the source's doing. `start` again on the same object is a restart from the
-    checkpoint.
+    If Spark runs a batch again, the new rows replace the old ones. All rows together are thus what an exactly-once sink
+    would contain, and a duplicate or missing row is the source's fault. To call `start` again restarts the query from
+    its checkpoint.
     """
 
     def __init__(self, checkpoint: Path) -> None:
@@ -85,10 +86,10 @@ class Job:
         return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
 
     def run_available(self, frame: DataFrame) -> list[Row]:
-        """Runs until all that is there now is read, and gives what this run added."""
+        """Reads everything that exists now, and returns the rows that this run has added."""
         before = set(self.batches)
         with self.running(frame, availableNow=True) as query:
-            assert query.awaitTermination(int(PATIENCE_SECONDS)), "the query did not come to its end"
+            assert query.awaitTermination(int(PATIENCE_SECONDS)), "the query did not end in time"
             self.progress = [json.loads(progress.json) for progress in query.recentProgress]
         added = [row for number, batch in self.batches.items() if number not in before for row in batch]
         return sorted(added, key=lambda row: (row.topic, row.partition, row.offset))

@@ -1,4 +1,5 @@
-"""`spark.read.format("kafka")`: which rows it takes, by offsets, times, patterns and sizes, and how it splits them."""
+"""`spark.read.format("kafka")` reads the right rows by offsets, times, patterns and sizes, and splits them into
+tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ STEP_MS = 1_000
 
 
 class Seeded(Struct, frozen=True):
-    """Two topics, `topic` with a record each second in each partition from `first_ms` on, and what they hold."""
+    """Two topics, whose partitions have a record each second from `first_ms` on.
+
+    `topic` is the first of them.
+    """
 
     topic: str
     other: str
@@ -32,7 +36,7 @@ class Seeded(Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def seeded(kafka_side: KafkaSide) -> Seeded:
-    # An hour ago: so old that no clock's error matters, so young that no retention reaches it.
+    # One hour ago is older than any error of a clock, and younger than any retention time.
     first_ms = (int(time.time()) - 3600) * 1000
     topic = kafka_side.new_topic("orders", PARTITIONS)
     other = f"{topic}-archive"
@@ -60,7 +64,7 @@ def without_headers(rows: list[Row]) -> list[Row]:
 
 
 def from_offset(rows: list[Row], first: dict[int, int], end: dict[int, int] | None = None) -> list[Row]:
-    """The rows of a range of offsets per partition, headers left out as Spark does unless asked."""
+    """Returns a range of rows of each partition without headers, which Spark omits by default."""
     return without_headers(
         [
             row
@@ -77,7 +81,7 @@ def test_each_way_to_name_topics_reads_every_record(spark_side: SparkSide, seede
     assert spark_side.rows(subscribe=f"{seeded.topic},{seeded.other}") == both
     assert spark_side.rows(subscribePattern=f"{seeded.prefix}.*") == both
     assert spark_side.rows(subscribePattern=f"{seeded.prefix}-arch.ve") == without_headers(seeded.other_rows)
-    # Where no transaction is open, all is committed.
+    # Without open transactions, everything is committed.
     committed = {"kafka.isolation.level": "read_committed"}
     assert spark_side.rows(subscribe=seeded.topic, **committed) == without_headers(seeded.rows)
     one = f'{{"{seeded.topic}": [1]}}'
@@ -129,7 +133,7 @@ def test_a_start_time_after_the_last_record_fails_or_reads_nothing_as_asked(
 
 
 def test_a_time_finds_the_first_record_not_before_it_in_any_order(kafka_side: KafkaSide, spark_side: SparkSide) -> None:
-    """Producers' clocks differ, so times fall within a batch and from batch to batch; the answer is still exact."""
+    """Producers' clocks differ, so times fall within a batch and from batch to batch, but the result is still exact."""
     topic = kafka_side.new_topic("unordered")
     now_ms = (int(time.time()) - 3600) * 1000
     delays_ms = [0, 5000, 1000, 9000, 2000, 30_000, 1, 2, 3, 31_000]
@@ -143,7 +147,7 @@ def test_a_time_finds_the_first_record_not_before_it_in_any_order(kafka_side: Ka
 
 
 def test_ranges_split_into_tasks_without_loss_or_overlap(spark_side: SparkSide, seeded: Seeded) -> None:
-    # This version heeds the largest size of a batch read's task only where it splits at all.
+    # This version respects the maximum size of a batch read's task only if it splits at all.
     by_size = {"minPartitions": PARTITIONS + 1, "maxRecordsPerPartition": 7}
     for options, tasks_min in [({"minPartitions": 9}, 9), (by_size, PARTITIONS * 5)]:
         frame = spark_side.frame(subscribe=seeded.topic, **options)
@@ -178,7 +182,7 @@ def test_many_partitions_and_tasks_read_ranges_of_the_same_log_at_once(
     assert spark_side.rows(subscribe=topic, minPartitions=48) == expected
 
 
-def test_all_codecs_are_read_also_within_one_partition(kafka_side: KafkaSide, spark_side: SparkSide) -> None:
+def test_all_codecs_are_read_even_within_one_partition(kafka_side: KafkaSide, spark_side: SparkSide) -> None:
     topic = kafka_side.new_topic("codecs")
     sent: list[bytes] = []
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] * 2:

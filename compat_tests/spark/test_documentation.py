@@ -1,4 +1,4 @@
-"""docs/spark.md does what it says: its examples run in their order, and print what stands below them."""
+"""The examples of docs/spark.md run in their order, and print what the page shows below them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | 
 def test_the_examples_print_what_the_page_shows(spark_session: SparkSession, bootstrap: str) -> None:
     page = PAGE.read_text()
     assert page.count('127.0.0.1:9092"') == 1
-    # The broker of this run, and a name that no other run has used.
+    # The page's broker and topic become this run's broker and a unique name.
     orders = f"orders-{uuid.uuid4().hex[:8]}"
     page = page.replace('"127.0.0.1:9092"', f'"{bootstrap}"').replace("orders-of-", f"{orders}-of-")
     page = re.sub(r'"orders"', f'"{orders}"', page)
@@ -30,7 +30,7 @@ def test_the_examples_print_what_the_page_shows(spark_session: SparkSession, boo
         if block["language"] == "python":
             assert printed == shown, "an example printed what the page does not show"
             line = page[: block.start("text")].count("\n")
-            # Empty lines in front, so that a traceback names the line of the page.
+            # Empty lines at the start make a traceback name the line of the page.
             code = compile("\n" * line + block["text"], str(PAGE), "exec")
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 exec(code, names)

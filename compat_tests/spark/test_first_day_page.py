@@ -15,7 +15,7 @@ PAGE = HERE.parents[1] / "docs" / "first-day.md"
 
 
 def test_the_first_examples_print_the_records(spark_session: SparkSession, bootstrap: str) -> None:
-    assert spark_session  # the example takes the session that is there
+    assert spark_session  # the example uses the session that already exists
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     orders = f"orders-{uuid.uuid4().hex[:8]}"
     produce_and_consume, read_with_spark = (

@@ -1,4 +1,4 @@
-"""Gaps in the log: records deleted, compacted away or gone with their topic, and when Spark must call it a loss."""
+"""Spark reports lost records if they were deleted, but not if they were compacted away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .kafka_side import KafkaSide, Row, ToSend
 from .spark_side import Job, SparkSide, offsets_json
 
 CLEANER_PATIENCE_SECONDS = 90
-"""Of a broker that runs already: its cleaner may sleep 15 s when it finds nothing to do."""
+"""How long a cleaner may take on a broker that was already running, as it may sleep 15 s without work."""
 VIEWS_AT_REST = 5
 
 
@@ -33,12 +33,12 @@ def test_a_batch_read_of_deleted_records_fails_or_reads_what_is_left(
     with pytest.raises(Py4JJavaError, match=r"Could not read records in offset \[3, 20\)"):
         spark_side.rows(**lost)
     assert spark_side.rows(**lost, failOnDataLoss="false") == expected
-    # Where all that was asked for is gone, nothing is left to read.
+    # If all requested records are gone, there is nothing left to read.
     gone = spark_side.rows(**lost, failOnDataLoss="false", endingOffsets=offsets_json({topic: {0: 10, 1: 5}}))
     assert gone == []
 
 
-def test_a_stream_whose_next_records_were_deleted_fails_or_goes_on_after_them(
+def test_a_stream_whose_next_records_were_deleted_fails_or_continues_after_them(
     kafka_side: KafkaSide, spark_side: SparkSide, job: Job
 ) -> None:
     topic = kafka_side.new_topic("deleted-ahead")
@@ -53,7 +53,7 @@ def test_a_stream_whose_next_records_were_deleted_fails_or_goes_on_after_them(
     assert job.run_available(spark_side.stream(**source, failOnDataLoss="false")) == kafka_side.rows(topic)
 
 
-def test_the_gaps_of_a_compacted_topic_are_no_loss(kafka_side: KafkaSide, spark_side: SparkSide, job: Job) -> None:
+def test_the_gaps_of_a_compacted_topic_are_not_a_loss(kafka_side: KafkaSide, spark_side: SparkSide, job: Job) -> None:
     topic = kafka_side.new_topic(
         "compacted",
         cleanup_policy="compact",
@@ -68,13 +68,13 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss(kafka_side: KafkaSide, spark_
 
     for value in (b"first", b"second", b"third"):
         write_each_key(value)
-    # The job stops where compaction is going to leave a gap: its next offset will be one that no longer exists.
+    # The job stops where compaction will leave a gap, so that its next offset will no longer exist.
     next_offset = kafka_side.ends(topic)[0]
     source = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "true"}
     job.run_available(spark_side.stream(**source))
 
     def is_compacted() -> bool:
-        # A segment is closed, and so may be compacted, only when a later record arrives.
+        # A segment is sealed, and so may be compacted, only when a later record arrives.
         write_each_key(b"later")
         return kafka_side.rows(topic)[0].offset > next_offset
 
@@ -82,27 +82,27 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss(kafka_side: KafkaSide, spark_
     left = rows_at_rest(kafka_side, topic)
     assert len(left) < kafka_side.ends(topic)[0] - next_offset
     assert spark_side.rows(subscribe=topic) == left
-    # Some of these ranges lie in a gap altogether.
+    # Some of these ranges lie entirely in a gap.
     assert spark_side.rows(subscribe=topic, minPartitions=12, startingOffsets="earliest") == left
     within_the_gap = offsets_json({topic: {0: 1}}), offsets_json({topic: {0: next_offset}})
     assert spark_side.rows(subscribe=topic, startingOffsets=within_the_gap[0], endingOffsets=within_the_gap[1]) == []
     assert job.run_available(spark_side.stream(**source)) == left
-    assert rows_at_rest(kafka_side, topic) == left, "the cleaner ran on while Spark was reading"
+    assert rows_at_rest(kafka_side, topic) == left, "the cleaner was still running while Spark was reading"
 
 
 def rows_at_rest(kafka_side: KafkaSide, topic: str) -> list[Row]:
-    """What a compacted topic holds once the cleaner leaves it alone."""
+    """Returns the rows of a compacted topic once the cleaner leaves it alone."""
     views: list[list[Row]] = []
 
     def is_at_rest() -> bool:
         views.append(kafka_side.rows(topic))
         return views[-VIEWS_AT_REST:] == views[-1:] * VIEWS_AT_REST
 
-    wait_until(is_at_rest, CLEANER_PATIENCE_SECONDS, f"{topic} left alone by the cleaner")
+    wait_until(is_at_rest, CLEANER_PATIENCE_SECONDS, f"{topic} is left alone by the cleaner")
     return views[-1]
 
 
-def test_a_topic_deleted_and_made_again_is_read_from_its_own_beginning(
+def test_a_recreated_topic_is_read_from_its_own_beginning(
     kafka_side: KafkaSide, spark_side: SparkSide, job: Job
 ) -> None:
     topic = kafka_side.new_topic("again")
@@ -116,7 +116,7 @@ def test_a_topic_deleted_and_made_again_is_read_from_its_own_beginning(
     expected = kafka_side.rows(topic)
     assert [row.value for row in expected] == [b"new %d" % number for number in range(5)]
     assert spark_side.rows(subscribe=topic) == expected
-    # The checkpoint's offset 20 lies after the new end, which is 5: only the user may say that this is well.
+    # The checkpoint's offset 20 lies after the new end, which is 5, and only the user may accept that.
     with pytest.raises(StreamingQueryException, match="offset was changed from 20 to 5"):
         job.run_available(spark_side.stream(**source))
     assert job.run_available(spark_side.stream(**source, failOnDataLoss="false")) == []

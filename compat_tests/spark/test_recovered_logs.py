@@ -1,4 +1,4 @@
-"""A log with a hole and a bridge, as recovery leaves it behind: no loss to Spark, and nothing to wait for."""
+"""Spark reads a log with a hole and a bridge, as recovery leaves it, without reporting a loss and without waiting."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .kafka_side import KafkaSide
 from .spark_side import Job, SparkSide, offsets_json
 
 
-def test_the_offsets_that_recovery_left_without_records_are_no_loss(
+def test_offsets_without_records_after_recovery_are_not_a_loss(
     request: pytest.FixtureRequest, broker: Broker, spark_session: SparkSession, job: Job
 ) -> None:
     if tests_apache_kafka(request):
-        pytest.skip("another broker's storage")
+        pytest.skip("Apache Kafka has another storage format")
     kafka_side, spark_side = KafkaSide(broker.bootstrap), SparkSide(spark_session, broker.bootstrap)
     topic = kafka_side.new_topic("recovered")
     make_recovered(broker, topic)
@@ -25,7 +25,7 @@ def test_the_offsets_that_recovery_left_without_records_are_no_loss(
     assert kafka_side.ends(topic) == {0: END}
 
     assert spark_side.rows(subscribe=topic) == everything
-    # Some of these ranges lie in the hole altogether, and the last one has the bridge alone.
+    # Some of these ranges lie entirely in the hole, and the last one contains only the bridge.
     assert spark_side.rows(subscribe=topic, minPartitions=END) == everything
     for start, end in ((3, 10), (10, 20), (10, 26), (27, END), (28, END)):
         starting, ending = offsets_json({topic: {0: start}}), offsets_json({topic: {0: end}})

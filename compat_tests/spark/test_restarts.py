@@ -1,4 +1,4 @@
-"""The broker goes away and comes back, cleanly and not: Spark's jobs go on with every record once."""
+"""Spark's jobs continue after the broker restarts, cleanly or not, and get each record exactly once."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def restart(request: pytest.FixtureRequest, broker: Broker) -> Restart:
     return restart
 
 
-def test_jobs_outlive_a_restart_of_the_broker(
+def test_jobs_survive_a_restart_of_the_broker(
     restart: Restart, own_side: KafkaSide, own_spark: SparkSide, job: Job
 ) -> None:
-    """Once between two runs of a job with a checkpoint, once under a job that runs."""
+    """The broker restarts once between two runs of a job with a checkpoint, and once under a running job."""
     topic = own_side.new_topic("outlived", 2)
     source = {"subscribe": topic, "startingOffsets": "earliest"}
     sent = 0
@@ -61,32 +61,32 @@ def test_jobs_outlive_a_restart_of_the_broker(
 
     with job.running(own_spark.stream(**source), processingTime="100 milliseconds") as query:
         send_some()
-        wait_until(lambda: len(job.rows) == 2 * sent, PATIENCE_SECONDS, "records read before the restart")
+        wait_until(lambda: len(job.rows) == 2 * sent, PATIENCE_SECONDS, "records are read before the restart")
         restart()
         send_some()
-        wait_until(lambda: len(job.rows) >= 2 * sent, PATIENCE_SECONDS, "records read after the restart")
+        wait_until(lambda: len(job.rows) >= 2 * sent, PATIENCE_SECONDS, "records are read after the restart")
         assert query.exception() is None
     assert job.rows == own_side.rows(topic)
-    # Neither a clean shutdown nor a crash of the process alone leaves a gap or takes a record that was acknowledged.
+    # Neither a clean stop nor a crash of the process alone leaves a gap or loses an acknowledged record.
     for partition in (0, 1):
         read = [(row.offset, row.value) for row in job.rows if row.partition == partition]
         assert read == [(number, b"%d" % number) for number in range(sent)]
 
 
-def test_a_batch_is_written_once_though_the_broker_restarts_under_it(
+def test_a_batch_is_written_once_although_the_broker_restarts_meanwhile(
     restart: Restart, own_side: KafkaSide, own_spark: SparkSide
 ) -> None:
-    """The producers send again what was not answered; a broker that forgot what it had would keep it twice."""
+    """The producers resend what was not acknowledged; a broker that forgot what it had would store it twice."""
     topic = own_side.new_topic("interrupted", 2)
     count = 600_000
     frame = own_spark.session.range(0, count, 1, 2).selectExpr("CAST(id AS STRING) AS value")
-    # Small batches, so that many are under way at any moment.
+    # Small batches make many of them in flight at any moment.
     writer = frame.write.format("kafka").options(
         **{"kafka.bootstrap.servers": own_spark.bootstrap, "topic": topic, "kafka.batch.size": "1000"}
     )
     with ThreadPoolExecutor(1) as threads:
         writing = threads.submit(writer.save)
-        wait_until(lambda: sum(own_side.ends(topic).values()) > 1000, PATIENCE_SECONDS, "the write under way")
+        wait_until(lambda: sum(own_side.ends(topic).values()) > 1000, PATIENCE_SECONDS, "the write is under way")
         restart()
         assert not writing.done(), "the write was over before the broker was back: make it longer"
         writing.result(PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""`write.format("kafka")` and `writeStream.format("kafka")`: exactly the rows handed over, where they were sent."""
+"""`write.format("kafka")` and `writeStream.format("kafka")` write exactly the given rows, to where they belong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL = "topic STRING, partition INT, key BINARY, value BINARY, headers ARRAY<STR
 
 
 def content(rows: list[Row]) -> list[tuple[object, ...]]:
-    """What a producer decides of a row, in an order of its own: the sink's tasks run side by side."""
+    """Returns what a producer decides about each row, sorted, because the sink's tasks run at the same time."""
     found = [(row.topic, row.partition, row.key, row.value, row.headers) for row in rows]
     return sorted(found, key=repr)
 
@@ -35,7 +35,7 @@ def test_a_batch_is_written_where_each_row_says_and_is_idempotent(kafka_side: Ka
     write(spark_side.frame_to_write(rows, FULL).repartition(4), spark_side.bootstrap)
 
     assert content(kafka_side.rows(first, second)) == sorted(rows, key=repr)
-    # A batch without a producer id was sent by a producer that may write a record twice.
+    # A batch without a producer id would come from a producer that may write a record twice.
     for topic, partition in [(first, 0), (first, 1), (first, 2), (second, 0), (second, 1)]:
         producer_ids = kafka_side.batch_producer_ids(topic, partition)
         assert producer_ids and min(producer_ids) >= 0
@@ -56,7 +56,7 @@ def test_the_producers_settings_reach_the_broker(
     assert sorted((row.key, row.value) for row in found) == sorted(
         (b"%d" % number, b"%d" % number * 50) for number in range(500)
     )
-    # Without a partition column the key decides, alike for every Kafka client that hashes keys as the Java one does.
+    # Without a partition column, the key decides, with the same hash as in every Kafka client that follows Java's.
     assert {row.partition for row in found} == {0, 1}
 
 
@@ -106,13 +106,13 @@ def test_a_stream_is_copied_exactly_once_over_its_restarts(
     copy_available()
     copied = kafka_side.rows(sink, late)
     assert content(copied) == expected()
-    # One partition's rows keep their order: they pass through one task per batch.
+    # Rows of one partition keep their order, because they pass through one task per batch.
     for partition in (0, 1):
         in_order = [row.value for row in copied if row.topic == sink and row.partition == partition]
         assert in_order == [b"FIRST %d" % n for n in range(15)]
 
 
-def test_a_running_sink_hands_rows_on_as_they_come(
+def test_a_running_sink_writes_rows_as_they_arrive(
     kafka_side: KafkaSide, spark_side: SparkSide, tmp_path: Path
 ) -> None:
     source, sink = kafka_side.new_topic("live"), kafka_side.new_topic("live-copy")
@@ -133,7 +133,7 @@ def test_a_running_sink_hands_rows_on_as_they_come(
             def has_all(end: int = total) -> bool:
                 return kafka_side.ends(sink)[0] >= end
 
-            wait_until(has_all, PATIENCE_SECONDS, "rows in the sink")
+            wait_until(has_all, PATIENCE_SECONDS, "the rows are in the sink")
     finally:
         query.stop()
     assert [row.value for row in kafka_side.rows(sink)] == [str(n).encode() for n in range(9)]

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("kafka")`: every record once, over stops, limits, new partitions and topics."""
+"""`spark.readStream.format("kafka")` reads every record once, across stops, limits, new partitions and new topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .kafka_side import PATIENCE_SECONDS, KafkaSide, ToSend
 from .spark_side import Job, SparkSide
 
 
-def test_a_job_goes_on_at_its_checkpoint_within_its_limit_and_knows_its_lag(
+def test_a_job_continues_at_its_checkpoint_within_its_limit_and_knows_its_lag(
     kafka_side: KafkaSide, spark_side: SparkSide, job: Job
 ) -> None:
     topic = kafka_side.new_topic("available", 3)
@@ -52,22 +52,22 @@ def test_a_running_job_sees_new_records_new_partitions_and_new_topics(
     )
 
     def has_read(*topics: str) -> bool:
-        # A failed query would only be seen as a time-out.
+        # Without this check, a failed query would only show as a timeout.
         assert query.exception() is None
         return len(job.rows) == sum(sum(kafka_side.ends(topic).values()) for topic in topics)
 
     with job.running(stream, processingTime="100 milliseconds") as query:
-        wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "first records read")
+        wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "the first records are read")
         for number in range(3):
             kafka_side.send_values(prefix, [f"round {number}"] * 7)
-            wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "later records read")
+            wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "the later records are read")
         kafka_side.add_partitions(prefix, 3)
         kafka_side.send_values(prefix, ["in a new partition"] * 4, partition=2)
-        wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "a new partition's records read")
+        wait_until(lambda: has_read(prefix), PATIENCE_SECONDS, "the new partition's records are read")
         second = f"{prefix}-second"
         kafka_side.create_topic(second, 2)
         kafka_side.send_values(second, ["in a new topic"] * 6, partition=1)
-        wait_until(lambda: has_read(prefix, second), PATIENCE_SECONDS, "a new topic's records read")
+        wait_until(lambda: has_read(prefix, second), PATIENCE_SECONDS, "the new topic's records are read")
         ends = {prefix: {"0": 31, "1": 0, "2": 4}, second: {"0": 0, "1": 6}}
 
         def has_reported() -> bool:

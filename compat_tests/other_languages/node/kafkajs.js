@@ -1,4 +1,4 @@
-// What KafkaJS does with a topic and a group: creates, produces, consumes as a member, commits, describes, deletes.
+// Uses KafkaJS on a topic and a group: create, produce, consume as a member, commit, describe, delete.
 import kafkajs from 'kafkajs'
 
 const [bootstrap, topic, group] = process.argv.slice(2)
@@ -26,7 +26,7 @@ await new Promise((resolve) =>
   })
 )
 const { groups } = await admin.describeGroups([group])
-await consumer.stop() // which commits
+await consumer.stop() // it commits before it stops
 await consumer.disconnect()
 
 const [{ partitions }] = await admin.fetchOffsets({ groupId: group, topics: [topic] })

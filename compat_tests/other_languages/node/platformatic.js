@@ -1,4 +1,4 @@
-// What @platformatic/kafka does with a topic and a group: creates, produces, consumes as a member, commits, describes, deletes.
+// Uses @platformatic/kafka on a topic and a group: create, produce, consume as a member, commit, describe, delete.
 import { Admin, Consumer, Producer, stringDeserializers, stringSerializers } from '@platformatic/kafka'
 
 const [bootstrap, topic, group, groupProtocol] = process.argv.slice(2)

@@ -1,4 +1,4 @@
-// What franz-go does with a topic and a group: creates, produces, consumes as a member, commits, describes, deletes.
+// Uses franz-go on a topic and a group: create, produce, consume as a member, commit, describe, delete.
 package main
 
 import (

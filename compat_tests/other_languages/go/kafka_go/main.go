@@ -1,4 +1,4 @@
-// What kafka-go does with a topic and a group: creates, produces, consumes as a member, commits, describes, deletes.
+// Uses kafka-go on a topic and a group: create, produce, consume as a member, commit, describe, delete.
 package main
 
 import (

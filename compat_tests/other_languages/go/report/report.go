@@ -1,4 +1,4 @@
-// Package report is what the programs have in common: what each says in the end of what it has seen. An error ends it.
+// Package report has what the programs share: each prints what it has seen at the end. An error ends the program.
 package report
 
 import (
@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// Records is how many each program produces, and reads again.
+// Records is how many records each program produces and reads back.
 const Records = 200
 
-// Report is what the tests read from the standard output.
+// Report is what the tests read from standard output.
 type Report struct {
 	Values    []string         `json:"values"`
 	Committed map[string]int64 `json:"committed"`

@@ -252,7 +252,7 @@ def test_whose_heartbeat_counts_for_nothing(world: GroupWorld, fields: dict[str,
     assert client.heartbeat() == error
 
 
-def test_who_does_not_join_again_in_time_is_removed(world: GroupWorld) -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     third = Client(world)
     third.join()
@@ -301,7 +301,7 @@ def test_what_is_awaited_is_never_announced_too_late(world: GroupWorld) -> None:
 # leaving
 
 
-def test_who_leaves_is_not_waited_for(world: GroupWorld) -> None:
+def test_a_rebalance_does_not_wait_for_a_member_that_leaves(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     assert follower.leave("the consumer is being closed") == ErrorCode.NONE
     assert last_rebalance(world).cause == f'{follower.member_id} left, saying "the consumer is being closed"'
@@ -445,7 +445,7 @@ def test_members_commit_before_they_join_again_and_not_before_they_are_assigned(
     assert commit_error(world, follower.member_id, 3, transactional=True) == ErrorCode.NONE
 
 
-def test_a_static_member_that_was_replaced_commits_no_more(world: GroupWorld) -> None:
+def test_a_replaced_static_member_cannot_commit(world: GroupWorld) -> None:
     (client,) = stable_group(world, 1, instance_id="worker-1")
     again = Client(world, instance_id="worker-1")
     again.ask_to_join()

@@ -311,7 +311,7 @@ def test_an_answer_to_a_join_that_was_lost_is_given_again(world: GroupWorld) -> 
     assert client.joined_reply == first and group_of(world).state == "CompletingRebalance"
 
 
-def test_other_metadata_while_the_leader_assigns_begins_another_rebalance(world: GroupWorld) -> None:
+def test_new_metadata_while_the_leader_assigns_starts_another_rebalance(world: GroupWorld) -> None:
     leader, follower = settle([Client(world, version=3), Client(world, version=3)])
     leader.ask_to_join()
     follower.ask_to_join()

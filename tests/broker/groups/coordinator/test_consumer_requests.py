@@ -26,7 +26,7 @@ def consumer(world: GroupWorld) -> Callable[..., Consumer]:
     return lambda member_id, *args, **more: Consumer(world, member_id, *args, **more)
 
 
-def test_the_first_member_has_everything_with_its_first_answer(world: GroupWorld, consumer: Any) -> None:
+def test_the_first_member_has_everything_with_its_first_response(world: GroupWorld, consumer: Any) -> None:
     m = consumer("m", ("a", "b"))
     response = m.join()
     assert (response.member_id, response.member_epoch) == ("m", 2)
@@ -96,7 +96,7 @@ def test_a_member_that_comes_and_goes_moves_nothing(world: GroupWorld, consumer:
     assert (m.owned, n.owned) == had
 
 
-def test_an_answer_that_was_lost_is_given_again(world: GroupWorld, consumer: Any) -> None:
+def test_a_lost_response_is_sent_again(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()
     world.pass_time(1.0)
@@ -338,7 +338,7 @@ def test_members_cannot_fill_the_memory_with_what_they_say(
     m.beat(subscribed_topic_names=["b"])
 
 
-def test_the_assignor_is_the_one_that_most_members_wish(world: GroupWorld, consumer: Any) -> None:
+def test_the_assignor_is_the_one_that_most_members_want(world: GroupWorld, consumer: Any) -> None:
     members = [consumer(f"m{number}", extra={"server_assignor": "range"}) for number in range(2)]
     for member in members:
         member.join()

@@ -34,7 +34,7 @@ def world() -> GroupWorld:
 # committing without being a member
 
 
-def test_an_offset_is_what_was_committed_last(world: GroupWorld) -> None:
+def test_the_last_commit_determines_the_offset(world: GroupWorld) -> None:
     assert commit(world, "g", {("orders", 0): 5, ("payments", 1): 6}) == {("orders", 0): NONE, ("payments", 1): NONE}
     commit(world, "g", {("orders", 0): 3}, metadata="héllo", leader_epoch=9)
     assert fetch(world, "g") == {("orders", 0): 3, ("payments", 1): 6}
@@ -70,7 +70,7 @@ def test_a_commit_of_nothing_makes_no_group(world: GroupWorld) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 8, 9])
-def test_what_does_not_exist_is_refused_by_itself(world: GroupWorld, version: int) -> None:
+def test_only_partitions_that_do_not_exist_are_refused(world: GroupWorld, version: int) -> None:
     offsets = {("nothing", 0): 1, ("orders", 0): 2, ("orders", 4): 3, ("orders", -1): 4}
     errors = {("nothing", 0): UNKNOWN, ("orders", 0): NONE, ("orders", 4): UNKNOWN, ("orders", -1): UNKNOWN}
     assert commit(world, "g", offsets, version=version) == errors
@@ -162,7 +162,7 @@ def test_who_commits_before_the_new_generation_is_assigned_has_to_come_again(wor
 # bounds
 
 
-def test_metadata_has_a_bound_that_counts_as_java_does(world: GroupWorld) -> None:
+def test_the_metadata_limit_counts_characters_as_java_does(world: GroupWorld) -> None:
     too_large = {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
     for metadata in ("m" * 4096, "é" * 4096, "𝄞" * 2048):
         assert commit(world, "g", {("orders", 0): 1}, metadata=metadata) == {("orders", 0): NONE}
