@@ -23,7 +23,7 @@ from tailrace.broker.copies.bulk_copies import RemoteBulkCopies
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions.lag_measurement import LagMeasurement
 from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
-from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
+from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
 from tailrace.broker.groups.hosting.group_context import GroupContext
 from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
 from tailrace.broker.groups.hosting.group_gauges import gauge_groups
@@ -387,7 +387,7 @@ class Spu:
             nursery=self._nursery,
             on_appended=self.on_appended,
             end_turn=self.end_turn,
-            mend=self.scrubbing.mend,
+            repair=self.scrubbing.mend,
             logger=self._logger,
         )
 
@@ -434,7 +434,7 @@ class Spu:
         lags = await self._group_lag.measure()
         now = trio.current_time()
         self.storage_limit.measure()
-        gauges = Gauges(
+        gauges = SpuGauges(
             gauge_partitions(self.replicas),
             unsynced_seconds_max(self.replicas, now),
             self.storage_limit.used_bytes,
@@ -445,8 +445,8 @@ class Spu:
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags),
         )
-        text = bytearray(render(self.metrics, gauges))
-        for piece in pieces(gauges):
+        text = bytearray(render_spu_metrics(self.metrics, gauges))
+        for piece in spu_series(gauges):
             text += piece.encode()
             await trio.lowlevel.checkpoint()
         return bytes(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.broker.descriptions.replica_counts import ReplicaCounts
-from tailrace.broker.descriptions.spu_metrics import Gauges, pieces, render
+from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cli.main import parse
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
@@ -116,8 +116,8 @@ def test_a_config_that_is_said_to_have_no_effect_is_asked_for_nowhere() -> None:
 
 def test_every_metric_is_described_and_no_other() -> None:
     metrics = BrokerMetrics()
-    gauges = Gauges([], 0.0, counts=ReplicaCounts())
-    scraped = render(metrics, gauges).decode() + "".join(pieces(gauges))
+    gauges = SpuGauges([], 0.0, counts=ReplicaCounts())
+    scraped = render_spu_metrics(metrics, gauges).decode() + "".join(spu_series(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/reference.md")))

@@ -1,6 +1,6 @@
-"""Where consumers of partitions led here stand: how far they could read, and how old what they read next is.
+"""Describes positions in the partitions that this SPU leads: the readable end, and timestamps at given offsets.
 
-Only headers of batches are read, each where the index says that it lies.
+Group lag is computed from them. Only headers of batches are read, which the index locates.
 """
 
 from itertools import islice
@@ -19,9 +19,9 @@ from tailrace.runtime.turns import Turns
 from tailrace.storage.log.log import Log
 
 HEADERS_MAX = 100
-"""Looked at for one with records: there are never that many others in a row, but nobody says so."""
+"""How many headers are read to find one with records. So many control batches in a row do not occur, but could."""
 OFFSETS_PER_TURN = 50
-"""After so many others get their turn."""
+"""How many offsets are looked up before other tasks run."""
 
 
 async def describe_positions(replicas: ReplicaRegistry, request: DescribePositionsRequest) -> DescribePositionsResponse:
@@ -49,7 +49,8 @@ async def describe_positions(replicas: ReplicaRegistry, request: DescribePositio
 
 
 def timestamp_after(log: Log, offset: int, end: int) -> int:
-    """Of the first batch that a consumer at the offset reads; NOTHING_THERE where there is none below `end`."""
+    """Returns the timestamp of the first batch that a consumer at the offset reads, or NOTHING_THERE if there is
+    none."""
     for header, _ in islice(log.headers(offset, end), HEADERS_MAX):
         if not header.is_control:
             return header.max_timestamp if header.is_log_append_time else header.base_timestamp
@@ -58,7 +59,9 @@ def timestamp_after(log: Log, offset: int, end: int) -> int:
 
 def _readable_end(replica: Replica) -> int:
     if replica.is_recovering:
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "what the leader before left is not committed yet")
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE, "the leader is recovering: the high watermark is not known yet"
+        )
     return replica.readable_end
 
 

@@ -1,7 +1,7 @@
-"""Measures how far the groups coordinated here are behind, when somebody looks at the metrics; else nothing is done.
+"""Measures the lag of the groups that this SPU coordinates, when metrics are scraped.
 
-The leaders of the partitions know: each is asked twice at most, how far consumers could read, and of those partitions
-that are told of, how old what comes next is. What was learnt of an offset is kept for as long as a group stands there.
+Each leader of their partitions is asked at most twice: first for the readable ends, then, for the largest lags, for the
+timestamps of the next records. A known timestamp is kept while a group stays at its offset.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
 
 LAGS_MAX = 10_000
-"""Told of at a time: each is three series to whoever collects them."""
+"""How many lags are reported per scrape. Each makes three series in the monitoring system."""
 FRESH_SECONDS = 2.0
-"""Several may look; nobody needs it newer."""
-ANSWER_SECONDS_MAX = 2.0
+"""How long a measurement is reused, for example if several systems scrape the metrics."""
+RESPONSE_SECONDS_MAX = 2.0
 ROWS_PER_TURN = 500
-"""After so many others get their turn."""
+"""How many committed offsets are visited before other tasks run."""
 CLIENT_ID = "tailrace-lag"
 _API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
 
 Questions = Mapping[PartitionKey, Sequence[int]]
-"""For each partition the offsets of which the age is asked."""
+"""For each partition the offsets whose timestamps are requested."""
 
 
 class LagMeasurement:
@@ -59,7 +59,7 @@ class LagMeasurement:
         cluster: Cluster,
         wall_clock: WallClock,
     ) -> None:
-        """`committed`: for each coordinator here what its groups have committed."""
+        """`committed` returns the committed offsets of each local coordinator."""
         self._spu_requests = spu_requests
         self._committed = committed
         self._cluster = cluster
@@ -70,7 +70,7 @@ class LagMeasurement:
         self._written_ms: dict[tuple[PartitionKey, int], int] = {}
 
     async def measure(self) -> Sequence[GroupLag]:
-        """Those with the most to read, the largest first."""
+        """Returns the largest lags, the largest first."""
         async with self._lock:
             if trio.current_time() - self._measured_at >= FRESH_SECONDS:
                 self._lags = await self._measure()
@@ -79,37 +79,37 @@ class LagMeasurement:
 
     async def _measure(self) -> list[GroupLag]:
         ends: dict[PartitionKey, int] = {}
-        for place, (end, _) in (await self._ask(await self._places())).items():
-            ends[place] = end
-        farthest = LargestLags(ends, LAGS_MAX)
+        for key, (end, _) in (await self._ask(await self._partition_keys())).items():
+            ends[key] = end
+        largest = LargestLags(ends, LAGS_MAX)
         turns = Turns(ROWS_PER_TURN)
         for offsets, group_id in self._groups():
             for topic, partition, committed in offsets.of_group(group_id):
                 found = self._topic(topic, partition)
                 if found is not None and committed.topic_id in (NO_UUID, found.id):
-                    farthest.add(GroupPosition(group_id, topic, (found.id, partition), committed.offset))
+                    largest.add(GroupPosition(group_id, topic, (found.id, partition), committed.offset))
                 turns.count += 1
             await turns.take()
-        behind = farthest.result()
-        self._written_ms = await self._when_written(unread_offsets(behind))
-        return group_lags(behind, self._written_ms, self._wall_clock.now_ms())
+        backlog = largest.result()
+        self._written_ms = await self._timestamps(unread_offsets(backlog))
+        return group_lags(backlog, self._written_ms, self._wall_clock.now_ms())
 
-    async def _places(self) -> Questions:
-        """All that something was committed of."""
-        places: dict[PartitionKey, tuple[int, ...]] = {}
+    async def _partition_keys(self) -> Questions:
+        """Returns all partitions with committed offsets, and requests no timestamps."""
+        keys: dict[PartitionKey, tuple[int, ...]] = {}
         turns = Turns(ROWS_PER_TURN)
         for offsets, group_id in self._groups():
             for topic in offsets.topics(group_id):
                 for partition in offsets.partitions(group_id, topic):
                     found = self._topic(topic, partition)
                     if found is not None:
-                        places[found.id, partition] = ()
+                        keys[found.id, partition] = ()
                     turns.count += 1
             await turns.take()
-        return places
+        return keys
 
     def _groups(self) -> Iterator[tuple["CommittedOffsets", str]]:
-        """Between any two of them everything may change."""
+        """Yields the groups. Groups and offsets may change between two of them."""
         for offsets in self._committed():
             for group_id in offsets.group_ids():
                 yield offsets, group_id
@@ -118,23 +118,23 @@ class LagMeasurement:
         found = self._cluster.topics.get(name)
         return found if found is not None and partition < len(found.partitions) else None
 
-    async def _when_written(self, offsets: Questions) -> dict[tuple[PartitionKey, int], int]:
+    async def _timestamps(self, offsets: Questions) -> dict[tuple[PartitionKey, int], int]:
         found: dict[tuple[PartitionKey, int], int] = {}
         asked: dict[PartitionKey, list[int]] = {}
-        for place, each in ((place, each) for place, its in offsets.items() for each in its):
-            known = self._written_ms.get((place, each), NOTHING_THERE)
-            if known != NOTHING_THERE:  # there may be something by now
-                found[place, each] = known
+        for key, each in ((key, each) for key, its in offsets.items() for each in its):
+            known = self._written_ms.get((key, each), NOTHING_THERE)
+            if known != NOTHING_THERE:  # there may be records by now
+                found[key, each] = known
             else:
-                asked.setdefault(place, []).append(each)
-        for place, (_, timestamps) in (await self._ask(asked)).items():
-            found.update(((place, each), at) for each, at in zip(asked[place], timestamps, strict=False))
+                asked.setdefault(key, []).append(each)
+        for key, (_, timestamps) in (await self._ask(asked)).items():
+            found.update(((key, each), at) for each, at in zip(asked[key], timestamps, strict=False))
         return found
 
-    # who knows
+    # requests to leaders
 
     async def _ask(self, questions: Questions) -> dict[PartitionKey, tuple[int, list[int]]]:
-        """What those say who lead the partitions, and answer in time."""
+        """Returns the ends and timestamps of the partitions whose leaders respond in time."""
         found: dict[PartitionKey, tuple[int, list[int]]] = {}
         by_leader: dict[SpuId, dict[TopicId, AskedTopic]] = {}
         for (topic_id, partition), offsets in questions.items():
@@ -158,7 +158,7 @@ class LagMeasurement:
     async def _ask_one(self, spu: SpuId, request: DescribePositionsRequest) -> DescribePositionsResponse:
         try:
             response: DescribePositionsResponse = await self._spu_requests.send(
-                spu, CLIENT_ID, _API, request, ANSWER_SECONDS_MAX
+                spu, CLIENT_ID, _API, request, RESPONSE_SECONDS_MAX
             )
         except (OSError, RemoteProtocolError):
             return DescribePositionsResponse()

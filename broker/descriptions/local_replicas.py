@@ -1,4 +1,4 @@
-"""How the replicas here stand, as the Streaming Controller asks on behalf of people who look at partitions."""
+"""Describes the replicas of this SPU for the Streaming Controller, which asks on behalf of people."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ from tailrace.protocol.internal.describe_replicas import (
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 EPOCHS_MAX = 1000
-"""Of one replica, whoever asks for more."""
+"""How many epochs of one replica are described at most."""
 
 
 def describe_replicas(replicas: ReplicaRegistry, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
-    """Those that were asked for, or all; what is not here is left out."""
+    """Describes the requested replicas, or all. Replicas that are not on this SPU are left out."""
     epochs_max = max(0, min(request.epochs_max, EPOCHS_MAX))
     asked = {(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions}
     return DescribeReplicasResponse(

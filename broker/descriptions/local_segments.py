@@ -1,9 +1,9 @@
-"""The segments of a replica here, and what ranges of it hold, as the Streaming Controller asks on behalf of people.
+"""Describes the segments of a local replica, and computes checksums of ranges of its log.
 
-The checksum of a segment tells whether two copies are the same to the byte. They need not be: a copy that missed a
-recovery keeps older leader epochs on its batches, and ends segments elsewhere. So it can also be asked for the content
-of a range: where its batches lie, and their own checksums, which leave the epoch out. That means to walk over them, in
-pieces, and no further than so many.
+The Streaming Controller asks for them on behalf of people. The checksum of a segment tells whether two copies have the
+same bytes. Good copies may differ: a copy that missed a recovery keeps older leader epochs in its batches and rolls its
+segments elsewhere. The checksum of a range leaves epochs out: it covers the offsets of the batches and their own
+checksums. It is computed by walking over the batches, in steps and up to a bounded number.
 """
 
 import struct
@@ -31,8 +31,9 @@ from tailrace.storage.manifest.manifest import SegmentFacts
 from tailrace.storage.segments.segment_ends import may_have_bridge, sealed_by
 
 SEGMENTS_MAX = 500
+"""How many segments one response describes."""
 BATCHES_MAX = 100_000
-"""In all ranges of a request."""
+"""How many batches are read for all ranges of one request."""
 _BATCHES_AT_ONCE = 500
 _BATCH = struct.Struct("<qqI")
 
@@ -40,9 +41,9 @@ _BATCH = struct.Struct("<qqI")
 class SegmentState(StrEnum):
     OPEN = "open"
     SEALING = "sealing"
-    """Over, and not committed to its end."""
+    """The segment was rolled, but its end is not committed yet."""
     RECOVERING = "recovering"
-    """The same, of what a leader before this one has left."""
+    """The segment was rolled, and a new leader has still to recover its end."""
     SEALED = "sealed"
 
 
@@ -68,21 +69,21 @@ async def _described(replica: Replica, request: DescribeReplicaSegmentsRequest) 
     segments = log.segments()
     count = sum(request.before < 0 or each.base < request.before for each in segments)
     first = max(0, count - max(0, min(request.segments_max, SEGMENTS_MAX)))
-    with_followers = list(pairwise([*segments, None]))[first:count]
+    with_next = list(pairwise([*segments, None]))[first:count]
     return DescribeReplicaSegmentsResponse(
         log_start=log.log_start,
         log_end=log.log_end,
         high_watermark=replica.high_watermark,
         compacted_end=compacted_up_to(log.compactions),
         older_count=first,
-        segments=[_segment(replica, segment, following) for segment, following in with_followers if segment],
+        segments=[_segment(replica, segment, next_segment) for segment, next_segment in with_next if segment],
         contents=contents,
     )
 
 
-def _segment(replica: Replica, segment: SegmentFacts, following: SegmentFacts | None) -> ReplicaSegment:
+def _segment(replica: Replica, segment: SegmentFacts, next_segment: SegmentFacts | None) -> ReplicaSegment:
     log = replica.log
-    ended_by = sealed_by(segment, following, log.epochs, log.config, has_bridge=_has_bridge(log, segment))
+    ended_by = sealed_by(segment, next_segment, log.epochs, log.config, has_bridge=_has_bridge(log, segment))
     return ReplicaSegment(
         segment.base,
         segment.end,
@@ -90,7 +91,7 @@ def _segment(replica: Replica, segment: SegmentFacts, following: SegmentFacts | 
         log.epochs.at(max(segment.base, segment.end - 1)),
         segment.size,
         segment.checksum,
-        _state(replica, segment, is_over=following is not None or ended_by is not None),
+        _state(replica, segment, is_rolled=next_segment is not None or ended_by is not None),
         ended_by or "",
     )
 
@@ -101,8 +102,8 @@ def _has_bridge(log: Log, segment: SegmentFacts) -> bool:
     )
 
 
-def _state(replica: Replica, segment: SegmentFacts, *, is_over: bool) -> SegmentState:
-    if not is_over:
+def _state(replica: Replica, segment: SegmentFacts, *, is_rolled: bool) -> SegmentState:
+    if not is_rolled:
         return SegmentState.OPEN
     if segment.end <= replica.high_watermark:
         return SegmentState.SEALED
@@ -110,20 +111,20 @@ def _state(replica: Replica, segment: SegmentFacts, *, is_over: bool) -> Segment
 
 
 async def _contents(log: Log, ranges: Sequence[OffsetRange]) -> list[RangeContent]:
-    """Of those that lie in the log as a whole, as far as the number of batches allows."""
+    """Returns the checksums of the ranges that lie completely in the log, until BATCHES_MAX batches are read."""
     contents = []
-    batches_left = BATCHES_MAX
+    batches_allowed = BATCHES_MAX
     for each in ranges:
         offset, checksum = each.base, 0
-        while batches_left > 0 and log.log_start <= each.base and offset < each.end <= log.log_end:
-            # The log may change whenever this rests: each piece is looked up anew.
-            piece = list(islice(log.headers(offset, each.end), min(batches_left, _BATCHES_AT_ONCE)))
+        while batches_allowed > 0 and log.log_start <= each.base and offset < each.end <= log.log_end:
+            # The log may change at each checkpoint, so each piece is looked up again.
+            piece = list(islice(log.headers(offset, each.end), min(batches_allowed, _BATCHES_AT_ONCE)))
             for header, _ in piece:
                 offset = header.next_offset
                 checksum = crc32c.crc32c(_BATCH.pack(header.base_offset, offset, header.crc), checksum)
-            batches_left -= len(piece)
+            batches_allowed -= len(piece)
             if not piece:
-                offset = each.end  # nothing but a gap is left
+                offset = each.end  # only a gap is left
             await trio.lowlevel.checkpoint()
         if log.log_start <= each.base < each.end <= min(offset, log.log_end):
             contents.append(RangeContent(each.base, each.end, checksum))

@@ -1,4 +1,4 @@
-"""How the replicas of this SPU stand, in the numbers by which Kafka's operators know a cluster."""
+"""Counts the replicas of this SPU by state, and measures each of them, for metrics."""
 
 from collections.abc import Mapping
 
@@ -20,21 +20,22 @@ class PartitionGauges(Struct):
     size_bytes: int
     unsynced_records: int
     follower_lags: Mapping[SpuId, int] = field(default_factory=dict)
-    """How many records each follower lacks, where the partition is led here."""
+    """The lag of each follower in records. Empty unless this SPU leads the partition."""
 
 
 class ReplicaCounts(Struct):
     partitions: int = 0
-    """Of which there is a replica here."""
+    """The number of partitions with a replica on this SPU."""
     leaders: int = 0
+    """The number of partitions that this SPU leads."""
     under_replicated: int = 0
-    """Led here, with fewer live replicas than replicas."""
+    """The number of led partitions with fewer live replicas than replicas."""
     under_min_insync: int = 0
-    """Led here, with too few live replicas for acks=all."""
+    """The number of led partitions with too few live replicas for acks=all."""
     offline: int = 0
-    """Replicas here whose storage failed."""
+    """The number of replicas whose storage failed."""
     follower_lag_records: int = 0
-    """Of the follower that is farthest behind a leader here."""
+    """The largest lag of a follower of this SPU, in records."""
 
 
 def count_replicas(replicas: ReplicaRegistry) -> ReplicaCounts:
@@ -68,12 +69,12 @@ def gauge_partitions(replicas: ReplicaRegistry) -> list[PartitionGauges]:
 
 
 def unsynced_seconds_max(replicas: ReplicaRegistry, now: float) -> float:
-    """For how long the oldest append has not been on the disk."""
+    """Returns the age of the oldest append that is not synced to the disk."""
     return now - min((each.unsynced_since for each in replicas if each.unsynced_since is not None), default=now)
 
 
 def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
-    """How many records each follower lacks of a log that is led here; nothing of one that has not said what it has."""
+    """Returns the lag of each follower in records, without followers whose log end is unknown."""
     if not replica.is_leader:
         return {}
     ends = {spu: replica.follower_last_matched_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
@@ -81,7 +82,7 @@ def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
 
 
 def note_live_replicas(metrics: BrokerMetrics, here: SpuId, before: PartitionSpec, after: PartitionSpec) -> None:
-    """Counts what was stored for a leader here: its set became smaller, or larger, or both."""
+    """Counts that the stored live replicas of a led partition have shrunk, expanded, or both."""
     if before.leader == after.leader == here:
         left, entered = set(before.live_replicas), set(after.live_replicas)
         metrics.live_replica_shrinks += not left <= entered

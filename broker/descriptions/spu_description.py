@@ -1,4 +1,4 @@
-"""Which controllers an SPU has at the moment, and what waits in them, for people who ask the SPU itself."""
+"""Describes the leaders and followers of an SPU and the records that wait for replication."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def describe_spu(log_directory: str, replicas: ReplicaRegistry, links: PeerLinks
 
 
 def _followers(replicas: ReplicaRegistry, links: PeerLinks) -> Iterator[FollowerOfThis]:
-    """Of one that has not said what it has in this epoch, all that is in the log may have to be sent."""
+    """Yields the followers. If the log end of a follower is unknown, the whole log may have to be sent to it."""
     waiting_records: dict[SpuId, list[int]] = {}
     for replica in replicas:
         log, spec, lags = replica.log, replica.spec, lags_of_followers(replica)

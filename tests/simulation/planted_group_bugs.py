@@ -29,7 +29,7 @@ def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group_partition, "_confirm", lambda output: None)
+    patch.setattr(group_partition, "_require_commit", lambda output: None)
 
 
 def says_that_all_is_well_when_deposed(patch: pytest.MonkeyPatch) -> None:

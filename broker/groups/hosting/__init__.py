@@ -1,3 +1,4 @@
-"""Runs coordinators on an SPU: loads them from the log, appends what they decide, responds after the commit.
-May import the pure rooms and the replicas.
+"""Runs coordinators on an SPU: loads them from the log, appends their records, and responds after the commit.
+
+May import the pure rooms of groups and the replicas.
 """

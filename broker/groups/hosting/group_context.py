@@ -1,4 +1,4 @@
-"""What coordinators of groups need of the SPU around them."""
+"""What the coordinators of groups need from their SPU."""
 
 from collections.abc import Awaitable, Callable
 
@@ -18,22 +18,23 @@ from tailrace.runtime.wall_clock import WallClock
 class GroupContext(Struct, frozen=True):
     cluster: Cluster
     settings: Callable[[str], GroupSettings]
-    """By the group's id."""
+    """Returns the settings of the group with this id."""
     commit_seconds_max: Callable[[], float]
-    """How long an answer waits for what it tells of to be committed."""
+    """How long a response may wait for the commit of its records."""
     new_id: Callable[[], str]
-    """A random UUID as a text."""
+    """Returns a new random UUID as text."""
     counts: GroupCounts
     is_sure_to_lead: Callable[[Replica], bool]
+    """Returns whether this SPU certainly leads the replica, because its lease has not expired."""
     wall_clock: WallClock
     deadlines: Deadlines
     nursery: trio.Nursery
     on_appended: Callable[[Replica], None]
     end_turn: Callable[[], None]
-    mend: Callable[[Replica, int], Awaitable[object]]
-    """What is damaged soon after the offset, if copies elsewhere allow it."""
+    repair: Callable[[Replica, int], Awaitable[object]]
+    """Repairs corrupt batches soon after the offset from other copies, if there are any."""
     logger: FilteringBoundLogger
 
 
 def not_coordinator() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_COORDINATOR, "this SPU does not coordinate the group any more")
+    return KafkaError(ErrorCode.NOT_COORDINATOR, "this SPU is not the coordinator of the group")

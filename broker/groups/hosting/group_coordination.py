@@ -1,6 +1,6 @@
-"""Which groups are coordinated here: those of the partitions of the internal topic that this SPU leads.
+"""The groups that this SPU coordinates: those of the partitions of `__consumer_offsets` that it leads.
 
-Where there are none, the modules that know what groups are do not get loaded: most brokers start without.
+Without such partitions the modules of groups are not imported. Most SPUs start without them.
 """
 
 from collections.abc import Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .group_partition import Call, GroupPartition
 
 LOAD_AGAIN_SECONDS = 1.0
+"""How long to wait before a failed import of the group modules is retried."""
 
 
 class GroupCoordination:
@@ -31,14 +32,14 @@ class GroupCoordination:
         self._replicas = replicas
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
-        self._one_loads = trio.Lock()
+        self._load_lock = trio.Lock()
         replicas.role_watchers[GROUPS_TOPIC] = self._on_role
-        context.cluster.gone_watchers.append(self._on_topic_gone)
+        context.cluster.gone_watchers.append(self._on_topic_deleted)
 
-    # what is asked
+    # called by handlers and metrics
 
     def ask(self, group_id: str, waiter: "Waiter", call: "Call") -> None:
-        """Has the group's coordinator called; the waiter is answered or refused, now or later."""
+        """Calls `call` with the coordinator of the group. The waiter gets a response or a refusal, now or later."""
         try:
             partition = self._coordinating(group_id)
         except KafkaError as error:
@@ -47,26 +48,26 @@ class GroupCoordination:
             partition.ask(waiter, call)
 
     def loaded(self) -> Iterator["GroupPartition"]:
-        """The partitions whose groups are known here."""
+        """Yields the group partitions that are loaded."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)
 
     def groups(self) -> Iterator["Group"]:
-        """All that are known here."""
+        """Yields all loaded groups."""
         return (group for partition in self.loaded() for group in partition.coordinator.groups.values())
 
     def committed(self) -> list["CommittedOffsets"]:
-        """For each partition what its groups have committed."""
+        """Returns the committed offsets of each loaded group partition."""
         return [partition.coordinator.offsets.committed for partition in self.loaded()]
 
     @property
     def is_loading(self) -> bool:
-        """Whether there are groups that this SPU is to coordinate, and does not know yet."""
+        """Whether this SPU is about to coordinate groups that are not loaded yet."""
         return any(not each.is_loaded and each.failure is None for each in self._partitions.values()) or any(
             replica is not None and replica.is_recovering and replica.offline_reason is None
-            for replica in self._replicas_here()
+            for replica in self._local_replicas()
         )
 
-    def _replicas_here(self) -> Iterator[Replica | None]:
+    def _local_replicas(self) -> Iterator[Replica | None]:
         topic = self._context.cluster.topics.get(GROUPS_TOPIC)
         return (self._replicas.find(GROUPS_TOPIC, spec.partition) for spec in (topic.partitions if topic else ()))
 
@@ -79,16 +80,21 @@ class GroupCoordination:
         if partition is None:
             raise self._loading() if self._will_coordinate(number) else not_coordinator()
         if partition.failure is not None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the groups were not loaded: {partition.failure}")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the groups could not be loaded: {partition.failure}"
+            )
         if not partition.is_loaded:
             if not self._context.is_sure_to_lead(partition.replica):
-                raise not_coordinator()  # a member that waits for the groups here would go on with what it has
+                raise not_coordinator()  # a member that waited for this load would go on with its old assignment
             raise self._loading()
         return partition
 
     def _will_coordinate(self, number: int) -> bool:
-        """Whether all that is missing is what the leader before left. Clients wait for that as for the loading; to be
-        sent on, to nobody else than this SPU, is an error of which librdkafka tells its user."""
+        """Returns whether this SPU leads the partition and only has to recover its log.
+
+        Clients then wait as they do for the loading. If they were told to look for another coordinator, they would find
+        this SPU again, and librdkafka would report an error to its user.
+        """
         replica = self._replicas.find(GROUPS_TOPIC, number)
         return (
             replica is not None
@@ -101,28 +107,28 @@ class GroupCoordination:
     def _loading(self) -> KafkaError:
         return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
 
-    # what happened
+    # events
 
     def _on_role(self, replica: Replica) -> None:
-        """A replica of the internal topic began to lead, ended, or does so at another epoch."""
+        """Loads or unloads the groups of a replica of `__consumer_offsets` whose role or epoch has changed."""
         number = replica.partition
-        here = self._partitions.get(number)
-        if here is not None:
-            if here.replica is not replica and not replica.is_recovered_leader:
-                return  # of a topic that was deleted, and created again since
-            if here.replica is replica and here.epoch == replica.spec.epoch and replica.is_recovered_leader:
+        loaded = self._partitions.get(number)
+        if loaded is not None:
+            if loaded.replica is not replica and not replica.is_recovered_leader:
+                return  # the replica belongs to an earlier topic of this name
+            if loaded.replica is replica and loaded.epoch == replica.spec.epoch and replica.is_recovered_leader:
                 return
             del self._partitions[number]
-            here.end()
+            loaded.end()
         if replica.is_recovered_leader:
             self._load(replica)
 
-    def _on_topic_gone(self, topic: TopicSpec) -> None:
+    def _on_topic_deleted(self, topic: TopicSpec) -> None:
         for partition in self._partitions.values():
-            partition.on_topic_gone(topic)
+            partition.on_topic_deleted(topic)
 
     def restart(self, partition: "GroupPartition") -> None:
-        """What is in memory may be half of what was to be: the log knows."""
+        """Loads the partition again from its log, because its state in memory may be incomplete."""
         if self._partitions.get(partition.replica.partition) is partition:
             del self._partitions[partition.replica.partition]
             partition.end()
@@ -131,7 +137,7 @@ class GroupCoordination:
     def _load(self, replica: Replica) -> None:
         try:
             from .group_partition import GroupPartition
-        except OSError as error:  # no file can be opened now, most likely: of the log nothing was read yet
+        except OSError as error:  # most likely no file can be opened at the moment; the log was not read yet
             self._context.logger.error("groups_not_loaded", partition=replica.partition, reason=str(error))
             self._context.nursery.start_soon(self._load_later, replica)
             return
@@ -143,6 +149,7 @@ class GroupCoordination:
         self._on_role(replica)
 
     async def _load_alone(self, partition: "GroupPartition") -> None:
-        """One after the other, so that the first ones are there early, and what is read lies in memory once."""
-        async with self._one_loads:
+        """Loads the partition while no other one loads, so that the first ones are ready early and memory use is
+        small."""
+        async with self._load_lock:
             await partition.load()

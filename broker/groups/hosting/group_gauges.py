@@ -1,4 +1,4 @@
-"""What is read off the groups coordinated here at a scrape, rather than counted."""
+"""Gauges of the groups that this SPU coordinates, read at each scrape."""
 
 import heapq
 from collections import Counter
@@ -10,16 +10,16 @@ from tailrace.broker.groups.common.group import Group, GroupKind
 from tailrace.broker.groups.common.group_lag import GroupLag
 
 GROUPS_MAX = 10_000
-"""Told of by name: group ids come from outside."""
+"""How many groups are reported by name. The number is bounded because clients choose group ids."""
 
 
 class GroupGauges(Struct):
     states: Counter[tuple[GroupKind, str]] = field(default_factory=Counter)
-    """How many groups of each kind are in each state."""
+    """The number of groups of each kind in each state."""
     members: Sequence[tuple[str, int]] = ()
-    """Of the largest groups."""
+    """The ids and member counts of the largest groups."""
     group_lags: Sequence[GroupLag] = ()
-    """Of those that are farthest behind."""
+    """The largest lags of groups."""
 
 
 def gauge_groups(groups: Iterable[Group], group_lags: Sequence[GroupLag]) -> GroupGauges:

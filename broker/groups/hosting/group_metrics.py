@@ -1,4 +1,4 @@
-"""The metrics of groups, as Prometheus knows metrics."""
+"""The Prometheus metrics of groups."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 _COUNTERS = (
-    ("group_rebalances", "Assignments made for groups whose members or topics were others than before."),
+    ("group_rebalances", "Assignments made for groups because their members or topics had changed."),
     ("committed_offsets", "Offsets committed by groups, one for each partition."),
-    ("expired_offsets", "Committed offsets forgotten because nobody had used them for so long."),
-    ("group_loads", "Times that the groups of a partition of the internal topic were read from its log."),
-    ("group_load_seconds", "Seconds spent in reading groups from logs."),
+    ("expired_offsets", "Committed offsets removed because they had expired."),
+    ("group_loads", "Times that the groups of a partition of __consumer_offsets were loaded from its log."),
+    ("group_load_seconds", "Seconds spent in loading groups from logs."),
 )
 _LAG_GAUGES = (
-    ("committed", "tailrace_group_committed_offset", "What the group reads next of the partition."),
-    ("records", "tailrace_group_lag_records", "How many records of the partition the group has not read."),
-    ("seconds", "tailrace_group_lag_seconds", "How old the first record is that the group has not read."),
+    ("committed", "tailrace_group_committed_offset", "Offset that the group has committed for the partition."),
+    ("records", "tailrace_group_lag_records", "Records of the partition that the group has not read."),
+    ("seconds", "tailrace_group_lag_seconds", "Age of the first record that the group has not read."),
 )
 
 
-def families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric"]:
-    """Those of which there are few series."""
+def group_families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric"]:
+    """Yields the metrics with few series."""
     from prometheus_client.core import GaugeMetricFamily
 
     yield from counters(counts, _COUNTERS)
-    states = GaugeMetricFamily("tailrace_groups", "Groups coordinated here.", labels=["type", "state"])
+    states = GaugeMetricFamily("tailrace_groups", "Groups that this SPU coordinates.", labels=["type", "state"])
     for (kind, state), count in sorted(gauges.states.items()):
         states.add_metric([kind, state], count)
     yield states
 
 
-def pieces(gauges: GroupGauges) -> Iterator[str]:
-    """The text of the others."""
+def group_series(gauges: GroupGauges) -> Iterator[str]:
+    """Yields the text of the metrics with a series per group or per partition of a group."""
     members = ((labels(group=group_id), count) for group_id, count in gauges.members)
     yield from gauge("tailrace_group_members", "Members of a group.", members)
     for attribute, name, text in _LAG_GAUGES:

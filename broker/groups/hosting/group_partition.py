@@ -1,7 +1,7 @@
-"""One partition of the internal topic that is led here: its coordinator, between clients and the log.
+"""A partition of `__consumer_offsets` that this SPU leads, with its coordinator between clients and the log.
 
-What the coordinator decides is appended before anybody hears of it, and told when it is committed. When this SPU does
-not lead any more, the coordinator is thrown away with everything it knew: the next leader reads the same from its log.
+The coordinator's records are appended first, and its responses are sent when the records are committed. When this SPU
+stops leading, the coordinator is discarded: the next leader loads the same state from its log.
 """
 
 import math
@@ -28,10 +28,10 @@ from .group_context import GroupContext, not_coordinator
 
 LOAD_BYTES = 1 << 18
 LOAD_RECORDS = 1000
-"""Read and replayed at a time; others get their turn in between."""
+"""How many bytes are read, and how many records replayed, before other tasks run."""
 
 BARRIER = GroupRecord(OffsetCommitKey(group="", topic="", partition=-1), None)
-"""Takes back what nobody ever committed."""
+"""A record without effect: the tombstone of an offset that is never committed."""
 
 Call = Callable[[Coordinator, Moment], None]
 
@@ -43,12 +43,12 @@ class GroupPartition:
         self.coordinator = Coordinator(context.settings, context.cluster, context.new_id, context.counts)
         self.is_loaded = False
         self.loaded_ms = -1
-        """Since when requests are taken, by the wall clock."""
+        """When the partition was loaded, by the wall clock; -1 before."""
         self.failure: str | None = None
-        """Why it could not be loaded."""
+        """Why the partition could not be loaded; None if it could."""
         self._context = context
         self._restart = restart
-        """Throws this one away and loads another, from the log."""
+        """Discards this object and loads another one from the log."""
         self._logger: FilteringBoundLogger = context.logger.bind(
             topic=replica.topic, partition=replica.partition, epoch=self.epoch
         )
@@ -59,7 +59,7 @@ class GroupPartition:
     # life
 
     async def load(self) -> None:
-        """Reads the log from its beginning to its end; afterwards requests are taken."""
+        """Replays the whole log. After that the partition accepts requests."""
         if self._is_over:
             return
         began = trio.current_time()
@@ -71,18 +71,18 @@ class GroupPartition:
             except AssertionError:
                 raise
             except (OSError, KafkaError) as error:
-                # The others may have it whole, and one of them leads then.
-                self.replica.go_offline(f"its groups were not loaded: {error}")
+                # Other replicas may have an intact log, and one of them will lead.
+                self.replica.go_offline(f"its groups could not be loaded: {error}")
                 return
             except Exception as error:
-                # Whoever leads next may find the same: one SPU after the other would stop, with all that it does.
+                # The next leader may fail in the same way. If this replica went offline, one SPU after the other would.
                 self.failure = str(error)
                 self._logger.error("groups_not_loaded", exc_info=error)
                 return
             self.is_loaded = True
             self.loaded_ms = self._context.wall_clock.now_ms()
             seconds = trio.current_time() - began
-            if count:  # most partitions have none, and there are many
+            if count:  # most of the many partitions have no groups and are not worth a line
                 groups = len(self.coordinator.groups)
                 self._logger.info("groups_loaded", groups=groups, records=count, seconds=round(seconds, 3))
             self._context.counts.group_loads += 1
@@ -90,7 +90,7 @@ class GroupPartition:
             self._context.end_turn()
 
     def end(self) -> None:
-        """Another leads now, or will: who waits here asks there."""
+        """Stops coordinating. Parked requests are refused, and their clients look for the new coordinator."""
         self._is_over = True
         self._loading.cancel()
         if self._alarm is not None:
@@ -102,18 +102,18 @@ class GroupPartition:
             self._logger.info("groups_unloaded", groups=len(self.coordinator.groups))
 
     async def _replay(self) -> int:
-        """How many records there were.
+        """Replays the log, and returns how many records it has.
 
-        Of each key the last one counts, as compaction has it: most are offsets that were committed again since, and
-        are not even looked into.
+        Only the last record of each key counts, as with compaction. Most records are offsets that were committed again
+        later, and are not decoded.
         """
         log, count = self.replica.log, 0
         last: dict[bytes, bytes | None] = {}
         offset, end = log.log_start, log.log_end
         while offset < end:
-            before, data = offset, self._whole(offset, end)
+            before, data = offset, self._read_intact(offset, end)
             if data is None:
-                await self._context.mend(self.replica, offset)
+                await self._context.repair(self.replica, offset)
                 data = self._read(offset, end)
             elif not data:
                 break
@@ -124,7 +124,7 @@ class GroupPartition:
                     self._keep_last(data[position : position + header.size], header, last)
                     count += header.record_count
             if offset <= before:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {before} is damaged")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {before} is corrupt")
             await trio.lowlevel.checkpoint()
         for number, (key, value) in enumerate(last.items()):
             self._replay_record(key, value)
@@ -136,8 +136,8 @@ class GroupPartition:
         found = self.replica.log.read(start, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
         return memoryview(b"" if found is None else found.read())
 
-    def _whole(self, start: int, end: int) -> memoryview | None:
-        """The next batches between the two offsets, if they are what was written."""
+    def _read_intact(self, start: int, end: int) -> memoryview | None:
+        """Returns the next batches between the two offsets, or None if one of them is corrupt."""
         try:
             batches = self._read(start, end)
             for position, header in iterate(batches):
@@ -151,10 +151,10 @@ class GroupPartition:
     def _keep_last(self, batch: memoryview, header: BatchHeader, last: dict[bytes, bytes | None]) -> None:
         try:
             if crc_of(batch, 0, header.size) != header.crc:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its bytes are not those that were written")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its checksum is wrong")
             keep_last(open_body(batch, header), header.record_count, last)
         except KafkaError as error:
-            # One group may lack something; without the others the damage would be larger.
+            # One group may miss something. Without the other groups the damage would be larger.
             self._logger.error("group_record_skipped", offset=header.base_offset, reason=str(error))
 
     def _replay_record(self, key: bytes, value: bytes | None) -> None:
@@ -166,10 +166,10 @@ class GroupPartition:
         if decoded is not None:
             self.coordinator.replay(decoded)
 
-    # what is asked
+    # requests and events
 
     def ask(self, waiter: Waiter, call: Call) -> None:
-        """The waiter is answered or refused, now or later."""
+        """Calls `call` with the coordinator. The waiter gets a response or a refusal, now or later."""
         try:
             try:
                 call(self.coordinator, self._moment())
@@ -180,14 +180,14 @@ class GroupPartition:
             self._restart(self)
             raise
 
-    def on_topic_gone(self, topic: TopicSpec) -> None:
-        """There may be much to forget: it begins with the next alarm, or when all is loaded."""
+    def on_topic_deleted(self, topic: TopicSpec) -> None:
+        """Schedules the removal of the topic's offsets. There may be many, so it begins with the next alarm."""
         self.coordinator.offsets.removal.on_topic_deleted(topic.id, topic.name)
         if self.is_loaded:
             self._set_alarm()
 
     def _on_alarm(self) -> None:
-        """The coordinator's next deadline has come."""
+        """Calls the coordinator, because its next deadline has come."""
         self._alarm = None
         try:
             self.coordinator.on_deadline(self._moment())
@@ -200,13 +200,13 @@ class GroupPartition:
         else:
             self._context.end_turn()
 
-    # what is done about it
+    # output
 
     def _carry_out(self) -> None:
         output = self.coordinator.output.take()
         if not self._context.is_sure_to_lead(self.replica):
-            _confirm(output)
-        _give(output.responses_at_once)
+            _require_commit(output)
+        _send(output.responses_at_once)
         try:
             is_appended = not output.records or self._append(output.records)
         except Exception:
@@ -229,20 +229,20 @@ class GroupPartition:
         try:
             replica.append(batch, read_header(batch))
         except KafkaError:
-            # If the disk failed, the replica has gone offline, and this partition has ended with it. Else it begins
-            # again with what the log says: what was just decided it does not have.
+            # If the disk failed, the replica is offline and this partition has ended. Otherwise the partition is loaded
+            # again, because the log lacks what the coordinator has just decided.
             if replica.offline_reason is None:
                 self._restart(self)
             return False
         self._context.on_appended(replica)
         return True
 
-    def _respond_when_committed(self, answers: Sequence[PendingResponse]) -> None:
+    def _respond_when_committed(self, responses: Sequence[PendingResponse]) -> None:
         needed = self.replica.log.log_end
         if self.replica.high_watermark >= needed:
-            _give(answers)
+            _send(responses)
             return
-        waiting = _Committing(answers)
+        waiting = _Committing(responses)
         self.replica.wait_until_committed(needed, waiting)
         self._context.deadlines.add(trio.current_time() + self._context.commit_seconds_max(), waiting)
 
@@ -259,48 +259,51 @@ class GroupPartition:
         return Moment(trio.current_time(), self._context.wall_clock.now_ms())
 
 
-def _confirm(output: CoordinatorOutput) -> None:
-    """Others may coordinate the groups by now, and know better: nothing is answered, not even that a member is still
-    one, before a record is committed that was appended after it was asked. Then there was no other leader before."""
+def _require_commit(output: CoordinatorOutput) -> None:
+    """Makes all responses wait for a commit, because another SPU may already coordinate the groups.
+
+    Even a response that changes nothing waits for the commit of a record that was appended after the request. The
+    commit proves that there was no other leader at the time of the request.
+    """
     output.responses += output.responses_at_once
     output.responses_at_once = []
     if output.responses and not output.records:
         output.append(BARRIER)
 
 
-def _give(answers: Sequence[PendingResponse]) -> None:
-    for answer in answers:
-        answer.send()
+def _send(responses: Sequence[PendingResponse]) -> None:
+    for response in responses:
+        response.send()
 
 
-def _refuse(answers: Sequence[PendingResponse], error: KafkaError) -> None:
-    for answer in answers:
-        answer.waiter.refuse(error)
+def _refuse(responses: Sequence[PendingResponse], error: KafkaError) -> None:
+    for response in responses:
+        response.waiter.refuse(error)
 
 
 class _Committing:
-    """Answers that wait until what they tell of is committed."""
+    """Responses that wait for the commit of their records."""
 
-    __slots__ = ("_answers", "done")
+    __slots__ = ("_responses", "done")
 
-    def __init__(self, answers: Sequence[PendingResponse]) -> None:
-        self._answers = answers
+    def __init__(self, responses: Sequence[PendingResponse]) -> None:
+        self._responses = responses
         self.done = False
 
     def on_acknowledged(self) -> None:
         if not self.done:
             self.done = True
-            _give(self._answers)
+            _send(self._responses)
 
     def on_refused(self, error: KafkaError) -> None:
         self._refuse(not_coordinator())
 
     def on_deadline(self) -> None:
         self._refuse(
-            KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the replicas of the internal topic did not keep up")
+            KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the followers of __consumer_offsets did not keep up")
         )
 
     def _refuse(self, error: KafkaError) -> None:
         if not self.done:
             self.done = True
-            _refuse(self._answers, error)
+            _refuse(self._responses, error)

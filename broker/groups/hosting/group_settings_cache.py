@@ -1,6 +1,6 @@
-"""How each group is kept, from the broker configs and what the group sets itself.
+"""Makes and caches the settings of groups from the broker configs and the group configs.
 
-Coordinators ask with every request, so what does not change is made once.
+Coordinators look up settings with every request, so they are made again only after a config was altered.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from tailrace.cluster.configs.group_configs import (
 from tailrace.protocol.error_codes import KafkaError
 
 MINUTE_MS = 60_000
-NOTHING: Mapping[str, str] = {}
+NO_CONFIGS: Mapping[str, str] = {}
 
 
 class GroupSettingsCache:
@@ -25,15 +25,16 @@ class GroupSettingsCache:
         self._broker_configs = broker_configs
         self._cluster = cluster
         self._made_from: BrokerSettings | None = None
-        """The broker's settings are another object when one of its configs is altered."""
+        """The settings of the broker at that time. They become another object when a config is altered."""
         self._common = GroupSettings()
         self._own: dict[str, tuple[Mapping[str, str], GroupSettings]] = {}
-        """Of groups that set something, each with what these were made from."""
+        """For each group with configs of its own: these configs, and the settings that were made from them."""
 
     def of(self, group_id: str) -> GroupSettings:
+        """Returns the settings of the group with this id."""
         if self._made_from is not self._broker_configs.settings:
             self._made_from = self._broker_configs.settings
-            self._common = make_group_settings(NOTHING, self._broker_configs)
+            self._common = make_group_settings(NO_CONFIGS, self._broker_configs)
             self._own.clear()
         own = self._cluster.group_configs.get(group_id)
         if own is None:
@@ -43,7 +44,7 @@ class GroupSettingsCache:
         if made_from is not own:
             try:
                 settings = make_group_settings(own, self._broker_configs)
-            except KafkaError:  # stored by a version that allows more
+            except KafkaError:  # a version that allowed other values has stored them
                 settings = self._common
             self._own[group_id] = own, settings
         return settings

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions import lag_measurement as group_lag
 from tailrace.broker.descriptions.consumer_positions import describe_positions
-from tailrace.broker.descriptions.lag_measurement import ANSWER_SECONDS_MAX, FRESH_SECONDS, LagMeasurement
+from tailrace.broker.descriptions.lag_measurement import FRESH_SECONDS, RESPONSE_SECONDS_MAX, LagMeasurement
 from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.broker.groups.offsets.committed_offsets import CommittedOffset, CommittedOffsets
 from tailrace.broker.handlers.stores import describe_positions as describe_positions_handler
@@ -108,7 +108,7 @@ async def test_who_does_not_answer_leaves_gaps_and_holds_nobody_up_for_long(auto
         world.commit(world.led_here, 1)
         world.commit(world.led_there, 0)
         await world.cluster.world.network.listen(SILENT)
-        for address, seconds in ((SILENT, ANSWER_SECONDS_MAX), (Address("nobody", 9005), 0)):
+        for address, seconds in ((SILENT, RESPONSE_SECONDS_MAX), (Address("nobody", 9005), 0)):
             world.reach_the_other_at(address)
             began = trio.current_time() + FRESH_SECONDS
             assert await world.measured() == {

@@ -8,7 +8,7 @@ from tailrace.broker.groups.common.group import GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.broker.groups.hosting.group_gauges import GroupGauges
-from tailrace.broker.groups.hosting.group_metrics import families, pieces
+from tailrace.broker.groups.hosting.group_metrics import group_families, group_series
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.offset_commit import (
@@ -21,7 +21,7 @@ from tailrace.server.metric_text import render
 
 
 def _scraped(counts: GroupCounts, gauges: GroupGauges) -> dict[Sample, float]:
-    text = render(lambda: families(counts, gauges)).decode() + "".join(pieces(gauges))
+    text = render(lambda: group_families(counts, gauges)).decode() + "".join(group_series(gauges))
     return samples(text)
 
 
