@@ -1,1 +1,3 @@
-"""Decisions about partitions: leaders, replicas, shelves. Pure but for `election_updater`. May import state, spus."""
+"""Decisions about partitions: leaders, replicas, shelves. Pure except for `election_updater`. May import state and
+spus.
+"""

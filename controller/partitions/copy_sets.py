@@ -1,13 +1,17 @@
-"""How a partition gets other replicas: new ones are added, and when they have all, those that are to go leave.
+"""Moves a partition to other replicas in steps: new replicas are added and catch up, then the old ones leave.
 
-What is wanted is the topic's row; what there is, the partition's replicas. While the two differ this goes on, step by
-step, whatever happens in between. Each other set of replicas begins at another epoch, with the same leader if it
-stays: so every store knows by the epoch of whom it hears who belongs to the partition.
+The topic's row says which replicas are wanted, and the partition's spec says which ones exist. While the two differ,
+each step brings them closer, and any other event may happen between two steps. Each set of replicas begins with a new
+epoch, with the same leader if it stays. So a store knows from the epoch of a message which replicas belong to the
+partition.
 
-Where all live replicas commit, whoever is live has all, and those that are to go leave at once, unless only one stays
-that is live. Where W of N do, those that stay first take over: from one epoch on they commit, and whoever leads must
-seal enough stores of their set and of those before it, where something may have been committed. The leader says when W
-of them have all that its epoch began with; from the next one on nobody else is asked.
+With the policy `live`, every live replica has everything. So the replicas that should leave do so at once, unless only
+one live replica would stay.
+
+With `majority` and `nrw`, the replicas that stay first take over as a new copy set. From one epoch on they count
+towards commits, and a leader must seal enough stores of the new set and of each set before it, where records may have
+been committed. The leader reports when W stores of the new set have everything that its epoch began with. From the next
+epoch on the other sets are not needed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,10 +37,13 @@ def next_copy_set(
     *,
     has_taken_over: bool = False,
 ) -> Partition:
-    """The partition with the next step done, if there is one to do now. It takes a leader that has reported: one thing
-    goes on after the other. Where there never was a leader, there is nothing to copy.
+    """Returns the partition after the next step towards the row `wanted`, or unchanged if no step is possible now.
 
-    `failed`: those whose storage cannot be used. `has_taken_over`: the leader has said so, in this epoch.
+    A step needs a leader that has reported, so that steps do not overlap. A partition that never had a leader changes
+    at once, since there is nothing to copy.
+
+    `failed` has the replicas whose storage cannot be used. `has_taken_over` says that the leader has reported, in this
+    epoch, that the newest copy set has taken over.
     """
     spec, status = partition.spec, partition.status
     if spec == (done := spec.with_replicas(wanted[0], wanted)):
@@ -56,23 +63,24 @@ def next_copy_set(
 
 
 def wanted_row(partition: Partition, topic: Topic | None) -> Row:
-    """The row that its topic has for it; what it has, when the topic has none or has gone."""
+    """Returns the row of the topic for the partition, or the partition's replicas if there is no such row."""
     rows = {} if topic is None else topic.status.replica_map
     return rows.get(partition.number, partition.spec.replicas)
 
 
 def is_changing(partition: Partition, wanted: Row) -> bool:
+    """Tells whether the partition's replicas are being changed."""
     return bool(partition.spec.copy_sets) or set(wanted) != set(partition.spec.replicas)
 
 
 def before_change(partition: Partition) -> Row:
-    """Those that there were before others were added."""
+    """Returns the replicas that the partition had before the current change."""
     spec = partition.spec
     return spec.copy_sets[0] if spec.copy_sets else spec.replicas
 
 
 def coming_and_going(partition: Partition, wanted: Row) -> tuple[Row, Row]:
-    """Those that are new, and those that leave."""
+    """Returns the replicas that the current change adds, and those that it removes."""
     present = before_change(partition)
     return (
         tuple(spu for spu in wanted if spu not in present),
@@ -107,7 +115,10 @@ def _can_commit(row: Row, policy: str, sure: Collection[SpuId]) -> bool:
 
 
 def _can_be_sealed(spec: PartitionSpec, policy: str, sure: Collection[SpuId]) -> bool:
-    """At the next epoch. Else the leader that there is had better go on, as long as it can."""
+    """Tells whether a leader could seal enough stores of every copy set in the next epoch.
+
+    If not, the current leader should go on as long as it can.
+    """
     for row in spec.copy_sets or (spec.replicas,):
         sizes = quorum_sizes(policy, len(row))
         if sizes is not None and sum(spu in sure for spu in row) <= sizes.stores - sizes.writes:
@@ -116,8 +127,10 @@ def _can_be_sealed(spec: PartitionSpec, policy: str, sure: Collection[SpuId]) ->
 
 
 def _leaves_one(replicas: Row, sure: Collection[SpuId]) -> bool:
-    """All that was committed would be on a single store then, though there are others now; and that one may have gone
-    already, which is noticed a little later."""
+    """Tells whether a step would leave committed records on a single store although more are live now.
+
+    That store may already be offline, which the SC notices a little later.
+    """
     return sum(spu in sure for spu in replicas) < min(2, len(sure), len(replicas))
 
 
@@ -125,12 +138,12 @@ def _changed(partition: Partition, spec: PartitionSpec, leader: SpuId, spus: Spu
     before, changed = partition.spec, replace(partition, spec=spec)
     are_same = set(spec.replicas) == set(before.replicas) and (policy == LIVE or spec.copy_sets == before.copy_sets)
     if are_same and leader == partition.status.leader:
-        return changed  # in another order: the preferred leader is another, and nothing else
+        return changed  # Only the order, and with it the preferred leader, has changed: no new epoch is needed.
     status = elected_cleanly(partition, leader, spus)
     live = _within(spec.replicas, status.live_replicas)
     return replace(changed, status=status if live == status.live_replicas else with_live_replicas(status, live))
 
 
 def _within(replicas: Sequence[SpuId], live: Mapping[SpuId, str]) -> dict[SpuId, str]:
-    """Who leaves was live, and has nothing that those who stay do not have."""
+    """Returns the live replicas that stay. They have everything that those that leave have."""
     return {spu: live[spu] for spu in replicas if spu in live}

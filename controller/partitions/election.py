@@ -1,10 +1,14 @@
-"""Who leads a partition, and which replicas are live: the rules, and nothing else.
+"""The rules of elections: which replica leads a partition, and which replicas are live.
 
-A live replica has all that was acknowledged as long as its store is the one that was seen to have caught up: it is
-*sure*. Whichever sure one leads, nothing is lost, so the one with the most is taken, and when it does not respond the
-next. Only when every live replica's store has started anew without what it may have lost, all of them are waited for,
-and then the one with the most has all. An election takes nobody out of the live set: the candidate may be gone itself,
-and who was taken out would have been the last to have it all. The leader does that, as the first thing it reports.
+A live replica has everything that was committed, as long as its store is the one that was seen to have caught up. Such
+a replica is *sure*. Nothing is lost if any sure replica leads. So the one with the longest log is elected, and if it
+does not respond, the next one.
+
+If no live replica is sure, because each may have lost the end of its log, the election waits for all of them. Then the
+one with the longest log has everything that is left.
+
+An election does not remove replicas from the live set. The candidate may be offline itself, and a removed replica may
+be the last one that has everything. The leader removes replicas with its first report.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,31 +24,33 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 Spus = Mapping[SpuId, Spu]
 
 UNKNOWN_STORE = ""
-"""Of a live replica of which nobody has seen yet that its store has all."""
+"""Stands for the store incarnation of a live replica whose store was not yet seen to have everything."""
 
 
 class ElectionRules(Struct, frozen=True):
-    """What a topic's configs say of elections."""
+    """What a topic's configs say about elections."""
 
     by_quorum: bool = False
-    """Not the live replicas commit but any W of N."""
+    """Whether any W of N replicas commit, instead of all live replicas."""
     unclean: bool = False
-    """Rather a leader that lacks something than none."""
+    """Whether a leader that lacks committed records is better than none."""
 
 
 DEFAULT_RULES = ElectionRules()
 
 
 class Decision(Struct, frozen=True):
+    """What the rules decide about a partition."""
+
     status: PartitionStatus
     asks: tuple[SpuId, ...] = ()
-    """Those whose log ends must be known to go on."""
+    """The SPUs whose log ends must be known before the election can go on."""
 
 
 def decide(
     partition: Partition, spus: Spus, reports: PartitionReports, rules: ElectionRules = DEFAULT_RULES
 ) -> Decision:
-    """What the status is to be, given the SPUs and what they last said; the same from the same, whoever asks."""
+    """Decides the partition's next status from the SPUs' objects and reports. The same input gives the same status."""
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
         return _offline(partition, "no leader has been elected yet")
@@ -60,7 +66,7 @@ def decide(
 
 
 def has_leader(partition: Partition, spus: Spus, reports: PartitionReports) -> bool:
-    """Whether the one that was elected is still there, in the process that was elected, and has not given up."""
+    """Tells whether the elected leader is online, in the process that was elected, and has not given up."""
     status = partition.status
     found = spus.get(status.leads)
     if found is None or not found.is_online or found.status.incarnation != status.incarnation:
@@ -69,20 +75,20 @@ def has_leader(partition: Partition, spus: Spus, reports: PartitionReports) -> b
 
 
 def is_current(report: LiveReplicasReported | ShelvesReported, partition: Partition) -> bool:
-    """Whether the leader says it of this epoch: nobody else, and of no other epoch, has anything to say."""
+    """Tells whether the report comes from the current leader in its current epoch. Only such reports count."""
     status = partition.status
     said_by = (report.spu, report.incarnation, report.epoch)
     return said_by == (status.leader, status.incarnation, status.epoch)
 
 
 def is_sure(spu: SpuId, live: LiveReplicas, spus: Spus) -> bool:
-    """Whether it is online with the store that had all."""
+    """Tells whether the SPU is online with the store that is recorded in `live`, so that it has everything."""
     found = spus.get(spu)
     return found is not None and found.is_online and found.status.store_incarnation == live.get(spu)
 
 
 def can_return(partition: Partition, spus: Spus, reports: PartitionReports) -> bool:
-    """Whether the preferred replica does not lead, and could at once."""
+    """Tells whether the preferred replica does not lead and could lead at once."""
     status, preferred = partition.status, partition.spec.initial_leader
     return (
         status.resolution is PartitionResolution.ONLINE
@@ -96,16 +102,19 @@ def can_return(partition: Partition, spus: Spus, reports: PartitionReports) -> b
 
 
 def status_after_report(partition: Partition, spus: Spus, report: LiveReplicasReported) -> PartitionStatus:
-    """The leader leads. Its live replicas are stored if it made them from those that are stored now; if they cannot be,
-    the version rises all the same, so that it knows and may propose others."""
+    """Returns the status after a current report: the partition is online, and may get other live replicas.
+
+    The proposed live replicas count only if the leader made them from the stored ones. If the SC refuses them, the live
+    version rises all the same, so that the leader knows and may propose others.
+    """
     status = replace(partition.status, resolution=PartitionResolution.ONLINE, reason="")
     stored, leader = status.live_replicas, status.leader
-    of_leader = {leader: spus[leader].status.store_incarnation}  # it has all that there is
+    of_leader = {leader: spus[leader].status.store_incarnation}  # The leader has everything by definition.
     if not report.members:
         live = {**stored, **of_leader}
         return status if live == stored else with_live_replicas(status, live)
     if report.version != status.live_version:
-        return status  # it was stored already, or never will be
+        return status  # The proposal was stored already, or is outdated.
     live = {spu: incarnation or stored.get(spu, UNKNOWN_STORE) for spu, incarnation in report.members} | of_leader
     if not all(_can_be_live(spu, incarnation, partition, spus) for spu, incarnation in live.items()):
         live = dict(stored)
@@ -114,8 +123,11 @@ def status_after_report(partition: Partition, spus: Spus, report: LiveReplicasRe
 
 
 def _can_be_live(spu: SpuId, incarnation: str, partition: Partition, spus: Spus) -> bool:
-    """A store that had caught up and has started anew since is not what the leader saw; but one that stands there
-    already stays as it is, whatever happened to it."""
+    """Tells whether a proposed live replica can be stored.
+
+    If its store has changed since the leader saw it catch up, it cannot. A replica that is already recorded with this
+    incarnation may stay in any case.
+    """
     if spu not in partition.spec.replicas:
         return False
     is_there = spu in spus and spus[spu].status.store_incarnation == incarnation != UNKNOWN_STORE
@@ -126,7 +138,7 @@ def _can_be_live(spu: SpuId, incarnation: str, partition: Partition, spus: Spus)
 
 
 def _first_election(partition: Partition, spus: Spus) -> Decision:
-    """Nothing was written yet: any replica has it all."""
+    """Elects any replica that is online, since nothing was written yet."""
     online = _online(partition, spus)
     if not online:
         return _offline(partition, f"none of its SPUs is online: {_listed(partition.spec.replicas)}")
@@ -146,13 +158,13 @@ def _election(partition: Partition, spus: Spus, reports: PartitionReports, rules
         decision = _offline(partition, _waits_for(live, present))
     else:
         decision = _among_unsure_replicas(partition, present, spus, reports)
-    if decision.status.reason and rules.unclean:  # nobody was found, and that is why
+    if decision.status.reason and rules.unclean:  # A reason says why no leader was found.
         return _unclean_election(partition, spus, reports) or decision
     return decision
 
 
 def _among_sure_replicas(partition: Partition, sure: list[SpuId], spus: Spus, reports: PartitionReports) -> Decision:
-    """Each has all that was acknowledged: the one with the smallest lag, then the next one."""
+    """Elects a sure replica. Each has everything that was committed, so the one with the longest log comes first."""
     left = [spu for spu in sure if not _is_silent(spu, spus, reports)]
     if not left:
         return _offline(partition, _none_leads("live replica", sure, spus, reports))
@@ -162,9 +174,12 @@ def _among_sure_replicas(partition: Partition, sure: list[SpuId], spus: Spus, re
 def _among_unsure_replicas(
     partition: Partition, present: list[SpuId], spus: Spus, reports: PartitionReports
 ) -> Decision:
-    """Each may have lost the end of what it acknowledged, so only the one with the most is known to have all that is
-    left of it. (The epoch of the last entry does not count: what recovery had just stamped looks newer, and may be
-    less.) Who was not live may have more, and know that it was committed."""
+    """Elects a live replica although none is sure, once all of them have responded.
+
+    Each may have lost the end of what it had acknowledged, so only the one with the longest log has everything that is
+    left. The epoch of the last entry does not count: entries that recovery has just stamped look newer and may be
+    fewer. The election is marked as unclean, since a replica that was not live may have more committed records.
+    """
     silent = [spu for spu in present if _is_silent(spu, spus, reports)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
@@ -172,14 +187,14 @@ def _among_unsure_replicas(
     if len(present) == 1 and not end_min:
         decision = Decision(elected_cleanly(partition, present[0], spus))
     else:
-        decision = _with_longest_log_among(partition, present, spus, reports, all_must_say=True, end_min=end_min)
+        decision = _with_longest_log_among(partition, present, spus, reports, all_must_respond=True, end_min=end_min)
     if decision.status.epoch == partition.status.epoch:
         return decision
     return replace(decision, status=replace(decision.status, was_unclean=True))
 
 
 def _quorum_election(partition: Partition, spus: Spus, reports: PartitionReports) -> Decision:
-    """Any whose copy counts may lead: it asks enough others, before it does, for what it lacks."""
+    """Elects any replica of the newest copy set. It recovers what it lacks from enough other stores before it leads."""
     online = [spu for spu in _online(partition, spus) if spu in partition.spec.copy_set]
     left = [spu for spu in online if not _is_silent(spu, spus, reports)]
     if not left:
@@ -189,13 +204,15 @@ def _quorum_election(partition: Partition, spus: Spus, reports: PartitionReports
     live, leader = partition.status.live_replicas, decision.status.leader
     if decision.status.resolution is PartitionResolution.ELECTION or leader in live:
         return decision
-    # Not as a store that is known to have all: it may have lost its disk, and would be asked for what was on it.
+    # The new leader is not recorded as sure: it may have lost its disk, and would later count as having everything.
     return Decision(with_live_replicas(decision.status, {**live, leader: UNKNOWN_STORE}))
 
 
 def _unclean_election(partition: Partition, spus: Spus, reports: PartitionReports) -> Decision | None:
-    """Better what one of them has than nothing: what only others had is lost, and who wanted it so said it. It
-    must have answered: if it is this SC that is cut off, the live ones may still serve."""
+    """Elects a replica that may lack committed records, as the topic's configs allow. Records of others are lost.
+
+    The replica must have responded. If this SC is the one that is cut off, the live replicas may still be serving.
+    """
     left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, reports)]
     if not left:
         return None
@@ -206,7 +223,7 @@ def _unclean_election(partition: Partition, spus: Spus, reports: PartitionReport
 
 
 def _with_longest_log(partition: Partition, candidates: list[SpuId], spus: Spus, reports: PartitionReports) -> Decision:
-    """One alone need not be asked."""
+    """Elects the candidate with the longest log. A single candidate need not be asked."""
     if len(candidates) == 1:
         return Decision(elected_cleanly(partition, candidates[0], spus))
     return _with_longest_log_among(partition, candidates, spus, reports)
@@ -218,26 +235,28 @@ def _with_longest_log_among(
     spus: Spus,
     reports: PartitionReports,
     *,
-    all_must_say: bool = False,
+    all_must_respond: bool = False,
     end_min: int = 0,
 ) -> Decision:
-    """The one with the most, the first of equals; one that is not ready need not be waited for.
+    """Elects the candidate with the longest log, the first of equals, once all have responded.
 
-    `end_min`: whoever has less would write other records at offsets that are on shelves, and take what is there for its
-    own. Where all have less, others may come that have more: until then the election goes on.
+    A candidate that is still opening its log is not waited for, unless `all_must_respond`.
+
+    A candidate whose log ends before `end_min` must not lead: it would write new records at offsets that are on
+    shelves. If all logs end before, the election goes on until a replica with a longer log comes online.
     """
-    said = reported_log_ends(partition, candidates, spus, reports)
-    ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}
-    is_enough = len(ready) == len(candidates) if all_must_say else bool(ready)
+    reported = reported_log_ends(partition, candidates, spus, reports)
+    ready = {spu: log_end for spu, log_end in reported.items() if log_end is not None}
+    is_enough = len(ready) == len(candidates) if all_must_respond else bool(ready)
     able = {spu: log_end for spu, log_end in ready.items() if log_end >= end_min}
     is_election = partition.status.resolution is PartitionResolution.ELECTION
-    if len(said) < len(candidates) or not is_enough or not able or not is_election:
+    if len(reported) < len(candidates) or not is_enough or not able or not is_election:
         is_nobody_able = len(ready) == len(candidates) and not able
         reason = f"its shelves go up to {end_min}, and the logs of these end before: {_listed(candidates)}"
         status = replace(
             partition.status, resolution=PartitionResolution.ELECTION, reason=reason if is_nobody_able else ""
         )
-        return Decision(status, tuple(spu for spu in candidates if spu not in said))
+        return Decision(status, tuple(spu for spu in candidates if spu not in reported))
     return Decision(elected_cleanly(partition, max(able, key=able.__getitem__), spus))
 
 
@@ -253,13 +272,13 @@ def elected_cleanly(partition: Partition, leader: SpuId, spus: Spus) -> Partitio
 
 
 def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
-    """The others are no longer live: they have what the leader never had."""
+    """Returns the status with `leader` as the only live replica, since the others may have records that it lacks."""
     status = replace(elected_cleanly(partition, leader, spus), was_unclean=True)
     return with_live_replicas(status, {leader: spus[leader].status.store_incarnation})
 
 
 def is_unclean(before: Partition, elected: Partition) -> bool:
-    """Whether somebody leads who may lack what was acknowledged: no other election takes anybody out."""
+    """Tells whether the elected leader may lack committed records. Only such elections remove live replicas."""
     stay = elected.status.live_replicas.keys()
     return before.spec.replicas == elected.spec.replicas and not before.status.live_replicas.keys() <= stay
 
@@ -291,11 +310,11 @@ def _none_leads(kind: str, asked: list[SpuId], spus: Spus, reports: PartitionRep
     return "; ".join(reasons)
 
 
-# what is known of an SPU
+# reports of SPUs
 
 
 def _online(partition: Partition, spus: Spus) -> list[SpuId]:
-    """The leader as long as it can, then the initial one and the others as the spec has them."""
+    """Returns the replicas that are online: the last leader first, then the preferred one, then the others in order."""
     replicas = partition.spec.replicas
     preferred = dict.fromkeys((partition.status.leader, partition.spec.initial_leader, *replicas))
     return [spu for spu in preferred if spu in replicas and spu in spus and spus[spu].is_online]
@@ -304,17 +323,17 @@ def _online(partition: Partition, spus: Spus) -> list[SpuId]:
 def reported_log_ends(
     partition: Partition, candidates: Iterable[SpuId], spus: Spus, reports: PartitionReports
 ) -> dict[SpuId, int | None]:
-    """Of those that said it in this election, in the process that is there now."""
+    """Returns the log ends that current processes of the candidates have reported for this election."""
     return {
-        spu: said.log_end
+        spu: reported.log_end
         for spu in candidates
-        if (said := reports.log_ends.get(spu)) is not None
-        and (said.epoch, said.incarnation) == (partition.status.epoch, spus[spu].status.incarnation)
+        if (reported := reports.log_ends.get(spu)) is not None
+        and (reported.epoch, reported.incarnation) == (partition.status.epoch, spus[spu].status.incarnation)
     }
 
 
 def _is_silent(spu: SpuId, spus: Spus, reports: PartitionReports) -> bool:
-    """Whether this process was given its time to respond, in this round, or has said that it cannot."""
+    """Tells whether the SPU's process did not respond in time in this round, or reported that its storage failed."""
     return reports.silent.get(spu) == spus[spu].status.incarnation or reports.has_failed(spus[spu])
 
 

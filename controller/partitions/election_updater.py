@@ -1,8 +1,9 @@
-"""Carries out what elections need of the outside: asks candidates for their log ends, and waits for who was elected.
+"""Asks candidates of elections for their log ends, and watches whether elected leaders report in time.
 
-All is asked of an SPU in one message, however many partitions are without a leader. An SPU that is still carrying out
-its specs, as one does that has just started, is given more time: it would be a bad reason for another leader. One that
-says nothing in time, and stays connected, is listened to: what waits for it need not wait until all is reconciled.
+An SPU gets one message with all questions, however many partitions have no leader. An SPU that is still carrying out
+its specs gets more time, for example just after its start: that is no reason to elect another leader. If an SPU does
+not respond in time but stays connected, this keeps waiting for its response in the background. So partitions that need
+the SPU do not have to wait until the next reconciliation.
 """
 
 import math
@@ -30,46 +31,59 @@ from tailrace.server.private_link import LinkClosed
 
 RESPONSE_SECONDS_MAX = 1.0
 LATE_RESPONSE_SECONDS_MAX = 8.0
-"""The same for an SPU that answered later than that the last time."""
+"""How long an SPU may take to respond if its last response was late."""
 RETRY_SECONDS = 0.05
-"""A replica that an SPU does not know yet is about to be opened."""
+"""How soon an SPU is asked again about replicas that it has not opened yet."""
 BUSY_TIMES_MAX = 20
-"""So many times the usual time is given to an SPU that is carrying out specs all the while."""
+"""By how much the time for a response is multiplied while the SPU is carrying out specs."""
 MANY_PARTITIONS = 50
+"""How many pending leaderships of one SPU are many."""
 MANY_TIMES_MAX = 5
-"""So many, to one that has so many partitions left that it was elected for, and reports one after the other: it is
-short of time, and elections elsewhere would take more of that."""
+"""By how much the time for a report is multiplied if the SPU has many pending leaderships and reports one by one.
+
+Such an SPU is overloaded, and further elections would add to its load.
+"""
 LATE_DOUBLINGS_MAX = 3
-"""So often the time is doubled for many partitions that were reported too late before, whoever was elected: where all
-SPUs are so short of time, elections that are given up would be all that they come to."""
+"""How often that time is doubled for partitions whose last leaders reported too late.
+
+If all SPUs are overloaded, they would otherwise only carry out elections that are given up.
+"""
 
 
 class Candidates(Protocol):
+    """The connections to the SPUs that may be elected."""
+
     async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
-        """Raises LinkClosed."""
+        """Returns the SPU's response. Raises LinkClosed."""
 
     def is_connected(self, spu: SpuId, incarnation: str) -> bool:
-        """Whether that process is."""
+        """Tells whether this process of the SPU is connected."""
 
-    def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
+    def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        """Tells whether the SPU has received specs and not responded to them yet."""
 
     def owes_response(self, spu: SpuId) -> bool:
-        """Whether it was told something, and has not said that it knows."""
+        """Tells whether the SPU has received specs or metadata and not responded to them yet."""
 
 
 class _Question(Struct):
+    """A question for a log end that waits for its response."""
+
     action: AskLogEnd
     asked_at: float
     is_known_to_wait: bool = False
-    """It was reported that the answer may take some time."""
+    """Whether an event has reported that the response may take some time."""
 
 
 class _Deadline(Struct, order=True):
+    """The time by which an elected leader should have reported."""
+
     at: float
     place: int
-    """Keeps equal ones in order."""
+    """A serial number that keeps equal deadlines in order."""
     action: AwaitLeader
     times: int = 1
+    """How often the deadline was set for the same election."""
 
 
 class ElectionUpdater:
@@ -81,7 +95,7 @@ class ElectionUpdater:
         wait_seconds: Callable[[], float],
         logger: FilteringBoundLogger,
     ) -> None:
-        """`wait_seconds`: how long who was elected has to report; it may change."""
+        """`wait_seconds` returns how long an elected leader has to report, which may change."""
         self._candidates = candidates
         self._local = local
         self._events = events
@@ -91,20 +105,21 @@ class ElectionUpdater:
         self._asking: set[SpuId] = set()
         self._listening: set[SpuId] = set()
         self._late_response_seconds: dict[SpuId, float] = {}
-        """How long those have that are slow to answer: else a partition that has no faster replica would have none."""
+        """The longer time that SPUs get whose last response was late.
+
+        Without it, a partition with only slow replicas would never get a leader.
+        """
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._reported_at: dict[SpuId, float] = {}
-        """When it was seen last that an SPU had said in time that it leads."""
+        """When each SPU was last found to have reported in time that it leads."""
         self._late: dict[PartitionKey, int] = {}
-        """How often in a row nobody has said in time that it leads that partition."""
+        """How often in a row the elected leaders of each partition did not report in time."""
         self._deadlines: list[_Deadline] = []
         self._deadlines_made = 0
         self._wake = trio.Event()
 
-    # what happened
-
     def take(self, action: ElectionAction) -> None:
-        """What is under way already is decided about again and again; it is done once."""
+        """Takes an action. The controllers repeat their decisions, so an action that is under way is ignored."""
         key = (action.topic_id, action.number)
         if isinstance(action, AskLogEnd):
             questions = self._questions.setdefault(action.spu, {})
@@ -118,10 +133,8 @@ class ElectionUpdater:
             return
         self._wake.set()
 
-    # life
-
     async def run(self) -> None:
-        """Until cancelled."""
+        """Carries out the actions until it is cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 for spu in [spu for spu in self._questions if spu not in self._asking]:
@@ -133,23 +146,23 @@ class ElectionUpdater:
                 self._wake = trio.Event()
 
     async def _ask(self, spu: SpuId, nursery: trio.Nursery) -> None:
-        """All that there is to ask one SPU, until it has been answered, or not in time."""
+        """Asks one SPU all waiting questions, until each has a response or has timed out."""
         questions = self._questions[spu]
         while questions:
             asked = dict(questions)
-            in_time = await self._answer(spu, asked)
-            answered = in_time or {}
+            in_time = await self._ask_once(spu, asked)
+            responded = in_time or {}
             now = trio.current_time()
             done, waiting = {}, {}
             for key, question in asked.items():
-                if key in answered or self._is_over(question, now):
+                if key in responded or self._has_timed_out(question, now):
                     done[key] = question
                     if questions[key] is question:
                         del questions[key]
                 elif not question.is_known_to_wait:
                     question.is_known_to_wait = True
                     waiting[key] = question
-            await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
+            await self._report(spu, done, {key: end for key, end in responded.items() if end is not None})
             if done and in_time is None:
                 self._listen_to(spu, next(iter(done)), nursery)
             await self._report(spu, waiting, {}, is_busy=True)
@@ -164,21 +177,26 @@ class ElectionUpdater:
             nursery.start_soon(self._listen, spu, key)
 
     async def _listen(self, spu: SpuId, key: PartitionKey) -> None:
-        """However long it takes: until it responds, which it can be asked to about any partition, or is lost."""
+        """Waits without a limit for a silent SPU to respond to a question about any partition, or to be lost."""
         topic_id, number = key
         began = trio.current_time()
         try:
             await self._candidates.ask_spu(spu, DescribeReplicasRequest([DescribedTopic(topic_id, [number])]))
         except (LinkClosed, KafkaError):
-            return  # if it comes back, that is news of its own
+            return  # If the SPU comes back, that is an event of its own.
         finally:
             self._listening.remove(spu)
         seconds = 2 * max(trio.current_time() - began, self._response_seconds_max(spu))
         self._late_response_seconds[spu] = min(seconds, LATE_RESPONSE_SECONDS_MAX)
         await self._events(SpuResponded(spu))
 
-    async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None] | None:
-        """By partition; None where the SPU cannot read what it has. None instead of all if it says nothing in time."""
+    async def _ask_once(
+        self, spu: SpuId, asked: dict[PartitionKey, _Question]
+    ) -> dict[PartitionKey, int | None] | None:
+        """Asks the SPU and returns its log ends by partition, with None for a log that it cannot read.
+
+        Returns None if the SPU does not respond in time.
+        """
         numbers: dict[TopicId, list[int]] = {}
         for topic_id, number in asked:
             numbers.setdefault(topic_id, []).append(number)
@@ -186,7 +204,7 @@ class ElectionUpdater:
         asked_at = trio.current_time()
         try:
             with trio.fail_after(self._response_seconds_max(spu)):
-                answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
+                response = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
         except trio.TooSlowError:
             return None
         except (LinkClosed, KafkaError):
@@ -194,7 +212,7 @@ class ElectionUpdater:
         if trio.current_time() < asked_at + RESPONSE_SECONDS_MAX:
             self._late_response_seconds.pop(spu, None)
         ends = {
-            (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
+            (each.topic_id, each.partition): None if each.error_message else each.log_end for each in response.replicas
         }
         return {
             key: ends[key]
@@ -203,10 +221,10 @@ class ElectionUpdater:
         }
 
     def _response_seconds_max(self, spu: SpuId) -> float:
-        """Within so many seconds."""
+        """Returns how long the SPU may take to respond."""
         return self._late_response_seconds.get(spu, RESPONSE_SECONDS_MAX)
 
-    def _is_over(self, question: _Question, now: float) -> bool:
+    def _has_timed_out(self, question: _Question, now: float) -> bool:
         seconds = self._response_seconds_max(question.action.spu)
         if self._candidates.is_carrying_out_specs(question.action.spu):
             seconds *= BUSY_TIMES_MAX
@@ -227,12 +245,12 @@ class ElectionUpdater:
                 if question.action.incarnation == incarnation
             }
             ends = {key: log_ends[key] for key in asked if key in log_ends}
-            is_there = self._candidates.is_connected(spu, incarnation)  # or it is known to be lost
+            is_there = self._candidates.is_connected(spu, incarnation)  # Otherwise another event reports its loss.
             if len(ends) < len(asked) and not is_busy and is_there:
                 self._logger.warning("candidate_without_log_end", spu=spu, partitions=len(asked) - len(ends))
             await self._events(LogEndsReported(spu, incarnation, asked, ends, is_busy))
 
-    # waiting for who was elected
+    # waiting for elected leaders
 
     def _await(self, action: AwaitLeader, times: int) -> None:
         self._deadlines_made += 1
@@ -240,7 +258,11 @@ class ElectionUpdater:
         heappush(self._deadlines, _Deadline(at, self._deadlines_made, action, times))
 
     async def _report_silent(self, nursery: trio.Nursery) -> None:
-        """Those whose time is over. One that does not even say that it knows is stopped rather than unable to lead."""
+        """Reports elected leaders that have timed out.
+
+        One that has not even responded to the news of its election is probably paused, and not unable to lead. The SC
+        waits for its response in the background.
+        """
         now = trio.current_time()
         due = self._take_due(now)
         if not due:
@@ -272,7 +294,7 @@ class ElectionUpdater:
             self._listen_to(spu, key, nursery)
 
     def _take_due(self, now: float) -> list[_Deadline]:
-        """Those whose time is over, and who have not reported."""
+        """Removes all expired deadlines, and returns those of leaders that have not reported."""
         due = []
         while self._deadlines and self._deadlines[0].at <= now:
             deadline = heappop(self._deadlines)
@@ -306,7 +328,10 @@ class ElectionUpdater:
         return partition.status.resolution is PartitionResolution.ONLINE and partition.status.epoch == action.epoch
 
     def _is_awaited(self, action: AwaitLeader) -> bool:
-        """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""
+        """Tells whether the election still waits for its leader.
+
+        In a deleted topic no leader is awaited, although its partitions keep their status.
+        """
         partition = self._local.partitions.get((action.topic_id, action.number))
         return (
             partition is not None

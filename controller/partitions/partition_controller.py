@@ -1,9 +1,10 @@
-"""The Partition Controller: tells the Connection Manager what partitions there are, and sees that each has a leader.
+"""The Partition Controller: gives each partition a leader, its replicas and its shelves.
 
-It decides from what is, never from what has just changed: whatever event makes it look at a partition, the same state
-gives the same status. So a write that was lost to another one is simply decided again. A partition counts only while
-its topic is there; that of a deleted topic stays in the store as it is, so that its epoch does not fall when the topic
-is brought back.
+It decides from the whole state and never from the change alone: the same state gives the same status, whatever event
+caused the check. So if a write loses its compare-and-set, the same decision is simply made again.
+
+A partition counts only while its topic exists. The partitions of a deleted topic stay in the store unchanged, so that
+their epochs do not fall if the topic is brought back.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -47,14 +48,16 @@ from .shelf_assignments import ShelfAssignments
 from .shelf_planning import Stores, replace_stores, spec_after_report
 
 REBALANCED_AT_ONCE_MAX = 1000
-"""Each interrupts its producers for a moment."""
+"""The largest number of leaderships that return at a time, since each return interrupts producers for a moment."""
 
 
 class PartitionController(Struct, frozen=True):
+    """Decides about partitions when events concern them."""
+
     store: LocalStore
     observed: Observed
     broker_configs: BrokerConfigs
-    """Those for all SPUs: a topic need not say everything itself."""
+    """The broker configs for all SPUs, which have the defaults for topics."""
     shelves: ShelfAssignments = field(default_factory=ShelfAssignments)
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
@@ -85,15 +88,17 @@ class PartitionController(Struct, frozen=True):
             self.observed.forget_silence(key)
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
-        """A topic that is brought back, and one that is read after its partitions: at a start it is. Other configs may
-        allow an election, and other rows want other replicas."""
+        """Handles a topic that was created, deleted, brought back, changed, or read after its partitions at a start.
+
+        New configs may allow an election, and new rows want other replicas.
+        """
         previous, current = change.previous, change.current
         if previous is not None and current is not None and previous.id == current.id:
             yield from self._decide_all(self._concerned(previous, current))
             return
         if previous is not None:
             for number in self.store.partitions_of(previous.id):
-                # Should it be brought back, its logs are opened anew, and whoever cannot says so again.
+                # If the topic is brought back, SPUs open its logs anew and report failures again.
                 self.observed.forget((previous.id, number))
                 yield DeletePartition(previous.id, number)
         if current is not None:
@@ -111,8 +116,10 @@ class PartitionController(Struct, frozen=True):
         ]
 
     def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
-        """An SPU that comes, goes, or is another process now: of no other news does an election depend, nor who keeps
-        shelves."""
+        """Handles an SPU that comes online, goes offline, or is another process now.
+
+        No other change of an SPU matters for elections or for the stores of shelves.
+        """
         spu = change.current or change.previous
         assert spu is not None
         held, shelved = self.store.held_by(spu.spec.id), self.store.shelved_on(spu.spec.id)
@@ -125,14 +132,16 @@ class PartitionController(Struct, frozen=True):
             yield from self._decide_all(partition for key, partition in shelved.items() if key not in held)
 
     def on_group(self, _: Change[SpuGroup]) -> Iterator[Action]:
-        """Some of its SPUs may be to go, and the shelves that they keep need others."""
+        """Finds other stores for the shelves of SPUs that leave their group."""
         leaving = [spu for spu in self.store.spus.values() if is_leaving(spu, self.store)]
         shelved = {key: partition for spu in leaving for key, partition in self.store.shelved_on(spu.spec.id).items()}
         yield from self._decide_all(shelved.values())
 
     def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
-        """It may be the same process, on another connection or the same, and it can be asked again. What follows from
-        its silence may still be waiting to be written."""
+        """Includes an SPU that responds again, which may be the same process, in elections again.
+
+        A decision that followed from its silence may still be waiting to be written.
+        """
         held = self.store.held_by(event.spu)
         offline = [each for each in held.values() if _is_offline(each)]
         self._retry_silent_replicas(offline)
@@ -152,8 +161,10 @@ class PartitionController(Struct, frozen=True):
         yield from self._decide_keys([key])
 
     def _forget_late_reports(self, keys: Iterable[PartitionKey]) -> None:
-        """The partition was removed while an SPU was waited for, or is led by now: whoever was silent in an election
-        that is over may lead after the next one."""
+        """Forgets reports of silence that came too late: the partition was deleted, or has a leader by now.
+
+        An SPU that was silent in an election that is over may lead after the next one.
+        """
         for key in keys:
             partition = self.store.partitions.get(key)
             if partition is None or partition.topic_id not in self.store.topics_by_id:
@@ -165,9 +176,11 @@ class PartitionController(Struct, frozen=True):
         return has_leader(partition, self.store.spus, self.observed.reports_of((partition.topic_id, partition.number)))
 
     def rebalance(self, failed: Collection[FailedReplica] = ()) -> Iterator[Action]:
-        """Leaders that have taken over from others give back what they lead, a part of it at a time; not to those that
-        have failed: a log that does not open may wait until its replica is no live one any more, and a leader that
-        gives it back again and again never gets so far."""
+        """Returns leadership to the preferred replicas that can lead, a limited number at a time.
+
+        Replicas in `failed` get nothing back. If the log of a preferred replica cannot be opened, the leader will
+        remove that replica from the live set, which it could not do if its leadership were returned again and again.
+        """
         returned = 0
         for topic in self.store.topics.values():
             for partition in self.store.partitions_of(topic.id).values():
@@ -182,7 +195,7 @@ class PartitionController(Struct, frozen=True):
         return can_return(partition, self.store.spus, reports)
 
     def elect_offline(self) -> Iterator[Action]:
-        """An unclean election may have waited for leases to be known, or for a config of all SPUs."""
+        """Checks the offline partitions again: the grace period for leases is over, or a broker config has changed."""
         yield from self._decide_all(filter(_is_offline, self.store.partitions.values()))
 
     def reconcile(self) -> Iterator[Action]:
@@ -190,7 +203,7 @@ class PartitionController(Struct, frozen=True):
         yield from self._decide_all(self.store.partitions.values())
 
     def _retry_silent_replicas(self, partitions: Iterable[Partition]) -> None:
-        """Those that did not respond, too."""
+        """Includes SPUs that did not respond in the elections of these partitions again."""
         for partition in partitions:
             self.observed.forget_silence((partition.topic_id, partition.number))
 
@@ -224,7 +237,7 @@ class PartitionController(Struct, frozen=True):
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
 
     def _with_next_copy_set(self, partition: Partition, reports: PartitionReports) -> Partition:
-        """On the way to the row that its topic has for it."""
+        """Returns the partition one step closer to its topic's row for it."""
         topic, report, spus = self.store.topics_by_id[partition.topic_id], reports.live_replicas, self.store.spus
         has_taken_over = report is not None and is_current(report, partition) and report.has_taken_over
         return next_copy_set(
@@ -236,11 +249,11 @@ class PartitionController(Struct, frozen=True):
             has_taken_over=has_taken_over,
         )
 
-    def _with_next_shelves(self, partition: Partition, said: ShelvesReported | None) -> Partition:
+    def _with_next_shelves(self, partition: Partition, report: ShelvesReported | None) -> Partition:
         key, spec = (partition.topic_id, partition.number), partition.spec
-        if said is None and not spec.shelves:
+        if report is None and not spec.shelves:
             return partition
-        self.shelves.put(key, spec.shelves)  # what is being written counts for others; here it is decided anew
+        self.shelves.put(key, spec.shelves)  # Only decisions about other partitions count here, not the last one.
         topic = self.store.topics_by_id[partition.topic_id]
         stores = Stores(
             accepting=cache(lambda: with_racks(accepting_spus(self.store, self.observed), topic)),
@@ -248,9 +261,9 @@ class PartitionController(Struct, frozen=True):
             load=self.shelves.load,
         )
         after = spec
-        if said is not None:
-            if is_current(said, partition):
-                after = spec_after_report(spec, said, stores)
+        if report is not None:
+            if is_current(report, partition):
+                after = spec_after_report(spec, report, stores)
             if after == spec:
                 self.observed.forget_shelves(key)
         if after == spec:
@@ -265,7 +278,7 @@ class PartitionController(Struct, frozen=True):
         allows, _ = effective_value(TOPIC_CONFIGS["unclean.leader.election.enable"], own, self.broker_configs)
         return ElectionRules(
             by_quorum=policy_of(own) != LIVE,
-            # Before, those that are live may be about to come: after a start of everything they do, one by one.
+            # Before the grace period is over, live replicas may be about to connect, as after a start of the cluster.
             unclean=allows is True and self.observed.lease_grace_period_over,
         )
 
@@ -281,7 +294,7 @@ def _concerns_spus(previous: Partition, current: Partition) -> bool:
 
 
 def _process(spu: Spu | None) -> str | None:
-    """None while it is not online."""
+    """Returns the incarnation of the SPU's process, or None while the SPU is offline."""
     return spu.status.incarnation if spu is not None and spu.is_online else None
 
 

@@ -1,7 +1,7 @@
-"""Who keeps which shelves: those that the store has, and those that were decided and are being written.
+"""Counts the shelves that each SPU stores or will store, for a balanced placement of new ones.
 
-Leaders report of many partitions at a time. Without the shelves under way all of them would be given to the SPUs that
-had the fewest when the first was placed.
+Shelves that were decided count at once, before the store has them. Leaders report many partitions at a time: otherwise
+all new shelves would go to the SPUs that had the fewest when the first was placed.
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ class ShelfAssignments:
         self._shelves: dict[PartitionKey, tuple[Shelf, ...]] = {}
         self._load: Counter[SpuId] = Counter()
         self.load: Mapping[SpuId, int] = MappingProxyType(self._load)
-        """How many shelves each SPU keeps, or is to get."""
+        """How many shelves each SPU stores or is filling."""
 
     def put(self, key: PartitionKey, shelves: tuple[Shelf, ...]) -> None:
-        """From now on the partition has these, and no others."""
+        """Replaces the shelves of the partition by `shelves`."""
         before = self._shelves.get(key, ())
         if shelves == before:
             return

@@ -1,13 +1,13 @@
-"""What becomes of a partition's shelves: the rules, and nothing else.
+"""The rules for a partition's shelves: when one begins, grows, or is deleted, and which SPUs store it.
 
-Its leader reports what it knows of them: up to where SPUs have a shelf on their disks, that another one is to begin,
-before where all is deleted for good. What it says is true of the moment at which it says it; where that has passed, or
-where it cannot be, nothing changes. So whatever is decided twice is decided once.
+The partition's leader reports up to which offset SPUs have a shelf on their disks, where another shelf should begin,
+and before which offset all records are deleted for good. A report was true when it was sent. If it is outdated, or
+contradicts itself, it changes nothing. So applying a report twice has the same result as applying it once.
 
-A shelf is in as many copies as the partition has, on SPUs that have no replica of it: what is there is to be no easier
-lost than what is not. Where there are too few of these, none begins. Where one is to keep none any more, or the
-partition has got more replicas, others get the shelf, and are its stores when they have all of it: until then the first
-one stays named, for it may come back, and may be the last one that has something.
+A shelf has as many copies as the partition has replicas, so that shelved records are as safe as others. The copies are
+on SPUs without a replica of the partition; no shelf begins while there are too few of them. If a store should not keep
+the shelf any more, or the partition gets more replicas, other SPUs fill the shelf and become stores when they have all
+of it. Until then the old store stays in the list, since it may come back, and may have the last copy.
 """
 
 from collections import Counter
@@ -24,35 +24,35 @@ from tailrace.controller.state.events import ShelvesReported
 from tailrace.protocol.ids import SpuId
 
 SHELVES_BYTES_MAX = VALUE_BYTES_MAX // 2
-"""Of a partition's shelves, as the store has them: with all else the partition is one object there."""
+"""The largest encoding of a partition's shelves. The KV store holds them in one object with the partition's rest."""
 _SHELF_BYTES_MAX = len('{"base":,"end":,"stores":[],"filling":[]},') + 2 * len(str(2**63 - 1))
 _STORE_BYTES_MAX = len("2147483647,")
 
 
 class Stores(Struct, frozen=True):
-    """The SPUs, as far as they matter to shelves."""
+    """The SPUs as possible stores of shelves."""
 
     accepting: Callable[[], Sequence[SpuOnRack]]
-    """Those that may get more."""
+    """Returns the SPUs that may get more shelves."""
     is_unwanted: Callable[[SpuId], bool]
-    """Whether it is to keep none any more: it has gone, is to go, or stays away."""
+    """Tells whether an SPU should not keep its shelves: it was deleted, leaves, or stays offline."""
     load: Mapping[SpuId, int]
-    """How many shelves each keeps."""
+    """How many shelves each SPU stores or is filling."""
 
 
-def spec_after_report(spec: PartitionSpec, said: ShelvesReported, stores: Stores) -> PartitionSpec:
-    """`said`: by the leader, in the epoch that there is."""
-    after = _filled(_without_deleted(spec, said.shelved_from), said.filled)
-    return _with_another(after, said, stores)
+def spec_after_report(spec: PartitionSpec, report: ShelvesReported, stores: Stores) -> PartitionSpec:
+    """Returns the spec after a report of the current leader in its current epoch."""
+    after = _with_filled(_without_deleted(spec, report.shelved_from), report.filled)
+    return _with_next_shelf(after, report, stores)
 
 
 def replace_stores(spec: PartitionSpec, stores: Stores) -> PartitionSpec:
-    """Each shelf with as many copies as it can have, once others have filled theirs."""
+    """Returns the spec with SPUs added that fill missing copies of shelves, and without stores that are not needed."""
     copies, placing = len(spec.copy_set), _Placing(spec, stores)
     left_bytes = SHELVES_BYTES_MAX - sum(map(_bytes_max, spec.shelves))
     shelves = []
     for shelf in spec.shelves:
-        kept = _kept(shelf, copies, stores, placing)
+        kept = _with_needed_stores(shelf, copies, stores, placing)
         added_bytes = _bytes_max(kept) - _bytes_max(shelf)
         if added_bytes > max(left_bytes, 0):
             kept, added_bytes = shelf, 0
@@ -61,7 +61,7 @@ def replace_stores(spec: PartitionSpec, stores: Stores) -> PartitionSpec:
     return replace(spec, shelves=tuple(shelves))
 
 
-# what the leader reports
+# reports of the leader
 
 
 def _without_deleted(spec: PartitionSpec, shelved_from: int) -> PartitionSpec:
@@ -72,44 +72,44 @@ def _without_deleted(spec: PartitionSpec, shelved_from: int) -> PartitionSpec:
 
 
 def _is_deleted(shelf: Shelf, shelved_from: int) -> bool:
-    """One on which nothing is yet may begin where all before is deleted."""
+    """Tells whether all records of a shelf are deleted. An empty shelf may begin where everything before is deleted."""
     return shelf.end < shelved_from or (shelf.end == shelved_from and not _is_empty(shelf))
 
 
-def _filled(spec: PartitionSpec, filled: Iterable[tuple[int, SpuId, int]]) -> PartitionSpec:
+def _with_filled(spec: PartitionSpec, filled: Iterable[tuple[int, SpuId, int]]) -> PartitionSpec:
     ends: dict[int, dict[SpuId, int]] = {}
     for base, spu, end in filled:
         of_shelf = ends.setdefault(base, {})
         of_shelf[spu] = max(end, of_shelf.get(spu, end))
     shelves = []
     for shelf in spec.shelves:
-        said = ends.get(shelf.base)
-        shelves.append(shelf if said is None else _grown(shelf, said, is_last=shelf is spec.shelves[-1]))
+        its_ends = ends.get(shelf.base)
+        shelves.append(shelf if its_ends is None else _grown(shelf, its_ends, is_last=shelf is spec.shelves[-1]))
     return replace(spec, shelves=tuple(shelves)) if ends else spec
 
 
 def _grown(shelf: Shelf, ends: Mapping[SpuId, int], *, is_last: bool) -> Shelf:
-    """It grows by what all its stores have."""
-    come = tuple(spu for spu in shelf.filling if ends.get(spu, -1) >= shelf.end)
-    stores = shelf.stores + come
-    filling = tuple(spu for spu in shelf.filling if spu not in come)
+    """Returns the shelf with the SPUs that have filled it as stores; the last shelf grows to what all stores have."""
+    completed = tuple(spu for spu in shelf.filling if ends.get(spu, -1) >= shelf.end)
+    stores = shelf.stores + completed
+    filling = tuple(spu for spu in shelf.filling if spu not in completed)
     end = shelf.end
     if is_last and all(spu in ends for spu in stores):
         end = max(end, min(ends[spu] for spu in stores))
     return Shelf(shelf.base, end, stores, filling)
 
 
-def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) -> PartitionSpec:
-    base = said.next_base
-    if base < max(said.shelved_from, 0):  # -1, or it is said of shelves that are deleted
+def _with_next_shelf(spec: PartitionSpec, report: ShelvesReported, stores: Stores) -> PartitionSpec:
+    base = report.next_base
+    if base < max(report.shelved_from, 0):  # No shelf should begin (-1), or its records are deleted already.
         return spec
-    if any(filled_base == base for filled_base, _, _ in said.filled):
+    if any(filled_base == base for filled_base, _, _ in report.filled):
         return spec  # The report contradicts itself: nothing can be stored on a shelf that has not begun.
     last = spec.shelves[-1] if spec.shelves else None
     if last is not None and last.end != base:
         return spec
     if last is not None and _is_empty(last):
-        return spec  # who keeps that is another matter
+        return spec  # An empty shelf that needs other stores gets them in `replace_stores`.
     copies = len(spec.copy_set)
     chosen = _Placing(spec, stores).choose(copies, ())
     shelves = (*spec.shelves, Shelf(base, base, chosen))
@@ -118,12 +118,12 @@ def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) ->
     return replace(spec, shelves=shelves, shelved_from=spec.shelved_from if last is not None else base)
 
 
-# who keeps them
+# stores of shelves
 
 
-def _kept(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
+def _with_needed_stores(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
     if _is_empty(shelf):
-        return _placed(shelf, copies, stores, placing)
+        return _with_accepting_stores(shelf, copies, stores, placing)
     good = tuple(spu for spu in shelf.stores if not stores.is_unwanted(spu))
     if len(good) >= copies:
         return Shelf(shelf.base, shelf.end, good)
@@ -132,8 +132,8 @@ def _kept(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> She
     return Shelf(shelf.base, shelf.end, shelf.stores, filling + chosen)
 
 
-def _placed(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
-    """Nobody has any of it yet: those that cannot take it now need not be waited for."""
+def _with_accepting_stores(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
+    """Returns an empty shelf with stores that accept shelves now. Nothing is lost when its stores change."""
     able = {each.id for each in stores.accepting()}
     named = tuple(spu for spu in shelf.stores if spu in able)
     named += placing.choose(copies - len(named), named)
@@ -141,7 +141,7 @@ def _placed(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> S
 
 
 class _Placing:
-    """Of the shelves of one partition: each place that is taken counts for those that follow."""
+    """Chooses stores for the shelves of one partition; each choice counts for the next ones."""
 
     def __init__(self, spec: PartitionSpec, stores: Stores) -> None:
         self._replicas = spec.replicas
@@ -149,8 +149,10 @@ class _Placing:
         self._added: Counter[SpuId] = Counter()
 
     def choose(self, count: int, kept: Sequence[SpuId]) -> tuple[SpuId, ...]:
-        """So many, or as many as there are, beside those that have it already: on other racks before the same, those
-        that keep the fewest shelves first."""
+        """Chooses up to `count` SPUs besides those in `kept`.
+
+        SPUs on racks without a copy come first, and among them those with the fewest shelves.
+        """
         chosen: list[SpuId] = []
         accepting = self._stores.accepting() if count > 0 else ()
         racks = {each.id: each.rack for each in accepting}
