@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from tailrace.cli.output.printing import for_encoding, plain, size_text
 from tailrace.cli.output.progress import Progress
 from tailrace.runtime.files import Files, RealFiles
+from tailrace.storage.directory.layout import log_bytes
 from tailrace.storage.verification.replica_verification import ReplicaVerification
 from tailrace.storage.verification.segment_verification import Finding
 from tailrace.storage.verification.verification import (
     data_directories_below,
-    log_bytes,
     replicas_below,
     verify_checkpoints,
 )

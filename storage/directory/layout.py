@@ -4,11 +4,14 @@ A path contains a topic's name and its id: the name for people who look, the id 
 created again never finds the records of its predecessor.
 """
 
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
+
+from tailrace.runtime.files import Files
 
 MANIFEST = "manifest"
 PARKED = "parked"
@@ -168,3 +171,13 @@ def parse_file_name(name: str) -> SegmentFile | None:
         return SegmentFile(int(digits), Kind(suffix))
     except ValueError:
         return None
+
+
+def log_bytes(files: Files, replica: str) -> int:
+    """Returns the size of all `.log` files of a replica."""
+    count = 0
+    for name in files.list(replica):
+        if name.endswith(Kind.LOG):
+            with suppress(FileNotFoundError):  # a broker may be removing it right now
+                count += files.size(f"{replica}/{name}")
+    return count

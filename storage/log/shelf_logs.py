@@ -15,6 +15,7 @@ from tailrace.storage.directory.directory_syncs import DirectorySyncs
 from tailrace.storage.directory.layout import (
     REPLACEMENT_SUFFIX,
     ShelfKey,
+    log_bytes,
     parse_shelf_name,
     removed_shelves_directory,
     shelf_directory,
@@ -22,7 +23,6 @@ from tailrace.storage.directory.layout import (
 )
 from tailrace.storage.indexes.open_files import OpenFiles
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.verification.verification import log_bytes
 
 from .log import Log
 

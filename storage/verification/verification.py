@@ -1,7 +1,6 @@
 """Finds the replicas and data directories below a directory, and verifies the checkpoints beside the replicas."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from tailrace.runtime.files import Files
 from tailrace.storage.directory.checkpoints import (
@@ -11,7 +10,6 @@ from tailrace.storage.directory.checkpoints import (
 )
 from tailrace.storage.directory.layout import (
     MANIFEST,
-    Kind,
     clean_shutdown_path,
     high_watermarks_path,
     parse_file_name,
@@ -60,16 +58,6 @@ def _names(files: Files, directory: str) -> list[str]:
         return files.list(directory)
     except NotADirectoryError:
         return []
-
-
-def log_bytes(files: Files, replica: str) -> int:
-    """Returns the size of all `.log` files of a replica."""
-    count = 0
-    for name in files.list(replica):
-        if name.endswith(Kind.LOG):
-            with suppress(FileNotFoundError):  # a broker may be removing it right now
-                count += files.size(f"{replica}/{name}")
-    return count
 
 
 def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
-from tailrace.storage.verification.verification import log_bytes
+from tailrace.storage.directory.layout import log_bytes
 
 TOPIC = TopicId(int=7)
 SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),), controllers=(SC_ADDRESS,))

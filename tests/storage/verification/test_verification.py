@@ -13,12 +13,11 @@ from tailrace.storage.directory.checkpoints import (
     save_removed_replicas,
     write_clean_shutdown_mark,
 )
-from tailrace.storage.directory.layout import Kind, ShelfKey, file_name, replica_directory, shelf_directory
+from tailrace.storage.directory.layout import Kind, ShelfKey, file_name, log_bytes, replica_directory, shelf_directory
 from tailrace.storage.directory.promises import Promises
 from tailrace.storage.directory.store_incarnation import take_store_incarnation
 from tailrace.storage.verification.verification import (
     data_directories_below,
-    log_bytes,
     replicas_below,
     verify_checkpoints,
 )
