@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 # Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test simulate bench format clean
+.PHONY: install up check test simulate bench docs format clean
 
 install: $(STAMP)
 
@@ -53,6 +53,11 @@ simulate: install
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install
 	PYTHONPATH=compat_tests $(BIN)/python bench/run.py $(BENCH)
+
+# The parts of docs/ that are written from the code.
+docs: install
+	$(BIN)/python -m tailrace.protocol.compatibility > docs/compatibility.md
+	PYTHONPATH=tests $(BIN)/python -m architecture_map
 
 format: install
 	$(BIN)/ruff format .
