@@ -1,4 +1,4 @@
-"""Runs seeds: `python -m simulation --seeds 100 --first-seed 0 --policy live`, with `tests` on the path."""
+"""Runs seeds: `python -m simulation --seeds 100 --first-seed 0 --policy live`, with `tests` on Python's path."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""A member of a classic group in a simulation: joins, leads if it has to, reads what it owns, and commits.
+"""A member of a classic group in a simulation: it joins, leads if it must, reads what it owns, and commits.
 
-Connections come and go and the member stays: it goes on in its generation with whoever coordinates now. It ends after
-its time, with or without a word, and may be silent for so long that the others go on without it.
+The member survives its connections: it continues in its generation with the current coordinator. It ends after its
+lifetime, with or without leaving, and may be silent for so long that the others continue without it.
 """
 
 import struct
@@ -48,7 +48,7 @@ class ClassicMember:
         self.ended = trio.Event()
         self.reading: GroupReading | None = None
         self.committed: dict[int, Position] = {}
-        """What was acknowledged in this generation."""
+        """The committed offsets that were acknowledged in this generation."""
         self._world = world
         self._name = name
         self._group = group
@@ -60,7 +60,7 @@ class ClassicMember:
 
     @property
     def key(self) -> str:
-        """As the other members know it."""
+        """The name by which the other members know this one."""
         return self.client.instance_id or self.client.member_id
 
     @property
@@ -76,11 +76,11 @@ class ClassicMember:
         return None
 
     def stay(self) -> None:
-        """From now on, and awake."""
+        """Makes the member stay from now on, without pauses."""
         self._ends_at = inf
         self._stalls = False
 
-    # its life
+    # # life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -122,7 +122,7 @@ class ClassicMember:
         self._is_fenced = code is ErrorCode.FENCED_INSTANCE_ID
 
     async def _commit_the_last(self, connected: WireClient) -> None:
-        """Before it is somebody else's; it may be too late."""
+        """Commits the last position before another member takes the partition, although it may be too late."""
         assert self.reading is not None
         positions = self.reading.positions()
         self.reading.stop()
@@ -138,7 +138,7 @@ class ClassicMember:
         self.committed.clear()
         self.client.term = NO_TERM
 
-    # becoming a member
+    # # joining
 
     async def _join(self, connected: WireClient) -> None:
         timeouts = self._group.timeouts
@@ -200,14 +200,17 @@ class ClassicMember:
         self._assigned = partitions
 
     def _tell_owners(self, generation: int, partitions: frozenset[int], now: float) -> None:
-        """Nobody of the other protocol has what it was given. What itself holds it may have lost at any time."""
+        """Tells the history of ownership what this generation assigned.
+
+        No member of the other protocol owns these partitions now. This member may have lost its own ones at any time.
+        """
         ownership = self._group.ownership
         ownership.on_told(self.client.member_id, generation)
         ownership.on_given(self.client.member_id, sorted(partitions), now)
         ownership.on_given_up(self.client.member_id, partitions)
 
     def _plan(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """Shares of one size, and other ones each time."""
+        """Assigns shares of equal size, which differ each time."""
         members = [(each.group_instance_id or each.member_id, each.member_id) for each in joined.members]
         shares: list[list[int]] = [[] for _ in members]
         for place, history in enumerate(self._chance.sample(self._group.partitions, len(self._group.partitions))):
@@ -221,7 +224,7 @@ class ClassicMember:
             for (_, member_id), share in zip(members, shares, strict=True)
         ]
 
-    # being one
+    # # working
 
     async def _work(self, connected: WireClient) -> None:
         assert self.reading is not None
@@ -254,7 +257,7 @@ class ClassicMember:
             for each in response.members:
                 self.client.check(each.error_code)
         except (RefusedError, RetryError):
-            pass  # whoever is gone need not know
+            pass  # the group need not know, because the member has left anyway
 
 
 def _encoded(message: object) -> bytes:

@@ -1,4 +1,4 @@
-"""A small Kafka client for tests: it writes requests and reads responses over any connection of the network seam."""
+"""A small Kafka client for tests, which writes requests and reads responses over any connection of the network seam."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -26,7 +26,7 @@ class WireClient:
         self._sent: list[tuple[int, int, int]] = []
 
     def encode(self, api_key: IntEnum, version: int, message: object) -> bytes:
-        """One request as it goes over the wire; its response is expected after those of the requests before it."""
+        """Encodes a request, whose response is expected after those of all earlier requests."""
         self._correlation_id += 1
         self._sent.append((api_key, version, self._correlation_id))
         header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
@@ -46,16 +46,16 @@ class WireClient:
         return await self.response()
 
     async def response(self) -> Any:
-        """The next response, which must be the one of the oldest request that has none."""
+        """Reads the next response, which must belong to the oldest request without one."""
         frame = await self.frame()
         assert frame is not None, "the server closed the connection"
         api_key, version, correlation_id = self._sent.pop(0)
         answered, message = decode_response(api_key, version, frame, self._apis)
-        assert answered == correlation_id, "responses leave in request order"
+        assert answered == correlation_id, "responses must have the order of their requests"
         return message
 
     async def frame(self) -> bytes | None:
-        """The next frame without its size; None at the end of the stream."""
+        """Reads the next frame and returns it without its size, or None at the end of the stream."""
         while (frame := self._frames.next_frame()) is None:
             await self.connection.wait_readable()
             count = self.connection.receive_into(self._buffer)
@@ -66,7 +66,7 @@ class WireClient:
         return frame
 
     async def at_end(self) -> bool:
-        """Whether the server has closed the connection, with nothing more to read."""
+        """Whether the server has closed the connection, and nothing is left to read."""
         try:
             return await self.frame() is None
         except ConnectionResetError:

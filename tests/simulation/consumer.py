@@ -1,4 +1,5 @@
-"""A consumer in a simulation: reads from an offset on, looks for truncations (KIP-320), and tells what it sees."""
+"""A consumer in a simulation, which reads from an offset on, checks for truncation (KIP-320), and reports what it
+sees."""
 
 from random import Random
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ RETRIABLE = frozenset(
 class Position(NamedTuple):
     offset: int
     epoch: int
-    """Of the last batch that was read before it."""
+    """The epoch of the last batch that was read before the offset."""
 
 
 BEGINNING = Position(0, -1)
@@ -64,7 +65,8 @@ class Consumer:
         start: Position = BEGINNING,
         reads_anywhere: bool = False,
     ) -> None:
-        """`reads_anywhere`: from any replica, as somebody does who is nearer to it (KIP-392)."""
+        """Makes a consumer; with `reads_anywhere`, it reads from any replica, as a client does that has one nearby
+        (KIP-392)."""
         self.client = PatientClient(world, host or name, chance)
         self._leaders = Leaders(self.client, topic, history.partition, start.epoch)
         self.name = name
@@ -76,10 +78,10 @@ class Consumer:
         self.position = start
         history.on_started(name, start.offset)
         self._validated_epoch = -1
-        """The leader epoch under which the position was looked at."""
+        """The leader epoch in which the position was last validated."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Reads until it is cancelled."""
         while True:
             async with self.client.trying():
                 leader = await self._leaders.find()
@@ -96,7 +98,7 @@ class Consumer:
                         await self._fetch(client, leader, WAIT_MS, source)
 
     async def read_all(self) -> None:
-        """Up to what is committed when it comes there."""
+        """Reads up to the high watermark of the moment at which it gets there."""
         done = False
         while not done:
             async with self.client.trying():
@@ -109,7 +111,7 @@ class Consumer:
                         done = await self._fetch(client, leader, 0, source) <= self.position.offset
 
     async def _validate(self, client: WireClient, leader: Leader) -> None:
-        """Asks a new leader where the epoch ended of which the last record was."""
+        """Asks a new leader where the epoch of the last record ended."""
         if self._validated_epoch == leader.epoch or self.position.epoch < 0:
             self._validated_epoch = leader.epoch
             return
@@ -122,7 +124,7 @@ class Consumer:
         self._check_code(answered.error_code)
         if answered.end_offset < self.position.offset:
             self._on_truncation(
-                f"epoch {self.position.epoch}, read to {self.position.offset}, is answered by the leader of epoch "
+                f"epoch {self.position.epoch}, read to {self.position.offset}, was validated by the leader of epoch"
                 f"{leader.epoch} with epoch {answered.leader_epoch} and end {answered.end_offset}",
             )
         self._validated_epoch = leader.epoch
@@ -132,7 +134,7 @@ class Consumer:
         self._history.on_log_end(self.name, leader.epoch, log_end)
 
     async def _look_for_start(self, client: WireClient, leader: Leader) -> None:
-        """What it would read next has been deleted."""
+        """Moves to the log start, because the next records have been deleted."""
         self.position = Position(await self._list_offset(client, leader, EARLIEST), -1)
         if self._history.is_retained:
             self._history.on_deleting(self.position.offset)
@@ -149,7 +151,7 @@ class Consumer:
         return offset
 
     async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int, source: int | None = None) -> int:
-        """The high watermark, as the leader knows it or whoever else is asked."""
+        """Fetches once, and returns the high watermark of the queried replica."""
         is_leader = source in (None, leader.spu)
         asked = leader.spu if source is None else source
         flipped = flipped_bytes(self._world, asked)
@@ -170,7 +172,7 @@ class Consumer:
         self._check_code(response.error_code)
         data = response.responses[0].partitions[0]
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not is_leader:
-            raise RetryError(f"SPU {source} does not have {self.position}, and the leader may")
+            raise RetryError(f"SPU {source} does not have {self.position}, but the leader may")
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self._history.is_retained:
                 self._history.on_deleting(await self._list_offset(client, leader, EARLIEST))
@@ -178,7 +180,7 @@ class Consumer:
             await self._look_for_start(client, leader)
             return UNKNOWN_END
         if data.error_code == ErrorCode.CORRUPT_MESSAGE and flipped + flipped_bytes(self._world, asked):
-            raise RetryError("a header that it would read is damaged")
+            raise RetryError("the header of the next batch is damaged")
         self._check_code(data.error_code)
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
@@ -187,10 +189,10 @@ class Consumer:
                 f"epoch {diverging.epoch} ended at {diverging.end_offset}",
             )
         if self._history.may_be_lost(leader.epoch):
-            raise RetryError(f"what was committed in epoch {leader.epoch} may be lost")
+            raise RetryError(f"records that were committed in epoch {leader.epoch} may be lost")
         flipped += flipped_bytes(self._world, asked)
         if not all(each.is_covered for each in flipped):
-            raise RetryError("no checksum tells a consumer which offset or epoch has flipped")
+            raise RetryError("no checksum shows a consumer that an offset or epoch is corrupt")
         self._take(data, may_be_damaged=bool(flipped))
         if is_leader:
             self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
@@ -203,31 +205,32 @@ class Consumer:
         try:
             batches = list(iterate(records))
         except KafkaError as error:
-            assert may_be_damaged, f"{self.name} was given {error}"
+            assert may_be_damaged, f"{self.name} got {error}"
             raise RetryError(str(error)) from None
         for position, header in batches:
             if crc_of(records, position, header.size) != header.crc:
-                assert may_be_damaged, f"{self.name} was given a damaged batch at {header.base_offset}"
-                raise RetryError(f"the batch at {header.base_offset} is damaged")
-            assert header.next_offset <= data.high_watermark, f"{self.name} was given what is not committed"
+                assert may_be_damaged, f"{self.name} got a corrupt batch at {header.base_offset}"
+                raise RetryError(f"the batch at {header.base_offset} is corrupt")
+            assert header.next_offset <= data.high_watermark, f"{self.name} got an uncommitted batch"
             if not header.is_control:
                 batch = records[position : position + header.size]
                 found += [Read(record.offset, record.value or b"") for record in read_records(batch)]
         found = [each for each in found if each.offset >= self.position.offset]
         if records and not batches:
-            assert may_be_damaged, f"{self.name} was given no whole batch"
-            raise RetryError("the batch is longer than what was given")
+            assert may_be_damaged, f"{self.name} got no whole batch"
+            raise RetryError("the batch is longer than the response")
         if records:
             self.position = Position(header.next_offset, header.leader_epoch)
         self._history.on_read(self.name, found)
         self.records += found
 
     def _on_truncation(self, sentence: str) -> None:
-        """Unless what it would read next may have been deleted: nobody knows then what was before."""
+        """Reports a truncation, unless the next records may have been deleted, because then nobody knows what preceded
+        them."""
         if self._history.may_be_lost(self.position.epoch):
             self.position = BEGINNING
             self._history.on_started(self.name, 0)
-            raise RetryError(f"begins anew: {sentence}")
+            raise RetryError(f"starts again: {sentence}")
         if self.position.offset >= self._history.deleted_end:
             self._history.on_truncation(self.name, sentence)
         self.position = Position(self.position.offset, -1)

@@ -1,7 +1,7 @@
-"""A member of a KIP-848 group in a simulation: takes and gives up partitions as its heartbeats are answered.
+"""A member of a KIP-848 group in a simulation, which takes and releases partitions as the heartbeat responses say.
 
-It keeps a clock of its own: after a session without an answer it cannot be sure of anything any more, and says so to
-the history of who owns what, though it goes on for want of better knowledge, as consumers do.
+It keeps its own clock. After a session without a response it can be sure of nothing, and tells the history of ownership
+so, but it continues with its partitions, as consumers do.
 """
 
 from math import inf
@@ -29,7 +29,7 @@ JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_FOR_A_WHILE_EPOCH = -2
 GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
-"""The last one where the group has only members of the classic protocol now."""
+"""Errors after which the member is no longer in the group; the last one means that all members are classic now."""
 
 
 class ConsumerMember:
@@ -52,16 +52,16 @@ class ConsumerMember:
         self._leaves = chance.random() < 0.5
         self._stalls = chance.random() < 0.4
         self._says_all = True
-        """The next heartbeat repeats what the coordinator may not have heard."""
+        """Whether the next heartbeat repeats everything that the coordinator may have missed."""
         self._answered_at = inf
-        """When the last heartbeat was sent that was answered."""
+        """When the last heartbeat with a response was sent."""
         self._unanswered_since = inf
         self._revoking_since = inf
-        """When the heartbeat was sent that was answered with less than it owned."""
+        """When the heartbeat was sent whose response took partitions away."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """As another member: nothing that belongs to this one is answered any more."""
+        """Starts again as a new member, which ignores responses to the old one."""
         self.client.member_id = str(UUID(int=self._chance.getrandbits(128)))
         self.client.term = JOINING_EPOCH
 
@@ -77,11 +77,11 @@ class ConsumerMember:
         return None
 
     def stay(self) -> None:
-        """From now on, and awake."""
+        """Makes the member stay from now on, without pauses."""
         self._ends_at = inf
         self._stalls = False
 
-    # its life
+    # # life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -131,7 +131,7 @@ class ConsumerMember:
                 self._begin_anew()
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
             raise RetryError(code.name)
-        elif code is not ErrorCode.STALE_MEMBER_EPOCH:  # which the next heartbeat mends
+        elif code is not ErrorCode.STALE_MEMBER_EPOCH:  # the next heartbeat repairs this error
             self._give_up_everything()
             self._is_fenced = True
 
@@ -189,8 +189,11 @@ class ConsumerMember:
         self._group.ownership.on_sure_until(self.client.member_id, until)
 
     async def _take_and_give(self, connected: WireClient, assigned: set[int], asked_at: float) -> None:
-        """What is given up is committed, and said at once. The coordinator waits for it since it first decided so: that
-        may be since it was asked what it has not answered."""
+        """Takes and releases partitions as the coordinator says.
+
+        What is released is committed, and reported at once. The coordinator has waited for that since it decided so,
+        perhaps since a heartbeat that got no response.
+        """
         assert self.reading is not None
         given, revoked = assigned - self._owned, self._owned - assigned
         self._owned |= given
@@ -214,7 +217,7 @@ class ConsumerMember:
             self._group.ownership.on_given_up(self.client.member_id, revoked)
         await self._beat(connected)
 
-    # in between
+    # # between heartbeats
 
     async def _pause(self) -> None:
         timeouts = self._group.timeouts

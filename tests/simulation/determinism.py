@@ -1,7 +1,7 @@
-"""Runs a coroutine so that one seed gives one history: virtual time, and Trio's scheduler drawn from the seed.
+"""Runs a coroutine so that each seed has exactly one history, with virtual time and a seeded Trio scheduler.
 
-Trio shuffles the tasks that are ready, on purpose. Its own tests make that repeatable through two private names, which
-are used here and nowhere else; `test_determinism` would notice if they went away. (`virtual_clock` uses two more.)
+Trio shuffles the tasks that are ready on purpose. Its own tests make that repeatable through two private names, which
+only this module uses. `test_determinism` fails if they disappear. (`virtual_clock` uses two other private names.)
 """
 
 from collections.abc import Awaitable, Callable, Iterator, MutableSequence
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class _Order(Random):
-    """Most often one task alone is ready: there is nothing to draw then."""
+    """A random source that draws nothing if only one task is ready, which is the most frequent case."""
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
         if len(x) > 1:
@@ -28,7 +28,7 @@ class _Order(Random):
 
 @contextmanager
 def _seeded_scheduler(seed: int) -> Iterator[None]:
-    """Puts everything back: other tests in this process keep Trio's own disorder."""
+    """Seeds Trio's scheduler, and restores it at the end, because other tests in this process need a random order."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trio_internals, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
         patch.setattr(trio_internals, "_r", _Order(seed))
@@ -41,5 +41,5 @@ def run_seeded(seed: int, main: Callable[[], Awaitable[T]]) -> T:
 
 
 def random_of(seed: int, *concern: object) -> Random:
-    """A source of its own for each concern: what is left out of one leaves the others as they were."""
+    """Returns a random source for one concern, so that a change of one concern does not change the others."""
     return Random(":".join(map(str, (seed, *concern))))

@@ -1,4 +1,4 @@
-"""Somebody who deletes the beginning of a partition in a simulation, now and then."""
+"""A client in a simulation that deletes the beginning of a partition now and then."""
 
 from random import Random
 
@@ -29,7 +29,8 @@ EXPECTED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""The last but one from a leader that knows of less than was committed, the last while a live replica is away."""
+"""Errors that a request may get: OFFSET_OUT_OF_RANGE from a leader that does not know of all commits, and the last one
+while a live replica is offline."""
 
 
 class Eraser:
@@ -41,7 +42,7 @@ class Eraser:
         self.is_done = False
 
     async def run(self, is_over: trio.Event) -> None:
-        """Until that is set: what is compared in the end has to lie still."""
+        """Deletes records until the event is set, because the logs must not change before the final comparison."""
         while not is_over.is_set():
             async with self._client.trying():
                 leader = await self._leaders.find()
@@ -55,7 +56,9 @@ class Eraser:
                     code = answer.error_code
                     assert code in EXPECTED, f"{self._client.name} does not expect {ErrorCode(code).name}"
                     if code == ErrorCode.NONE:
-                        assert answer.low_watermark >= offset, f"{answer.low_watermark} is told of {offset}"
+                        assert answer.low_watermark >= offset, (
+                            f"the low watermark is {answer.low_watermark} after a deletion up to {offset}"
+                        )
                         self._history.on_deleted(offset)
             with trio.move_on_after(self._chance.uniform(0, PAUSE_SECONDS_MAX)):
                 await is_over.wait()

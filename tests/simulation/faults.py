@@ -1,7 +1,7 @@
-"""What goes wrong in a simulation: a plan made from a seed, as data, so that a failing one can be made smaller.
+"""The faults of a simulation: a plan of data, made from a seed, so that a failing plan can be made smaller.
 
-A fault begins at its time, and where it lasts ends by itself. One that must not be now, since more stores would lose
-their page caches than the policy promises to survive, is left out when its time comes.
+A fault starts at its time and, if it lasts, ends by itself. It is skipped if it must not happen then, because more
+stores would lose their page caches than the policy promises to survive.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,25 +19,25 @@ FILE_OPERATIONS_MAX = 60
 GROWTH_AWAITED_SECONDS = 8.0
 WRITES_OF_A_GROWTH = 4
 LONE_SECONDS_MAX = 2.0
-"""So long somebody is waited for who writes to it."""
+"""How long a fault waits for an SPU that another one writes to."""
 STORE_WRITES_MAX = 8
-"""Of so many an SPU or an SC dies in one."""
+"""An SPU or an SC is killed in one of so many writes."""
 
 
 class Fault(Struct, frozen=True):
     at: float
     kind: str
     target: int
-    """Which machine of its kind, counted round; what each kind makes of it is its own affair."""
+    """The number of a machine, modulo their count; each kind of fault interprets it in its own way."""
     seconds: float
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.at:.3f} s: {self.kind} of {self.target} for {self.seconds:.2f} s"
+        return f"{self.at:.3f} s: {self.kind} on {self.target} for {self.seconds:.2f} s"
 
 
 MayLose = Callable[[int, Keep], bool]
-"""Whether that SPU's machine may stop now, of whose disk that is kept."""
+"""Whether the machine of that SPU may stop now, and keep that much of its disk."""
 
 
 class FaultContext:
@@ -52,20 +52,20 @@ class FaultContext:
     ) -> None:
         self.world = world
         self.may_flip = may_flip
-        """Whether bits may flip on that SPU's disk now."""
+        """Whether bits may flip on the disk of that SPU now."""
         self.may_flip_lone = may_flip_lone
-        """The same, in what is not committed."""
+        """Whether bits may flip in what is not committed on that SPU now."""
         self.may_fail = may_fail
-        """Whether that SPU's disk may fail now."""
+        """Whether the disk of that SPU may fail now."""
         self._may_lose = may_lose
         self._on_lost = on_lost
         self.moments = Moments()
         self.is_over = trio.Event()
-        """Everything is mended, whatever was planned to last longer."""
+        """The event that ends all faults, however long they were planned to last."""
         self.done: list[Fault] = []
 
     def lose_power(self, number: int, keep: Keep) -> None:
-        """Unless it must not be now."""
+        """Cuts the power of an SPU's machine, unless that must not happen now."""
         machine = self.world.spus[number]
         if machine.process is not None and self._may_lose(number, keep):
             self._on_lost(number)
@@ -87,7 +87,7 @@ def _pick(machines: dict[int, Machine], target: int) -> tuple[int, Machine]:
     return number, machines[number]
 
 
-# processes and machines
+# # processes and machines
 
 
 async def kill_spu(context: FaultContext, fault: Fault) -> None:
@@ -98,7 +98,7 @@ async def kill_spu(context: FaultContext, fault: Fault) -> None:
 
 
 async def kill_spu_in_a_write(context: FaultContext, fault: Fault) -> None:
-    """At any operation on its files: between two writes of one step, and between a write and its sync."""
+    """Kills the SPU in any operation on its files: between two writes of one step, or between a write and its sync."""
     number, machine = context.spu(fault)
     machine.files.on_operation = _in_one_of(FILE_OPERATIONS_MAX, fault, lambda: context.world.kill(machine))
     await context.last(fault.seconds)
@@ -107,7 +107,7 @@ async def kill_spu_in_a_write(context: FaultContext, fault: Fault) -> None:
 
 
 def _in_one_of(most: int, fault: Fault, fail: Callable[[], None]) -> Callable[[], None]:
-    """What is to be called before each of several, of which one fails."""
+    """Returns a function to call before each of several operations, which fails in one of them."""
     left = Random(fault.seed).randint(1, most)
 
     def count() -> None:
@@ -137,7 +137,7 @@ async def lose_power_in_a_write(context: FaultContext, fault: Fault) -> None:
 
 
 async def lose_disk(context: FaultContext, fault: Fault) -> None:
-    """The machine comes back with an empty one."""
+    """Replaces the disk of the machine by an empty one."""
     number, _ = context.spu(fault)
     context.lose_power(number, "nothing")
     await context.last(fault.seconds)
@@ -164,12 +164,12 @@ async def kill_sc(context: FaultContext, fault: Fault) -> None:
 
 
 async def kill_sc_in_a_write(context: FaultContext, fault: Fault) -> None:
-    """Between two things that it stores, or before it learns that one is stored."""
+    """Kills the SC between two writes to the store, or before it learns that one is stored."""
     await _kill_sc_in_one_of(STORE_WRITES_MAX, context, fault)
 
 
 async def kill_sc_as_a_topic_grows(context: FaultContext, fault: Fault) -> None:
-    """The same, while it stores that there are more partitions, and who is to have and lead them."""
+    """Kills the SC while it stores that a topic has more partitions, with their replicas and leaders."""
     with trio.move_on_after(GROWTH_AWAITED_SECONDS):
         await context.moments.wait(GROW)
         await _kill_sc_in_one_of(WRITES_OF_A_GROWTH, context, fault)
@@ -186,7 +186,7 @@ async def _kill_sc_in_one_of(most: int, context: FaultContext, fault: Fault) -> 
 
 
 async def cut_store_off(context: FaultContext, fault: Fault) -> None:
-    """An SC does not reach what it keeps its objects in."""
+    """Keeps an SC from reaching its store."""
     _, machine = context.sc(fault)
     store = machine.store
     if store is not None:
@@ -195,7 +195,7 @@ async def cut_store_off(context: FaultContext, fault: Fault) -> None:
         store.is_cut_off = False
 
 
-# disks
+# # disks
 
 
 async def fill_disk(context: FaultContext, fault: Fault) -> None:
@@ -222,7 +222,7 @@ async def fail_reads(context: FaultContext, fault: Fault) -> None:
 
 
 async def flip_bits(context: FaultContext, fault: Fault) -> None:
-    """While it runs; perhaps its process ends then, and perhaps bits flip that the next one reads at its start."""
+    """Flips bits of files while their process runs; the process may end meanwhile, and the next one reads them."""
     number, _ = context.spu(fault)
     chance = Random(fault.seed)
     for _ in range(chance.choice((1, 1, 3))):
@@ -234,7 +234,7 @@ async def flip_bits(context: FaultContext, fault: Fault) -> None:
 
 
 async def flip_open_headers(context: FaultContext, fault: Fault) -> None:
-    """The same in headers of what it has open; it goes on, for it alone can tell what was there."""
+    """Flips bits in headers of open files; the process continues, because only it knows what was there."""
     number, _ = context.spu(fault)
     chance = Random(fault.seed)
     until = trio.current_time() + fault.seconds
@@ -245,8 +245,10 @@ async def flip_open_headers(context: FaultContext, fault: Fault) -> None:
 
 
 async def flip_lone_end(context: FaultContext, fault: Fault) -> None:
-    """All followers of what an SPU leads are killed, and bits flip in what it alone has then, before they come back.
-    Which SPU, chance says: it must lead something."""
+    """Kills all followers of what an SPU leads, and flips bits in what only that SPU has, before they come back.
+
+    Chance selects the SPU among those that lead.
+    """
     chance = Random(fault.seed)
     led = [
         (number, replica)
@@ -297,26 +299,26 @@ async def slow_disk(context: FaultContext, fault: Fault) -> None:
 
 
 async def jump_clock(context: FaultContext, fault: Fault) -> None:
-    """Of the wall, for good."""
+    """Makes the wall clock jump for good."""
     machines = [*context.world.spus.values(), *context.world.scs.values()]
     machine = machines[fault.target % len(machines)]
     skew_ms = machine.clock.skew_ms + Random(fault.seed).choice((-3_000_000, -5_000, 5_000, 3_000_000))
-    # Less than an hour: a broker rightly refuses records that are made so far in its future.
+    # The skew stays below an hour, because brokers rightly refuse records from a later time than that.
     machine.clock.skew_ms = max(-3_100_000, min(skew_ms, 3_100_000))
 
 
-# the network
+# # network
 
 
 async def partition(context: FaultContext, fault: Fault) -> None:
-    """One machine is cut off from all the others."""
+    """Isolates one machine from all others."""
     host = _any_host(context, fault)
     others = [each for each in context.world.hosts if each != host]
     await block_between(context, host, others, fault)
 
 
 async def partition_one_way(context: FaultContext, fault: Fault) -> None:
-    """One machine is heard by nobody, or hears nobody."""
+    """Makes one machine unable to send, or to receive."""
     host = _any_host(context, fault)
     others = [each for each in context.world.hosts if each != host]
     speaks = Random(fault.seed).random() < 0.5
@@ -324,7 +326,7 @@ async def partition_one_way(context: FaultContext, fault: Fault) -> None:
 
 
 async def cut_link(context: FaultContext, fault: Fault) -> None:
-    """Between two machines, one way or both."""
+    """Blocks the link between two machines, in one or both directions."""
     chance = Random(fault.seed)
     one, other = chance.sample(context.world.hosts, 2)
     pairs = [(one, other), (other, one)]
@@ -332,9 +334,9 @@ async def cut_link(context: FaultContext, fault: Fault) -> None:
 
 
 async def freeze(context: FaultContext, fault: Fault) -> None:
-    """A process is stopped for a while, as by SIGSTOP: it hears nothing, says nothing, and its disk does not answer.
+    """Stops a process for a while, as SIGSTOP does: it neither receives nor sends, and its disk does not respond.
 
-    Its own timers go on, which is worse than what a real one meets.
+    Its own timers continue, which is worse than in reality.
     """
     _, machine = context.spu(fault)
     ends = trio.current_time() + fault.seconds
@@ -346,18 +348,18 @@ async def freeze(context: FaultContext, fault: Fault) -> None:
 
 
 async def partition_from_clients(context: FaultContext, fault: Fault) -> None:
-    """The machines reach each other, and no client reaches one of them."""
+    """Blocks all clients of one machine; the machines still reach each other."""
     _, machine = context.spu(fault)
     await block_between(context, machine.host, clients_of(context), fault)
 
 
 def clients_of(context: FaultContext) -> list[str]:
-    """Of the hosts, those that have been heard of so far."""
+    """Returns the client hosts that are known so far."""
     return sorted({end for pair in context.world.internet.links for end in pair} - set(context.world.hosts))
 
 
 async def block_between(context: FaultContext, host: str, others: Sequence[str], fault: Fault) -> None:
-    """Both ways."""
+    """Blocks links in both directions."""
     await block(context, [pair for each in others for pair in ((host, each), (each, host))], fault)
 
 
@@ -371,7 +373,7 @@ async def block(context: FaultContext, pairs: Sequence[tuple[str, str]], fault: 
 
 
 async def clog(context: FaultContext, fault: Fault) -> None:
-    """A machine's traffic, all of it or to one other, is very late: the machine itself might be slow."""
+    """Delays the traffic of a machine, all of it or to one other machine, as if the machine were slow."""
     chance = Random(fault.seed)
     host = _any_host(context, fault)
     others = [each for each in context.world.hosts if each != host]
@@ -401,7 +403,7 @@ def _any_host(context: FaultContext, fault: Fault) -> str:
 
 
 Catalogue = Mapping[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]]
-"""By name: how often, compared with the others, and what it does."""
+"""Faults by name: their relative frequency, and what they do."""
 
 CATALOGUE: Catalogue = {
     "kill_spu": (3, kill_spu),
@@ -425,19 +427,19 @@ CATALOGUE: Catalogue = {
     "partition_from_clients": (0.5, partition_from_clients),
     "clog": (1.5, clog),
     "reset_connections": (1.5, reset_connections),
-    "kill_sc_as_a_topic_grows": (0, kill_sc_as_a_topic_grows),  # planned where one does
-    "flip_bits": (0, flip_bits),  # planned where they are mended soon
+    "kill_sc_as_a_topic_grows": (0, kill_sc_as_a_topic_grows),  # planned only if a topic grows
+    "flip_bits": (0, flip_bits),  # planned only if flipped bits are soon repaired
     "flip_bits_while_down": (0, flip_bits_while_down),
     "flip_open_headers": (0, flip_open_headers),
-    "flip_lone_end": (0, flip_lone_end),  # planned where one store alone acknowledges nothing
+    "flip_lone_end": (0, flip_lone_end),  # planned only if no store acknowledges anything alone
 }
-"""What can go wrong in any cluster."""
+"""The faults that any cluster may suffer."""
 
 
 def plan(
     chance: Random, catalogue: Catalogue, names: Sequence[str], *, count: int, begins: float, ends: float
 ) -> list[Fault]:
-    """Of the kinds with these names."""
+    """Plans faults of these kinds."""
     weights = [catalogue[name][0] for name in names]
     faults = []
     for _ in range(count):
@@ -449,7 +451,7 @@ def plan(
 
 
 async def carry_out(context: FaultContext, catalogue: Catalogue, faults: Sequence[Fault]) -> None:
-    """Until the last has ended."""
+    """Carries out the faults, and returns when the last one has ended."""
     async with trio.open_nursery() as nursery:
         for fault in faults:
             with trio.move_on_at(fault.at):

@@ -1,8 +1,9 @@
-"""Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
+"""Flips bits at rest on the disk of one machine at a time, but only in data that another machine has too.
 
-In a segment that is sealed, every bit of it, for what was noted of it covers all; in an open one what its batches' own
-checksums cover and is no header, as far as it is known to be on the disk; and its headers as long as a process has it
-open, which alone knows what they were. Beside it, what is found to be damaged when it is used the next time.
+In a sealed segment any bit may flip, because its recorded checksum covers everything. In an open segment, a bit may
+flip in what the batches' own checksums cover, as far as it is known to be on the disk. A bit may flip in the batches'
+headers only while a process has the segment open, because only that process knows what they were. Bits may also flip in
+other files, whose corruption is detected at their next use.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,12 +33,12 @@ from .shelf_files import batches_of, is_of_shelf, shelves_on
 from .world import DATA_DIRECTORY, Machine, World
 
 EPOCH_START = 12
-"""Of a batch: before its length comes its offset, behind it its epoch."""
+"""The offset of the epoch in a batch, whose length it follows."""
 OFFSET_END = 8
 
 
 def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
-    """Of a file that a running process may read; returns which, or None if there is none."""
+    """Flips bits in a file that a running process may read, and returns its path, or None if there is none."""
     files = world.spus[number].files
     logs = [*_mendable_logs(world, number), *_mendable_shelves(world, number)]
     indexes = [
@@ -55,8 +56,11 @@ def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
 
 
 def flip_in_open_header(world: World, number: int, chance: Random) -> str | None:
-    """Of a batch in an open segment that somebody else who is live has as well; returns the file, or None if there is
-    none. When the process ends before that is mended, what was there comes back: nobody could tell it any more."""
+    """Flips bits in the header of a batch in an open segment that another live replica has too; returns the path, or
+    None.
+
+    If the process ends before it has repaired the header, the original comes back, because nothing else knows it.
+    """
     files = world.spus[number].files
     found = [
         (path, position)
@@ -73,8 +77,10 @@ def flip_in_open_header(world: World, number: int, chance: Random) -> str | None
 
 
 def flip_in_lone_end(world: World, number: int, leads: Collection[ReplicaKey], chance: Random) -> str | None:
-    """Of a batch that a leader alone is known to have, and that nobody counts on yet; returns the file, or None if
-    there is none. In its header as in `flip_in_open_header`."""
+    """Flips bits in a batch that only its leader has and that is not committed; returns the path, or None.
+
+    For its header, the rules of `flip_in_open_header` apply.
+    """
     files, process = world.spus[number].files, world.running_spus().get(number)
     damaged = flipped_logs(world.spus[number])
     found = []
@@ -98,11 +104,11 @@ def flip_in_lone_end(world: World, number: int, leads: Collection[ReplicaKey], c
 
 
 def flip_while_down(world: World, number: int, chance: Random) -> str | None:
-    """Of a file that is read at the start."""
+    """Flips bits in a file that the SPU reads at its start."""
     files = world.spus[number].files
     small = [path(DATA_DIRECTORY) for path in (clean_shutdown_path, high_watermarks_path, promises_path, store_path)]
     proofs = {f"{path.rpartition('/')[0]}/{MANIFEST}" for path in flipped_logs(world.spus[number])}
-    """Nothing else tells what these logs were."""
+    """Manifests that alone can prove what these logs were."""
     small += [path for path in files.paths() if path.endswith((Kind.PRODUCERS, f"/{MANIFEST}")) and path not in proofs]
     found = [path for path in small if files.exists(path) and files.is_at_rest(path) and files.size(path)]
     if not found or chance.random() < 0.5:
@@ -113,25 +119,27 @@ def flip_while_down(world: World, number: int, chance: Random) -> str | None:
 
 
 def flipped_logs(machine: Machine) -> list[str]:
-    """Those with bits that have flipped."""
+    """Returns the paths of logs with flipped bits."""
     return [path for path in machine.files.flipped() if path.endswith(Kind.LOG)]
 
 
 def logs_to_mend(world: World, number: int) -> list[str]:
-    """The same without those of shelves of which this SPU is no store any more."""
+    """Returns the logs with flipped bits, without those of shelves that are no longer stored on this SPU."""
     named = [shelf_directory(DATA_DIRECTORY, key) for key in shelves_on(world, number)]
     flipped = flipped_logs(world.spus[number])
     return [path for path in flipped if not is_of_shelf(path) or path.rpartition("/")[0] in named]
 
 
 def will_doubt(machine: Machine) -> bool:
-    """Bits have flipped in what tells it that it has all that it acknowledged, and it has not started since."""
+    """Whether bits have flipped in what proves that the store is complete, and its SPU has not started since."""
     return not machine.files.flipped().keys().isdisjoint((promises_path(DATA_DIRECTORY), store_path(DATA_DIRECTORY)))
 
 
 def flipped_bytes(world: World, number: int) -> list[Flipped]:
-    """Of records that this SPU may give to consumers: of its replicas, and of shelves anywhere, which a leader reads
-    through."""
+    """Returns flipped bytes of records that this SPU may send to consumers.
+
+    They are in its own replicas, or in shelves on any SPU, because a leader reads them on behalf of consumers.
+    """
     files = [(world.spus[number].files, path) for path in flipped_logs(world.spus[number]) if not is_of_shelf(path)]
     for spu, machine in world.spus.items():
         files += [(machine.files, path) for path in logs_to_mend(world, spu) if is_of_shelf(path)]
@@ -139,7 +147,7 @@ def flipped_bytes(world: World, number: int) -> list[Flipped]:
 
 
 def _is_covered(within: int) -> bool:
-    """By a batch's checksum."""
+    """Whether a batch's checksum covers the byte."""
     return not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
 
 
@@ -182,7 +190,7 @@ def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int 
 
 
 def _mendable_logs(world: World, number: int) -> Iterator[str]:
-    """Of segments of which somebody else who is live has all that is committed here."""
+    """Yields segments whose committed records another live replica has too."""
     files = world.spus[number].files
     damaged = flipped_logs(world.spus[number])
     for path in files.paths():
@@ -195,14 +203,14 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
             continue
         end = batches[-1][1].next_offset
         if not _is_sealed(noted, file.offset, files.size(path)) and end > noted.trusted_end:
-            continue  # recovery would cut it off, as if it had never been written
+            continue  # recovery would truncate it as if it had never been written
         copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
         if any(copy.log.log_start <= file.offset for copy in copies):
             yield path
 
 
 def _mendable_shelves(world: World, number: int) -> Iterator[str]:
-    """Of segments of shelves which another store that runs has as well."""
+    """Yields segments of shelves that another running store has too."""
     files, damaged = world.spus[number].files, flipped_logs(world.spus[number])
     for key, stores in shelves_on(world, number).items():
         directory = shelf_directory(DATA_DIRECTORY, key)
@@ -219,7 +227,8 @@ def _mendable_shelves(world: World, number: int) -> Iterator[str]:
 
 
 def _open_logs(world: World, number: int) -> Iterator[tuple[str, int]]:
-    """Open segments of a running process, and up to where somebody else who is live has what is committed."""
+    """Yields the open segments of a running process, and the offset up to which another live replica has committed
+    records."""
     process = world.running_spus().get(number)
     damaged = flipped_logs(world.spus[number])
     for replica in process.replicas if process is not None else ():
@@ -232,7 +241,7 @@ def _open_logs(world: World, number: int) -> Iterator[tuple[str, int]]:
 
 
 def _live_copies(world: World, number: int, topic_id: UUID, partition: int) -> Iterator[Replica]:
-    """Elsewhere, of those that run."""
+    """Yields the other live replicas that run."""
     for spu, process in world.running_spus().items():
         found = process.replicas.find(topic_id, partition) if spu != number else None
         if found is not None and found.is_open and not found.offline_reason and spu in found.spec.live_replicas:

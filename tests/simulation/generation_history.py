@@ -1,7 +1,7 @@
-"""What members of one classic group were told of its generations: one assignment each, and never back. Pure.
+"""What members of one classic group were told of its generations: one assignment each, and no way back. Pure.
 
-Members are known by their instance where they have one: another process of the same instance takes its place within a
-generation, with what belonged to it.
+Members are identified by their instance if they have one: another process of the same instance takes its place in a
+generation, with everything that it owned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,31 +9,32 @@ from collections.abc import Mapping, Sequence
 from .offset_history import GroupHistoryError, OffsetHistory
 
 Plan = Mapping[str, frozenset[int]]
-"""By member, the partitions that the leader of a generation gives it."""
+"""The partitions that the leader of a generation assigns, by member."""
 
 
 class GenerationHistory:
     def __init__(self, group: str, offsets: Sequence[OffsetHistory]) -> None:
-        """The offsets are told which generation has begun."""
+        """Prepares the history; `offsets` are told of each new generation."""
         self.generation = -1
-        """The newest that some member was given an assignment of."""
+        """The newest generation in which a member got an assignment."""
         self._group = group
         self._offsets = offsets
         self._told: list[tuple[float, int]] = []
-        """When a generation was heard of that was newer than any before."""
+        """The times at which newer generations became known."""
         self._plans: dict[int, list[Plan]] = {}
         self._assigned: dict[int, dict[str, frozenset[int]]] = {}
 
     def on_joined(self, member: str, generation: int, began: float) -> None:
-        """As JoinGroup answered, which was asked at `began`."""
+        """Records a response to JoinGroup; the request was sent at `began`."""
         self._check_not_fallen(member, generation, began)
 
     def on_planned(self, generation: int, plan: Plan) -> None:
-        """A leader is about to send it. It may do so twice, and differently, if the first was not taken."""
+        """Records what a leader is about to assign. It may do so twice with different plans, if the first was not
+        accepted."""
         self._plans.setdefault(generation, []).append(plan)
 
     def on_assigned(self, member: str, generation: int, partitions: frozenset[int], began: float, at: float) -> None:
-        """As SyncGroup answered, which was asked at `began`."""
+        """Records a response to SyncGroup; the request was sent at `began`."""
         self._check_not_fallen(member, generation, began)
         assigned = self._assigned.setdefault(generation, {})
         before = assigned.setdefault(member, partitions)

@@ -1,4 +1,5 @@
-"""What every client of a group does in a simulation: finds the coordinator, commits, and fetches what was committed."""
+"""What every client of a group does in a simulation: it finds the coordinator, commits, and fetches committed
+offsets."""
 
 from collections.abc import Iterable, Mapping
 from random import Random
@@ -39,11 +40,11 @@ ELSEWHERE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Another, or the same a little later, will know."""
+"""Errors after which another SPU, or the same one a little later, can serve the request."""
 UNCERTAIN = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE}
 )
-"""Whoever is told one of these may have had its way all the same."""
+"""Errors after which the request may have taken effect."""
 REFUSALS = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -59,7 +60,7 @@ REFUSALS = frozenset(
 
 
 class RefusedError(Exception):
-    """The coordinator knows this client, and says that its membership is not what it takes it for."""
+    """A coordinator that knows this client refuses its membership."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -77,7 +78,7 @@ class GroupClient:
         self._commits = 0
 
     async def find(self) -> int:
-        """The SPU that any SPU takes for the coordinator."""
+        """Asks any SPU for the coordinator, and returns it."""
         request = FindCoordinatorRequest(coordinator_keys=[self.group.group_id])
         async with self.client.connected(self.client.any_spu()) as connected:
             response = await self.client.ask(connected, ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, request)
@@ -87,7 +88,8 @@ class GroupClient:
         return node_id
 
     async def commit(self, connected: WireClient, positions: Mapping[int, Position]) -> None:
-        """Raises RetryError if nobody knows, and RefusedError if none of it was, or ever will be, committed."""
+        """Commits offsets; raises RetryError if the outcome is unknown, and RefusedError if nothing is ever
+        committed."""
         self.group.moments.come("commit")
         topic = OffsetCommitRequestTopic(name=self.group.topic)
         writes = {}
@@ -100,7 +102,7 @@ class GroupClient:
         request = OffsetCommitRequest(self.group.group_id, self.term, self.member_id, self.instance_id, topics=[topic])
         response = await self.client.ask(connected, ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
         answered = {each.partition_index: each.error_code for each in response.topics[0].partitions}
-        assert answered.keys() == positions.keys(), f"{self.client.name} was answered about {sorted(answered)}"
+        assert answered.keys() == positions.keys(), f"{self.client.name} got a response about {sorted(answered)}"
         for partition, code in answered.items():
             history = self.group.offsets[partition]
             if code == ErrorCode.NONE:
@@ -111,7 +113,7 @@ class GroupClient:
             self.check(code)
 
     async def fetch(self, connected: WireClient, partitions: Iterable[int] | None = None) -> dict[int, Position]:
-        """What was committed, as a member or, if this is none, as anybody may ask."""
+        """Fetches committed offsets, as a member or, without a membership, as any client."""
         self.group.moments.come("fetch")
         asked = sorted(range(len(self.group.partitions)) if partitions is None else partitions)
         topic = OffsetFetchRequestTopics(self.group.topic, partition_indexes=asked)
@@ -129,7 +131,7 @@ class GroupClient:
             history.on_fetched(offset, mark, began, trio.current_time())
             assert offset == NO_OFFSET or mark.endswith(f"@{epoch}"), f"{mark} was fetched with leader epoch {epoch}"
             found[each.partition_index] = BEGINNING if offset == NO_OFFSET else Position(offset, epoch)
-        assert sorted(found) == asked, f"{self.client.name} was told about {sorted(found)}"
+        assert sorted(found) == asked, f"{self.client.name} got a response about {sorted(found)}"
         return found
 
     async def ask(self, connected: WireClient, api: ApiKey, version: int, request: object, **more: float) -> Any:

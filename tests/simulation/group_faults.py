@@ -1,4 +1,4 @@
-"""What goes wrong with coordinators of groups: when they fail, it is in the middle of what a member does."""
+"""Faults of group coordinators, in the middle of what a member does."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -26,7 +26,7 @@ from .moments import MOMENTS
 from .simulated_group import ONLOOKER
 
 WAIT_SECONDS_MAX = 2.0
-"""For the moment; then it is any."""
+"""How long a fault waits for a member to reach its moment; after that, any moment is right."""
 
 
 async def kill_coordinator(context: FaultContext, fault: Fault) -> None:
@@ -54,12 +54,13 @@ async def freeze_coordinator(context: FaultContext, fault: Fault) -> None:
 
 
 async def cut_coordinator_off(context: FaultContext, fault: Fault) -> None:
-    """From everybody but onlookers, and some of the members: it is deposed, and is the last to hear of it."""
+    """Isolates the coordinator from all but onlookers and some members: it is deposed, and the last to learn that."""
     await _at_a_moment(context, fault, _cut_off)
 
 
 async def cut_coordinator_from_followers(context: FaultContext, fault: Fault) -> None:
-    """It keeps its lease, and can commit nothing until its followers count no more."""
+    """Isolates the coordinator from its followers: it keeps its lease, but can commit nothing while they count as
+    live."""
     await _at_a_moment(context, fault, _cut_from_spus)
 
 
@@ -90,7 +91,7 @@ async def _at_a_moment(
 
 
 def _coordinator(context: FaultContext, fault: Fault) -> int:
-    """As the others count machines: the place of one of those that take themselves for coordinators."""
+    """Returns the number of a machine whose SPU takes itself for a coordinator."""
     running = context.world.running_spus()
     coordinating = [
         place
@@ -112,4 +113,4 @@ GROUP_CATALOGUE: Catalogue = {
     "cut_coordinator_off": (5, cut_coordinator_off),
     "cut_coordinator_from_followers": (4, cut_coordinator_from_followers),
 }
-"""Everything that can go wrong where there are groups."""
+"""The faults that a cluster with groups may suffer."""

@@ -1,4 +1,4 @@
-"""The groups of a simulation: members that come, go and stall, onlookers, and what must be true in the end."""
+"""The groups of a simulation: members that join, leave and stall, onlookers, and the checks at the end."""
 
 from collections.abc import Sequence
 from math import inf
@@ -25,7 +25,7 @@ from .world import World
 KINDS = {"classic": (ClassicMember,), "consumer": (ConsumerMember,), "mixed": (ClassicMember, ConsumerMember)}
 MIXED = "mixed"
 LONE = "lone"
-"""A group without members."""
+"""The kind of groups without members."""
 DESCRIBE_GROUPS_VERSION = 5
 CONSUMER_GROUP_DESCRIBE_VERSION = 0
 STABLE = "Stable"
@@ -45,7 +45,7 @@ class GroupLoad:
         moments: Moments,
         nursery: trio.Nursery,
     ) -> None:
-        """`partitions_added`: so many of them are not there from the beginning."""
+        """Makes the groups; `partitions_added` of the partitions do not exist at the beginning."""
         self._moments = moments
         self._world = world
         self._topic = topic
@@ -56,9 +56,9 @@ class GroupLoad:
         self._nursery = nursery
         self._groups: dict[str, Group] = {}
         self._newest: dict[str, Group] = {}
-        """Of those that have no members, which come one after the other."""
+        """The current ones of those groups that have no members, which succeed each other."""
         self._members: dict[str, dict[int, Member]] = {}
-        """By group and place, who is there now."""
+        """The current members, by group and place."""
         self._lone: list[LoneCommitter] = []
         self._is_settling = trio.Event()
 
@@ -78,7 +78,7 @@ class GroupLoad:
             self._nursery.start_soon(self._look_on, f"{ONLOOKER}-{number}")
 
     def settle(self) -> None:
-        """Nobody leaves any more."""
+        """Makes all members stay."""
         self._is_settling.set()
         for members in self._members.values():
             for member in members.values():
@@ -96,12 +96,13 @@ class GroupLoad:
         self._groups[group_id] = self._newest[key] = group
         return group
 
-    # members
+    # # members
 
     async def _occupy(self, group_id: str, kind: str, place: int) -> None:
-        """One after the other, until none follows; of a static member's instance sometimes two at a time.
+        """Runs members in one place, one after the other, until the load settles.
 
-        Not where one may be of the classic protocol, and take the place of the other, who has not given up anything.
+        Two members of a static instance may overlap, but not if one may be classic: it would take the place of the
+        other, which has not released its partitions.
         """
         chance = random_of(self._world.seed, group_id, place)
         instance_id = f"{group_id}-instance-{place}" if chance.random() < 0.3 else None
@@ -120,7 +121,7 @@ class GroupLoad:
                     nursery.start_soon(member.run)
                     await self._pause(lives * chance.random())
                     if self._is_settling.is_set():
-                        await member.ended.wait()  # which is never, unless it was about to
+                        await member.ended.wait()  # that never happens unless the member was about to end
                 else:
                     await member.run()
                     if place > 0 and chance.random() < 0.2:
@@ -132,10 +133,10 @@ class GroupLoad:
         with trio.move_on_after(seconds):
             await self._is_settling.wait()
 
-    # those who look on
+    # # onlookers
 
     async def _look_on(self, name: str) -> None:
-        """Somebody who fetches what others committed, also from SPUs that should know that they do not know."""
+        """Fetches what others have committed, also from SPUs that should know that they do not coordinate the group."""
         chance = random_of(self._world.seed, name)
         while True:
             await trio.sleep(chance.uniform(0.02, 0.4))
@@ -152,19 +153,19 @@ class GroupLoad:
         try:
             await client.fetch(connected)
         except RefusedError as refused:
-            raise AssertionError(f"{client.client.name} is no member, and yet {refused}") from None
+            raise AssertionError(f"{client.client.name} is not a member, but was refused: {refused}") from None
 
-    # the end
+    # # the end
 
     def unsettled(self) -> str | None:
-        """Why not everything is consumed and committed yet."""
+        """Returns a reason why not everything is consumed and committed yet, or None."""
         if not all(lone.is_done for lone in self._lone):
-            return "somebody still commits offsets for nobody"
+            return "offsets are still committed without members"
         ends = self._log_ends()
         for group_id, members in self._members.items():
             owners: dict[int, str] = {}
             for member in members.values():
-                reason = "somebody has gone" if member.ended.is_set() else member.unsettled()
+                reason = "a member has ended" if member.ended.is_set() else member.unsettled()
                 if reason is not None:
                     return reason
                 assert member.reading is not None
@@ -182,7 +183,7 @@ class GroupLoad:
         return None
 
     async def check_final(self) -> None:
-        """Whoever asks is told that all is well."""
+        """Checks that every SPU reports the final committed offsets and groups."""
         for group_id, group in self._groups.items():
             client = GroupClient(self._world, f"last-of-{group_id}", group, random_of(self._world.seed, group_id))
             done = False
@@ -193,7 +194,7 @@ class GroupLoad:
                         async with client.client.connected(spu) as connected:
                             await self._check_group(client, connected)
                             done = True
-            assert done, f"nobody tells what {group_id} committed: {client.client.last_reason}"
+            assert done, f"the committed offsets of {group_id} cannot be fetched: {client.client.last_reason}"
 
     async def _check_group(self, client: GroupClient, connected: WireClient) -> None:
         found = await client.fetch(connected)
@@ -207,7 +208,8 @@ class GroupLoad:
             raise RetryError(f"{client.group.group_id} is {state} and has {count} members")
 
     async def _described(self, client: GroupClient, connected: WireClient) -> tuple[str, int]:
-        """As the protocol tells that the group has now; of a mixed one nobody knows which."""
+        """Describes the group with the protocol that it has now, which nobody knows in advance if the group is
+        mixed."""
         group_ids = [client.group.group_id]
         if not client.group.group_id.startswith("classic"):
             request: object = ConsumerGroupDescribeRequest(group_ids)

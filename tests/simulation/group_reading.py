@@ -1,4 +1,4 @@
-"""What a member reads: a consumer for each partition that it owns, from what was committed on."""
+"""What a member reads: each partition that it owns has a consumer, which starts at the committed offset."""
 
 from collections.abc import Iterable, Set
 from random import Random
@@ -30,7 +30,7 @@ class GroupReading:
         return {partition: consumer.position for partition, (consumer, _) in self._consumers.items()}
 
     async def start_unread(self, client: GroupClient, connected: WireClient, owned: Set[int]) -> None:
-        """Of those that are not read yet, where the group has committed."""
+        """Starts consumers for owned partitions that have none, at the group's committed offsets."""
         unread = owned - self.partitions
         if unread:
             for partition, position in (await client.fetch(connected, unread)).items():
@@ -57,7 +57,7 @@ class GroupReading:
             await consumer.run()
 
     def stop(self, partitions: Iterable[int] | None = None) -> None:
-        """All of them by default."""
+        """Stops the consumers of these partitions, by default of all."""
         for partition in list(self._consumers) if partitions is None else partitions:
             found = self._consumers.pop(partition, None)
             if found is not None:

@@ -1,4 +1,4 @@
-"""Somebody who adds partitions to a topic in a simulation, one after the other, while things go wrong."""
+"""A client in a simulation that adds partitions to a topic, one by one, during faults."""
 
 from random import Random
 
@@ -15,12 +15,12 @@ from .world import World
 CREATE_PARTITIONS_VERSION = 3
 PAUSE_SECONDS_MAX = 4.0
 NOT_NOW = CHANGED_LATER | {ErrorCode.INVALID_REPLICATION_FACTOR}
-"""An SC that has just begun knows no SPU that is there."""
+"""Errors after which to retry; an SC that has just started does not know the online SPUs yet."""
 
 
 class Grower:
     def __init__(self, world: World, topic: str, counts: range, moments: Moments, chance: Random) -> None:
-        """`counts` are how many partitions there are to be, one after the other."""
+        """Prepares the client; `counts` are the successive partition counts of the topic."""
         self.client = PatientClient(world, "grower", chance)
         self._topic = topic
         self._counts = counts
@@ -40,7 +40,8 @@ class Grower:
         self.is_done = True
 
     async def _grow(self, count: int) -> None:
-        """Perhaps once more: nobody knows what became of a request without an answer."""
+        """Grows the topic, perhaps with a repeated request, because the effect of a request without a response is
+        unknown."""
         self._moments.come(GROW)
         request = CreatePartitionsRequest([CreatePartitionsTopic(self._topic, count, None)], timeout_ms=1000)
         async with self.client.connected(self.client.any_spu()) as connected:
