@@ -1,7 +1,8 @@
-"""The `tailrace` command: one module per subcommand, each with `configure(parser)` and `run(arguments) -> exit status`,
-or per group of them, with such a pair for each in `COMMANDS`.
+"""The `tailrace` command: finds the subcommand, imports its module, and runs it.
 
-Modules are imported only for the subcommand that is called: `tailrace up` must not pay for the rest.
+The module of a single subcommand has the functions `configure(parser)` and `run(arguments)`, which returns the exit
+status. The module of a family has a dictionary `COMMANDS`, whose values have both methods. Only the module of the given
+subcommand is imported, so that `tailrace up` does not pay for the others.
 """
 
 import argparse
@@ -17,94 +18,84 @@ from tailrace import __version__
 
 _PROGRAM = "tailrace"
 _COMMANDS = {
-    "up": ("tailrace.cli.serving.up", "run a whole local cluster"),
-    "serve sc": ("tailrace.cli.serving.serve_sc", "run the Streaming Controller of a cluster"),
-    "serve spu": ("tailrace.cli.serving.serve_spu", "run an SPU of a cluster"),
-    "spu register": ("tailrace.cli.objects.spu_commands", "let an SPU join the cluster"),
-    "spu list": ("tailrace.cli.objects.spu_commands", "show the SPUs, and which of them are online"),
-    "spu describe": ("tailrace.cli.objects.spu_commands", "show all about some SPUs"),
-    "spu unregister": ("tailrace.cli.objects.spu_commands", "let an SPU join the cluster no more"),
-    "spu-group create": ("tailrace.cli.objects.spu_group_commands", "have a group of SPUs started"),
-    "spu-group list": ("tailrace.cli.objects.spu_group_commands", "show the groups of SPUs"),
-    "spu-group describe": ("tailrace.cli.objects.spu_group_commands", "show all about some groups"),
-    "spu-group scale": ("tailrace.cli.objects.spu_group_commands", "start more SPUs of a group, or stop some"),
-    "spu-group delete": ("tailrace.cli.objects.spu_group_commands", "stop all SPUs of a group"),
-    "topic create": ("tailrace.cli.objects.topic_commands", "create a topic; it may wait for SPUs"),
-    "topic list": ("tailrace.cli.objects.topic_commands", "show the topics, or those that were deleted"),
-    "topic describe": ("tailrace.cli.objects.topic_commands", "show all about some topics"),
-    "topic delete": ("tailrace.cli.objects.topic_commands", "delete a topic; it can be brought back for a while"),
-    "topic undelete": ("tailrace.cli.objects.topic_commands", "bring a deleted topic back, with its data"),
-    "topic alter": ("tailrace.cli.objects.topic_commands", "set configs of a topic, or add partitions"),
-    "partition list": (
-        "tailrace.cli.objects.partition_commands",
-        "show who leads and who follows, and how far they are",
-    ),
-    "partition describe": ("tailrace.cli.objects.partition_commands", "show each replica of a topic's partitions"),
+    "up": ("serving.up", "Run a whole local cluster."),
+    "serve sc": ("serving.serve_sc", "Run the Streaming Controller of a cluster."),
+    "serve spu": ("serving.serve_spu", "Run an SPU of a cluster."),
+    "spu register": ("objects.spu_commands", "Register SPUs, so that they may join the cluster."),
+    "spu list": ("objects.spu_commands", "List the SPUs and whether they are online."),
+    "spu describe": ("objects.spu_commands", "Show SPUs in detail, with their controllers."),
+    "spu unregister": ("objects.spu_commands", "Remove an SPU from the cluster."),
+    "spu-group create": ("objects.spu_group_commands", "Create a group of SPUs, which the cluster starts."),
+    "spu-group list": ("objects.spu_group_commands", "List the SPU groups."),
+    "spu-group describe": ("objects.spu_group_commands", "Show SPU groups in detail."),
+    "spu-group scale": ("objects.spu_group_commands", "Change the number of SPUs in a group."),
+    "spu-group delete": ("objects.spu_group_commands", "Stop all SPUs of a group and delete the group."),
+    "topic create": ("objects.topic_commands", "Create topics; a topic waits if there are too few SPUs."),
+    "topic list": ("objects.topic_commands", "List the topics, or the deleted ones."),
+    "topic describe": ("objects.topic_commands", "Show topics in detail."),
+    "topic delete": ("objects.topic_commands", "Delete a topic; for some time it can be restored."),
+    "topic undelete": ("objects.topic_commands", "Restore a deleted topic with its data."),
+    "topic alter": ("objects.topic_commands", "Change the configs of a topic, or add partitions."),
+    "partition list": ("objects.partition_commands", "List partitions with their leaders, replicas and lags."),
+    "partition describe": ("objects.partition_commands", "Show the replicas, shelves and epochs of partitions."),
     "partition states": (
-        "tailrace.cli.objects.partition_states_command",
-        "print how the status of a partition changes, as a diagram",
+        "objects.partition_states_command",
+        "Print the transitions between the statuses of a partition as a diagram.",
     ),
-    "replica list": ("tailrace.cli.objects.replica_commands", "show what each SPU holds, as it says itself"),
-    "segment list": (
-        "tailrace.cli.objects.segment_commands",
-        "show the segments of a topic's partitions, and who holds copies",
-    ),
-    "produce": ("tailrace.cli.records.produce_command", "send the lines of standard input to a topic"),
-    "consume": ("tailrace.cli.records.consume_command", "print the records of a topic"),
-    "group list": ("tailrace.cli.groups.group_commands", "show the consumer groups"),
-    "group describe": ("tailrace.cli.groups.group_commands", "show how far some groups have come, and who is in them"),
-    "group explain": ("tailrace.cli.groups.group_commands", "say why a group does what it does, and what would help"),
-    "group reset-offsets": ("tailrace.cli.groups.group_commands", "let a group go on reading elsewhere"),
-    "group delete": (
-        "tailrace.cli.groups.group_commands",
-        "forget some groups, or what they have committed to a topic",
-    ),
-    "controller list": ("tailrace.cli.objects.controller_commands", "show the Streaming Controller's own controllers"),
+    "replica list": ("objects.replica_commands", "List the replicas that each SPU reports."),
+    "segment list": ("objects.segment_commands", "List the segments of a topic and the SPUs that hold copies."),
+    "produce": ("records.produce_command", "Send the lines of standard input to a topic."),
+    "consume": ("records.consume_command", "Print the records of a topic."),
+    "group list": ("groups.group_commands", "List the consumer groups."),
+    "group describe": ("groups.group_commands", "Show the members, offsets and lags of groups."),
+    "group explain": ("groups.group_commands", "Explain why a group rebalances, and what would help."),
+    "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
+    "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
+    "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
-        "tailrace.cli.objects.connection_commands",
-        "show the streams between SPUs and the Streaming Controller",
+        "objects.connection_commands",
+        "List the connections between SPUs and the Streaming Controller.",
     ),
-    "draw cluster": ("tailrace.cli.pictures.draw_commands", "draw the SC, the SPUs, and who copies from whom"),
-    "draw partition": (
-        "tailrace.cli.pictures.draw_commands",
-        "draw who writes, leads, follows and reads, and where the segments lie",
-    ),
-    "apply": ("tailrace.cli.objects.apply_command", "make SPUs, groups and topics what files say"),
-    "log dump": ("tailrace.cli.files.log_dump", "print the batches of a log file, or the entries of an index"),
-    "log verify": ("tailrace.cli.files.log_verify", "check every byte of the logs below a directory"),
+    "draw cluster": ("pictures.draw_commands", "Draw the SC, the SPUs, and which SPU copies from which."),
+    "draw partition": ("pictures.draw_commands", "Draw the leader, followers, readers and segments of a partition."),
+    "apply": ("objects.apply_command", "Create or change SPUs, SPU groups and topics as files describe them."),
+    "log dump": ("files.log_dump", "Print the batches of a log file, or the entries of an index or other file."),
+    "log verify": ("files.log_verify", "Check every byte of the logs in a directory."),
 }
+"""The module of each command, relative to `tailrace.cli`, and its description."""
 _ALIASES = {
     f"show {name}s": f"{name} list"
     for name in ("spu", "spu-group", "topic", "partition", "replica", "segment", "group", "controller", "connection")
 }
 _GROUPS = {
-    "serve": "run one server of a cluster",
-    "spu": "the SPUs of the cluster",
-    "spu-group": "groups of SPUs that the cluster starts and stops itself",
-    "topic": "topics",
-    "partition": "partitions and their replicas",
-    "replica": "the copies of partitions that SPUs hold",
-    "segment": "the segments of partitions",
-    "group": "consumer groups",
-    "controller": "the Streaming Controller's own controllers",
-    "connection": "the streams between SPUs and the Streaming Controller",
-    "draw": "the cluster, or a partition, as a picture",
-    "show": "the same as the list of each of these",
-    "log": "look into log files, offline",
+    "serve": "Run one server of a cluster.",
+    "spu": "Manage SPUs.",
+    "spu-group": "Manage groups of SPUs that the cluster starts and stops.",
+    "topic": "Manage topics.",
+    "partition": "Inspect partitions.",
+    "replica": "Inspect the replicas that SPUs hold.",
+    "segment": "Inspect the segments of partitions.",
+    "group": "Manage consumer groups.",
+    "controller": "Inspect the controllers of the Streaming Controller.",
+    "connection": "Inspect the connections between SPUs and the Streaming Controller.",
+    "draw": "Draw the cluster or a partition.",
+    "show": "List objects; short for the list commands.",
+    "log": "Inspect log files offline.",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit status."""
     _replace_missing_streams()
     try:
         try:
             arguments = parse(sys.argv[1:] if argv is None else argv)
             status: int = arguments.run(arguments)
         finally:
-            # Python does it at its exit as well, and has its own words for what it cannot write.
+            # Python would flush at its exit too, but report an error in its own way.
             sys.stdout.flush()
     except KeyboardInterrupt:
-        # As a shell reports a command that SIGINT ended.
+        # A shell reports the same status for a command that SIGINT ended.
         return 130
     except OSError as error:
         return _end_of_output(error)
@@ -112,33 +103,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _replace_missing_streams() -> None:
-    """Whoever starts a process may have closed some of its standard streams. Then the next file that is opened, be it a
-    log, would have the number of one, and be written to by whoever writes to that."""
+    """Opens `/dev/null` in place of each standard stream that the parent process has closed.
+
+    Otherwise the next file that is opened, for example a log, would get the number of the stream, and everything
+    written to the stream would go into that file.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Never closed; it has the smallest number that is free: just that one.
+            # The file stays open. It gets the smallest free number, which is that of the stream.
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _end_of_output(error: OSError) -> int:
-    """The exit status when it takes no more; raises the error again if that was something else."""
+    """Returns the exit status if standard output takes no more; raises the error again if it has another cause."""
     if not isinstance(error, BrokenPipeError):
         try:
-            # Where Python was told to keep nothing back, there is nothing left that it would be refused again.
+            # This fails if standard output is broken. If Python does not buffer, nothing is left to be written.
             print(flush=True)
         except OSError:
             print(f"{_PROGRAM}: standard output: {error.strerror}", file=sys.stderr)
         else:
             raise error
-    # What could not be written is forgotten, so that Python does not try once more.
+    # Drop what could not be written, so that Python does not retry at its exit.
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
-    # Whoever has closed a pipe has seen enough.
+    # A reader that closes the pipe has read all that it wants.
     return 0 if isinstance(error, BrokenPipeError) else 1
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments of one command, with its `run`. Exits with the usage when they are none."""
+    """Parses the arguments of one command and adds its `run`. Prints the usage and exits if they are wrong."""
     command = next((each for each in (*_COMMANDS, *_ALIASES) if _begins_with(words, each)), None)
     if command is None:
         _explain(words)
@@ -150,42 +144,63 @@ def _begins_with(words: Sequence[str], command: str) -> bool:
 
 
 def _parse_command(command: str, words: Sequence[str]) -> argparse.Namespace:
-    """Makes the parser of this command alone: those of all would take a noticeable part of a start."""
+    """Parses with the parser of this command alone; to create those of all commands would take noticeable time."""
     meant = _ALIASES.get(command, command)
     module_name, text = _COMMANDS[meant]
-    module = _import(module_name)
+    module = _import(f"tailrace.cli.{module_name}")
     runnable = getattr(module, "COMMANDS", {}).get(meant.rpartition(" ")[2], module)
-    parser = argparse.ArgumentParser(prog=f"{_PROGRAM} {command}", description=text)
+    parser = _parser(f"{_PROGRAM} {command}", text)
     runnable.configure(parser)
     parser.set_defaults(run=runnable.run)
     return parser.parse_args(words)
 
 
 def _explain(words: Sequence[str]) -> NoReturn:
-    """These begin with no command: somebody wants help, or has mistyped."""
+    """Prints the help that was asked for, or says that there is no such command, and exits."""
     parser = _parser_of_all()
     parser.parse_args(words)
-    parser.error("name a command first")
+    parser.error("the first argument must be a command")
 
 
 def _parser_of_all() -> argparse.ArgumentParser:
-    """Knows which commands there are, and nothing of what they take."""
-    parser = argparse.ArgumentParser(prog=_PROGRAM, description="A Kafka-protocol broker cluster, without a JVM.")
-    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+    """Makes a parser that knows the commands but not their arguments."""
+    parser = _parser(_PROGRAM, "Run and manage a Kafka-protocol broker cluster.")
+    parser.add_argument(
+        "--version", action="version", version=f"{_PROGRAM} {__version__}", help="Show the version and exit."
+    )
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {
-        group: subcommands.add_parser(group, help=text).add_subparsers(metavar="COMMAND", required=True)
+        group: _add_parser(subcommands, group, text).add_subparsers(metavar="COMMAND", required=True)
         for group, text in _GROUPS.items()
     }
     for command in (*_COMMANDS, *_ALIASES):
         _, text = _COMMANDS[_ALIASES.get(command, command)]
         group, _, name = command.rpartition(" ")
-        (groups[group] if group else subcommands).add_parser(name, help=text)
+        _add_parser(groups[group] if group else subcommands, name, text)
+    return parser
+
+
+def _add_parser(
+    subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    return _with_help(subcommands.add_parser(name, help=text, description=text, add_help=False))
+
+
+def _parser(program: str, text: str) -> argparse.ArgumentParser:
+    return _with_help(argparse.ArgumentParser(prog=program, description=text, add_help=False))
+
+
+def _with_help(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds `--help` with a description in the style of the other options."""
+    parser.add_argument("-h", "--help", action="help", help="Show this help and exit.")
     return parser
 
 
 def _import(module_name: str) -> ModuleType:
-    """What imports make lives on. To look for garbage among it again and again would take a seventh of a start."""
+    """Imports a module with the garbage collector off.
+
+    The objects that imports create stay alive. To search them for garbage would take a seventh of the start.
+    """
     gc.disable()
     try:
         return importlib.import_module(module_name)

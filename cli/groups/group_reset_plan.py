@@ -94,7 +94,7 @@ def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:
         if offset is None:
             continue
         if partition in offsets:
-            raise DocumentError(f"{origin}: row {number}: {partition} stands there twice")
+            raise DocumentError(f"{origin}: row {number}: {partition} occurs twice")
         offsets[partition] = offset
     if not offsets:
         raise DocumentError(f"{origin}: there is no offset in it")

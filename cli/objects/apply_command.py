@@ -1,7 +1,7 @@
-"""`tailrace apply`: makes SPUs, SPU groups and topics what files say, whether they are there already or not.
+"""`tailrace apply`: creates or changes SPUs, SPU groups and topics so that they match files.
 
-What can be changed is changed, what is as it should be is left alone, and so a script may apply the same files again
-and again. A topic's replicas stay where they are: a file that wants them elsewhere is refused.
+Objects that match already are not changed, so a script may apply the same files again and again. The replicas of a
+topic cannot be moved: a file with other replicas is refused.
 """
 
 import argparse
@@ -26,26 +26,30 @@ Applicable = Spu | SpuGroup | Topic
 
 
 class Wanted(Struct, frozen=True):
+    """An object as a file describes it."""
+
     kind: str
     document: Document
     object: Applicable
 
 
 class TopicChanges(Struct, frozen=True):
+    """What must be changed in an existing topic."""
+
     configs: Mapping[str, str | None]
-    """None: the topic is to set it no more."""
+    """The configs to set; None resets a config to its default."""
     partitions: int | None
-    """How many there are to be, if more than there are."""
+    """The new number of partitions; None if no partitions are added."""
     rows: list[tuple[SpuId, ...]] | None
-    """The SPUs of those that are added, if the file says it."""
+    """The SPUs of each added partition; None if the SC chooses them."""
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--file", "-f", metavar="FILE", action="append", required=True, help="in YAML or JSON; may be repeated"
+        "--file", "-f", metavar="FILE", action="append", required=True, help="YAML or JSON; may be repeated."
     )
-    parser.add_argument("--kind", choices=KINDS, help="of documents that do not say it")
-    parser.add_argument("--name", metavar="NAME", help="of a group or a topic whose document does not say it")
+    parser.add_argument("--kind", choices=KINDS, help="Kind of the documents that do not name it.")
+    parser.add_argument("--name", metavar="NAME", help="Name of an SPU group or topic whose document does not have it.")
 
 
 async def _apply(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -61,14 +65,14 @@ async def _apply(client: ScClient, arguments: argparse.Namespace) -> None:
         documents.append(document)
         (found,) = _objects(each.kind, [document])
         there[each.kind, name_of(found)] = found
-        if arguments.output == "table":  # line by line: what was done before a refusal has been done
+        if arguments.output == "table":  # one by one, so that the output is complete up to a refusal
             show_documents(arguments, document, partial(_text, each.kind, found, outcome))
     if arguments.output != "table":
         show_documents(arguments, documents, str)
 
 
 def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
-    """What a file asks for, after every check that can be made here. Raises DocumentError."""
+    """Reads the objects of a file, and checks them as far as possible. Raises DocumentError."""
     wanted = []
     for document in objects_of_file(path):
         try:
@@ -76,18 +80,18 @@ def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
             found = parse_object(found_kind, document, None if found_kind == "spu" else name)
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
-        assert isinstance(document, dict), "anything else is no object"
+        assert isinstance(document, dict), "parse_object accepts only dictionaries"
         named = document if found_kind == "spu" or name is None else {"name": name} | document
         wanted.append(Wanted(found_kind, named, cast(Applicable, found)))
     if not wanted:
-        raise DocumentError(f"{path}: there is no document in it")
+        raise DocumentError(f"{path}: the file has no document")
     return wanted
 
 
 def _kind_of(document: object, default: str | None) -> str:
     stated = document.get("kind", default) if isinstance(document, dict) else default
     if stated is None:
-        raise FieldError(f"kind: it is missing; it may be given as --kind, and is one of {', '.join(KINDS)}")
+        raise FieldError(f"kind: it is missing; add it or give --kind (one of {', '.join(KINDS)})")
     found = next((kind for kind in KINDS if folded(str(stated)) == folded(kind)), None)
     if found is None:
         raise FieldError(f"kind: {str(stated)!r:.100} is not one of {', '.join(KINDS)}")
@@ -95,7 +99,7 @@ def _kind_of(document: object, default: str | None) -> str:
 
 
 async def _apply_one(client: ScClient, wanted: Wanted, there: Applicable | None) -> tuple[Document, str]:
-    """The object as it is then, and what was done to it."""
+    """Creates or changes one object; returns its new state, and a word for what was done."""
     if there is None:
         return await client.create(wanted.kind, wanted.document), "created"
     if isinstance(wanted.object, Topic) and isinstance(there, Topic):
@@ -113,22 +117,23 @@ async def _apply_one(client: ScClient, wanted: Wanted, there: Applicable | None)
 
 
 def topic_changes(there: Topic, wanted: Topic) -> TopicChanges:
-    """What turns one into the other. Raises RefusedError where nothing does."""
+    """Returns the changes that turn `there` into `wanted`. Raises RefusedError if they are impossible."""
     before, after = there.spec, wanted.spec
     rows = {**before.replica_map, **there.status.replica_map}
     if after.replication_factor != before.replication_factor:
-        raise _unchangeable(there, f"replicationFactor: it stays {before.replication_factor}")
+        raise _unchangeable(there, f"replicationFactor: it is {before.replication_factor} and cannot be changed")
     if after.ignores_racks != before.ignores_racks:
-        raise _unchangeable(there, f"ignoreRackAssignment: it stays {str(before.ignores_racks).lower()}")
+        value = str(before.ignores_racks).lower()
+        raise _unchangeable(there, f"ignoreRackAssignment: it is {value} and cannot be changed")
     if after.partitions < before.partitions:
-        raise _unchangeable(there, f"partitions: there are {before.partitions}, and none can be removed")
+        raise _unchangeable(there, f"partitions: the topic has {before.partitions}, and none can be removed")
     moved = next((number for number, row in after.replica_map.items() if rows.get(number, row) != row), None)
     if moved is not None:
-        raise _unchangeable(there, f"replicaMap.{moved}: its replicas stay at {list(rows[moved])}")
+        raise _unchangeable(there, f"replicaMap.{moved}: the replicas are {list(rows[moved])} and cannot be moved")
     added = range(before.partitions, after.partitions)
     chosen = [after.replica_map[number] for number in added if number in after.replica_map]
     if chosen and len(chosen) != len(added):
-        raise _unchangeable(there, "replicaMap: of the partitions that are added, all or none have a row")
+        raise _unchangeable(there, "replicaMap: give rows for all added partitions, or for none")
     configs: dict[str, str | None] = {name: None for name in before.configs if name not in after.configs}
     configs |= {name: value for name, value in after.configs.items() if before.configs.get(name) != value}
     return TopicChanges(configs, after.partitions if added else None, chosen or None)
@@ -146,7 +151,9 @@ def _text(kind: str, found: Applicable, outcome: str) -> str:
     status = found.status
     reason = f": {status.reason}" if status.reason else ""
     is_well = isinstance(found, Spu) or status.resolution in (TopicResolution.PROVISIONED, SpuGroupResolution.RESERVED)
-    return f"{kind} {name_of(found)} {outcome}" + ("" if is_well else f", which is {status.resolution.value}{reason}")
+    return f"{kind} {name_of(found)} {outcome}" + (
+        "" if is_well else f"; its status is {status.resolution.value}{reason}"
+    )
 
 
 def _objects(kind: str, documents: list[Document]) -> list[Applicable]:

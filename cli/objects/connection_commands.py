@@ -1,4 +1,4 @@
-"""`tailrace connection …`: the streams between the SPUs and the SC, as the SC's Connection Manager has them."""
+"""`tailrace connection …`: lists the connections between SPUs and the SC."""
 
 import argparse
 
@@ -14,7 +14,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def connection_table(documents: list[Document]) -> str:
-    """An SPU that is away has no row, though it may still be online until its lease ends."""
+    """Formats the connections. A disconnected SPU has no row, although it may be online until its lease expires."""
     rows = []
     for document in documents:
         status = document.get("status") or {}

@@ -1,4 +1,4 @@
-"""`tailrace controller …`: the controllers of the SC, and how much each of them has decided."""
+"""`tailrace controller …`: lists the controllers of the SC with their counts of objects, events and actions."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Where the leader epochs of a partition begin in the logs of its replicas, side by side: one may lack some."""
+"""Compares where the leader epochs of a partition begin in the logs of its replicas."""
 
 from msgspec import Struct
 
@@ -7,28 +7,31 @@ from tailrace.protocol.internal.describe_partitions import DescribedPartition, E
 
 
 class EpochRow(Struct, frozen=True):
+    """One leader epoch in the logs of all replicas."""
+
     epoch: int
     begin: int
+    """The first offset of the epoch in the leader's log, or in the largest log if there is no leader."""
     end: int
-    """As the leader has it; as the one that has most of the log, if nobody leads."""
+    """The offset after the last record of the epoch in the same log."""
     begins: dict[int, int]
-    """By SPU: of those that have something of it."""
+    """The first offset of the epoch on each SPU that has records of it."""
     lacking: tuple[int, ...] = ()
-    """SPUs whose logs go further, without a record of it."""
+    """The SPUs whose logs go beyond the epoch but have no record of it."""
 
 
 def epoch_history(partition: DescribedPartition) -> list[EpochRow]:
-    """In order. An epoch in which nothing was appended is not there."""
+    """Returns the epochs in order; an epoch without records does not appear."""
     heard = [each for each in partition.details if each.epochs]
     if not heard:
         return []
-    # What the first one has counts where they differ.
+    # If the replicas differ, the first one in this order decides.
     heard.sort(key=lambda each: (each.spu_id != partition.leader, -each.log_end))
     starts: dict[int, EpochStart] = {}
     for replica in heard:
         for each in replica.epochs:
             starts.setdefault(each.epoch, each)
-    # A replica that tells of its last epochs alone may have those before.
+    # A replica that reports only its last epochs may also have older ones.
     known_from = {each.spu_id: each.epochs[0].epoch if each.older_epochs else 0 for each in heard}
     ordered = sorted(starts.values(), key=lambda each: each.epoch)
     ends = [each.start for each in ordered[1:]] + [heard[0].log_end]
@@ -51,12 +54,12 @@ def _begin(replica: ReplicaDetail, epoch: int) -> int | None:
 
 
 def older_epochs(partition: DescribedPartition) -> int:
-    """How many there are before these, at least."""
+    """Returns how many older epochs exist at least, which were not reported."""
     return max((each.older_epochs for each in partition.details), default=0)
 
 
 def epoch_table(partition: DescribedPartition) -> str:
-    """Nothing where nobody has told of any."""
+    """Formats the epochs; returns an empty text if no replica has reported any."""
     rows = epoch_history(partition)
     if not rows:
         return ""
@@ -70,7 +73,10 @@ def epoch_table(partition: DescribedPartition) -> str:
 
 
 def _replicas(row: EpochRow, log_starts: dict[int, int]) -> str:
-    """Those that agree are named alone; one whose log begins later has lost the epoch's first records to retention."""
+    """Lists the SPUs with the epoch, and where it begins if that differs.
+
+    A log that begins within the epoch does not differ: retention has deleted the epoch's first records.
+    """
     texts = {
         spu_id: f"{spu_id}" if begin in (row.begin, log_starts[spu_id]) else f"{spu_id} (from {begin})"
         for spu_id, begin in row.begins.items()

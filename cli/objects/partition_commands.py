@@ -1,6 +1,6 @@
-"""`tailrace partition …`: who leads each partition, who follows, and how far they are; as it is this moment.
+"""`tailrace partition …`: lists and describes partitions with their leaders, replicas and lags.
 
-Offsets are the next ones, as Kafka's tools show them: a log end of 3 has the records 0, 1 and 2.
+All ends are exclusive, as in Kafka's tools: a log with the records 0, 1 and 2 has the log end 3.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.options.sc_options import Command, Happened, UsageError, seen_before, show_documents
+from tailrace.cli.options.sc_options import Command, RecentChanges, UsageError, seen_before, show_documents
 from tailrace.cli.output.printing import size_text, time_text
 from tailrace.cli.output.tables import fields, table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail, StatusChange
@@ -20,13 +20,13 @@ from .epoch_history import epoch_documents, epoch_table, older_epochs
 UNKNOWN = -1
 NEVER = -1
 EPOCHS_MAX = 50
-"""Of each replica, the last ones."""
+"""The number of leader epochs to ask of each replica; the last ones are shown."""
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="Topics to list (default: all).")
     parser.add_argument(
-        "--lagging", action="store_true", help="only those with a replica that is behind the leader, or not live"
+        "--lagging", action="store_true", help="List only partitions with a replica that lags or is not live."
     )
 
 
@@ -35,7 +35,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     if arguments.lagging:
         partitions = [each for each in partitions if is_lagging(each)]
     documents = await _documents(client, arguments, partitions)
-    show_documents(arguments, documents, lambda: partition_table(partitions), _happened(partitions, documents))
+    show_documents(arguments, documents, lambda: partition_table(partitions), _recent_changes(partitions, documents))
 
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
@@ -61,8 +61,8 @@ def partition_table(partitions: list[DescribedPartition]) -> str:
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
-    parser.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="default: all")
+    parser.add_argument("topic", metavar="TOPIC[/PARTITION]", help="Topic, or one of its partitions.")
+    parser.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="Partition (default: all).")
 
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -70,19 +70,21 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     described = await _described(client, arguments, [topic], EPOCHS_MAX)
     partitions = [each for each in described if number is None or each.partition == number]
     if not partitions:
-        raise RefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
+        raise RefusedError(
+            f"there is no partition {topic}/{number}" if number is not None else f"topic {topic} has no partitions"
+        )
     documents = [
         document | {"epochs": epoch_documents(each), "olderEpochs": older_epochs(each)}
         for document, each in zip(await _documents(client, arguments, partitions), partitions, strict=False)
     ]
-    happened = _happened(partitions, documents)
-    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)), happened)
+    changes = _recent_changes(partitions, documents)
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)), changes)
 
 
 async def _described(
     client: ScClient, arguments: argparse.Namespace, topics: Sequence[str] | None, epochs_max: int = 0
 ) -> list[DescribedPartition]:
-    """With `--watch` also the statuses that each has passed through since the last look."""
+    """Asks for partitions; with `--watch` also for the statuses that they have had since the last look."""
     seen = seen_before(arguments)
     answer = await client.describe_partitions(topics, epochs_max, NEVER if seen is None else seen.last_change_us)
     if seen is not None:
@@ -90,18 +92,19 @@ async def _described(
     return answer.partitions
 
 
-def _happened(partitions: list[DescribedPartition], documents: list[Document]) -> Happened | None:
+def _recent_changes(partitions: list[DescribedPartition], documents: list[Document]) -> RecentChanges | None:
+    """The changes of statuses since the last look; None if there are none."""
     if not any(each.status_changes for each in partitions):
         return None
     with_changes = [
         document | {"statusChanges": [_change_document(change) for change in each.status_changes]}
         for document, each in zip(documents, partitions, strict=False)
     ]
-    return Happened(with_changes, change_table(partitions))
+    return RecentChanges(with_changes, change_table(partitions))
 
 
 def change_table(partitions: list[DescribedPartition]) -> str:
-    """The statuses of all of them in the order in which they had them."""
+    """Formats all changes of statuses in the order of their times."""
     changes = [(change.time_us, each, change) for each in partitions for change in each.status_changes]
     return table(
         ("TIME", "TOPIC", "PARTITION", "LEADER", "EPOCH", "STATUS", "REASON"),
@@ -134,15 +137,15 @@ def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:
     takes = "TOPIC, TOPIC/PARTITION or TOPIC PARTITION"
     topic, number = named_partitions(arguments.topic, takes)
     if number is not None and arguments.partition is not None:
-        raise UsageError(f"{arguments.topic}: it takes {takes}")
+        raise UsageError(f"{arguments.topic}: expected {takes}")
     return topic, arguments.partition if number is None else number
 
 
 def named_partitions(text: str, takes: str = "TOPIC or TOPIC/PARTITION") -> tuple[str, int | None]:
-    """A topic, and one of its partitions or all."""
+    """Reads a topic and one of its partitions; None stands for all partitions."""
     topic, slash, number = text.partition("/")
     if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
-        raise UsageError(f"{text}: it takes {takes}")
+        raise UsageError(f"{text}: expected {takes}")
     return topic, int(number) if slash else None
 
 
@@ -184,7 +187,7 @@ def description(partition: DescribedPartition) -> str:
 
 
 def _shelf_table(partition: DescribedPartition) -> str:
-    """What others keep of it than its replicas."""
+    """Formats the shelves of a partition; returns an empty text if it has none."""
     if not partition.shelves:
         return ""
     rows = [(each.base, each.end, shelf_copies(each)) for each in partition.shelves]
@@ -192,7 +195,7 @@ def _shelf_table(partition: DescribedPartition) -> str:
 
 
 class Shelf(Protocol):
-    """In any description."""
+    """A shelf in any of the internal messages."""
 
     base: int
     end: int
@@ -201,6 +204,7 @@ class Shelf(Protocol):
 
 
 def shelf_copies(shelf: Shelf) -> str:
+    """Lists the SPUs that store the shelf or are filling it."""
     return ", ".join([*map(str, shelf.stores), *(f"{spu} (being filled)" for spu in shelf.filling)])
 
 
@@ -211,7 +215,7 @@ def shelf_document(shelf: Shelf) -> Document:
 async def _documents(
     client: ScClient, arguments: argparse.Namespace, partitions: list[DescribedPartition]
 ) -> list[Document]:
-    """For `--output`: the objects, with their spec and status, and beside that what is known of them at the moment."""
+    """Returns the documents for JSON and YAML: spec and status of each partition, and what SPUs report about it."""
     if arguments.output == "table":
         return []
     objects = {(each.get("topic"), each.get("partition")): each for each in await client.list_objects("partition")}
@@ -219,7 +223,7 @@ async def _documents(
 
 
 def partition_document(partition: DescribedPartition) -> dict[str, object]:
-    """What the SC knows, and what it was told by the SPUs."""
+    """Makes a document of what the SC knows of a partition and what the SPUs report."""
     leader = leader_of(partition)
     return {
         "topic": partition.topic,
@@ -251,13 +255,13 @@ def partition_document(partition: DescribedPartition) -> dict[str, object]:
 
 
 def leader_of(partition: DescribedPartition) -> ReplicaDetail:
-    """What the leader says of its log; nothing, where there is none or it did not answer."""
+    """Returns the leader's report of its log; an empty report if there is no leader or it did not respond."""
     found = (each for each in partition.details if each.spu_id == partition.leader)
     return next(found, ReplicaDetail(partition.leader))
 
 
 def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
-    """How many records it lacks. The two were asked one after the other: it may seem to be ahead."""
+    """Returns how many records a replica lacks; 0 if it seems to be ahead because the leader was asked first."""
     if UNKNOWN in (replica.log_end, leader.log_end):
         return None
     return max(leader.log_end - replica.log_end, 0)
@@ -268,7 +272,7 @@ def size_of(replica: ReplicaDetail) -> str | None:
 
 
 def is_lagging(partition: DescribedPartition) -> bool:
-    """Whether a replica lacks records, is not live, or nobody can say."""
+    """Whether a replica lags, is not live, or has an unknown lag."""
     leader = leader_of(partition)
     return len(partition.live_replicas) < len(partition.replicas) or any(
         lag_of(each, leader) != 0 for each in details_of(partition)
@@ -276,7 +280,7 @@ def is_lagging(partition: DescribedPartition) -> bool:
 
 
 def _lags_text(partition: DescribedPartition) -> str:
-    """Of each follower; `?` where nobody could say."""
+    """Formats the lag of each follower; `?` stands for an unknown lag."""
     lags = {each.spu_id: lag_of(each, leader_of(partition)) for each in details_of(partition)}
     return ", ".join(
         f"{spu_id}: {'?' if lag is None else lag}" for spu_id, lag in lags.items() if spu_id != partition.leader
@@ -288,12 +292,13 @@ def ids_text(ids: list[int]) -> str:
 
 
 def details_of(partition: DescribedPartition) -> list[ReplicaDetail]:
-    """One for each replica, also for those of which nobody said anything."""
+    """Returns a report for each replica; it is empty if the replica's SPU did not respond."""
     by_spu = {each.spu_id: each for each in partition.details}
     return [by_spu.get(spu_id) or ReplicaDetail(spu_id) for spu_id in partition.replicas]
 
 
 def known(number: int) -> int | None:
+    """Returns the number, or None if it is the one that stands for an unknown value."""
     return None if number == UNKNOWN else number
 
 

@@ -1,4 +1,4 @@
-"""`tailrace replica …`: what each SPU holds, by its own account at this moment; offsets are the next ones."""
+"""`tailrace replica …`: lists the replicas that each SPU reports at this moment."""
 
 import argparse
 
@@ -13,9 +13,14 @@ Held = tuple[DescribedPartition, ReplicaDetail]
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="Topics to list (default: all).")
     parser.add_argument(
-        "--spu", metavar="ID", type=int, action="append", default=[], help="default: all; may be repeated"
+        "--spu",
+        metavar="ID",
+        type=int,
+        action="append",
+        default=[],
+        help="SPU to list (default: all); may be repeated.",
     )
 
 
@@ -26,7 +31,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def replicas_of(partitions: list[DescribedPartition], spus: list[int]) -> list[Held]:
-    """SPU by SPU; those of all, if none is named."""
+    """Returns the replicas sorted by SPU, of some SPUs, or of all if `spus` is empty."""
     held = [(each, detail) for each in partitions for detail in details_of(each)]
     return sorted((each for each in held if not spus or each[1].spu_id in spus), key=lambda each: each[1].spu_id)
 
@@ -74,7 +79,7 @@ def replica_document(held: Held) -> Document:
 
 
 def _role(replica: ReplicaDetail) -> str | None:
-    """Only one that has said something of itself has a role."""
+    """Returns the role of a replica; None if its SPU has not reported it."""
     if known(replica.epoch) is None:
         return None
     return "leader" if replica.is_leader else "follower"

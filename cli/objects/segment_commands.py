@@ -1,9 +1,8 @@
-"""`tailrace segment …`: into which segments a partition is divided, and which SPUs hold a copy of each; as of now.
+"""`tailrace segment …`: lists the segments of partitions and the SPUs that hold copies, at this moment.
 
-Ends are exclusive. First come the shelves, on which others than the replicas keep what is old, and who has them: the
-segments there only these know. The segments are the leader's, or those of the SPU that has most if nobody leads, and
-what the others hold is compared with them. Checksums are those that the SPUs have noted: whether the disks still hold
-those bytes is what scrubbing finds out.
+The shelves come first, with the SPUs that store them; only those SPUs know the segments of a shelf. The other segments
+are those of the leader, or of the SPU with the largest log if there is no leader. The copies on other SPUs are compared
+with them. The checksums are those in the manifests; whether the disks still match them is the job of scrubbing.
 """
 
 import argparse
@@ -22,9 +21,9 @@ SHELVED = "shelved"
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
+    parser.add_argument("topic", metavar="TOPIC[/PARTITION]", help="Topic, or one of its partitions.")
     parser.add_argument(
-        "--before", metavar="OFFSET", type=offset, default=UNKNOWN, help="only those that begin below it"
+        "--before", metavar="OFFSET", type=offset, default=UNKNOWN, help="List only segments that begin before this."
     )
 
 
@@ -36,7 +35,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def segment_table(partitions: list[SegmentedPartition]) -> str:
-    """And below it what makes the picture incomplete."""
+    """Formats the segments, with notes below the table about what is missing."""
     rows: list[tuple[object, ...]] = []
     for each in partitions:
         rows += [
@@ -99,7 +98,7 @@ def segments_document(partition: SegmentedPartition) -> dict[str, object]:
 
 
 def _copies(partition: SegmentedPartition, segment: DescribedSegment) -> str:
-    """Those that are the same to the byte are named alone."""
+    """Lists the SPUs with copies, and how each copy differs; an SPU with an identical copy has no remark."""
     ends = {each.spu_id: each.log_end for each in partition.holders}
     texts = []
     for copy in segment.copies:
@@ -116,20 +115,22 @@ def _notes(partition: SegmentedPartition) -> list[str]:
     name = f"{partition.topic}/{partition.partition}"
     notes = [f"{name}: SPU {each.spu_id}: {each.error_message}" for each in partition.holders if each.error_message]
     if partition.told_by != partition.leader:
-        leader = "nobody leads" if partition.leader == UNKNOWN else f"SPU {partition.leader}, which leads, says nothing"
+        leader = (
+            "there is no leader" if partition.leader == UNKNOWN else f"leader SPU {partition.leader} does not answer"
+        )
         told = "" if partition.told_by == UNKNOWN else f"; the segments are those of SPU {partition.told_by}"
         notes.append(f"{name}: {leader}{told}")
     if partition.older_count:
         first = partition.segments[0].base if partition.segments else partition.log_start
-        notes.append(f"{name}: {partition.older_count} older segments are not shown: see --before {first}")
+        notes.append(f"{name}: {partition.older_count} older segments are not shown; use --before {first}")
     if partition.older_shelves:
         shown = partition.shelves[0].base
-        notes.append(f"{name}: {partition.older_shelves} older shelves are not shown: see --before {shown}")
+        notes.append(f"{name}: {partition.older_shelves} older shelves are not shown; use --before {shown}")
     return notes
 
 
 def _epochs(segment: DescribedSegment) -> str | None:
-    """As clients know them; a segment that recovery has ended may have several."""
+    """Formats the leader epochs as clients see them; a segment that recovery has ended may have several."""
     if segment.last_epoch == UNKNOWN:
         return None
     if segment.first_epoch in (segment.last_epoch, UNKNOWN):
@@ -138,7 +139,7 @@ def _epochs(segment: DescribedSegment) -> str | None:
 
 
 def _checksum(segment: DescribedSegment) -> str | None:
-    """That of the open one is another with each batch."""
+    """Formats the checksum; None for the open segment, whose checksum changes with each batch."""
     return None if segment.state == OPEN else f"{segment.checksum:08x}"
 
 

@@ -1,4 +1,4 @@
-"""`tailrace spu …`: the SPUs that the cluster knows, and those that a person registers."""
+"""`tailrace spu …`: registers, lists, describes and unregisters SPUs."""
 
 import argparse
 from typing import cast
@@ -26,11 +26,13 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 
 def _register_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--id", metavar="N", type=int, help="the SPU's id, of which there is one in the cluster")
-    parser.add_argument("--public", metavar="HOST:PORT", help="where clients reach it")
-    parser.add_argument("--private", metavar="HOST:PORT", help="where other SPUs reach it")
-    parser.add_argument("--rack", metavar="RACK", help="where it stands: replicas are spread over racks")
-    parser.add_argument("--file", "-f", metavar="FILE", help="its spec in YAML or JSON, instead; there may be several")
+    parser.add_argument("--id", metavar="N", type=int, help="Id of the SPU, unique in the cluster.")
+    parser.add_argument("--public", metavar="HOST:PORT", help="Address at which clients reach the SPU.")
+    parser.add_argument("--private", metavar="HOST:PORT", help="Address at which other SPUs reach the SPU.")
+    parser.add_argument("--rack", metavar="RACK", help="Rack of the SPU; replicas are spread over racks.")
+    parser.add_argument(
+        "--file", "-f", metavar="FILE", help="YAML or JSON with the specs of one or more SPUs, instead of options."
+    )
 
 
 async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -40,7 +42,7 @@ async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 async def _registered_once(client: ScClient, document: Document) -> Document:
-    """Scripts register again what they have registered before; only another spec for the same id is refused."""
+    """Registers an SPU unless it is registered with the same spec, so that scripts may register it repeatedly."""
     wanted = parse_object("spu", document)
     for there in await client.list_objects("spu"):
         (spu,) = _spus(objects_in("spu", [there]))
@@ -53,15 +55,15 @@ def _registered(arguments: argparse.Namespace) -> list[Document]:
     flags = (arguments.id, arguments.public, arguments.private)
     if arguments.file is not None:
         if any(flag is not None for flag in (*flags, arguments.rack)):
-            raise UsageError("--file says everything: --id, --public, --private and --rack stand in it")
+            raise UsageError("--file: write id, endpoints and rack into the file, not into options")
         return documents_of_file("spu", arguments.file, None)
     if None in flags:
-        raise UsageError("it takes --id, --public and --private, or --file")
+        raise UsageError("give --id, --public and --private, or --file")
     public = parse_address(arguments.public, "--public")
     private = parse_address(arguments.private, "--private")
     for flag, address in (("--public", public), ("--private", private)):
         if address.host in _EVERYWHERE:
-            raise UsageError(f"{flag} {address}: an SPU may listen there, but nobody reaches it by that address")
+            raise UsageError(f"{flag} {address}: give an address at which others can reach the SPU")
     document: Document = {
         "spuId": arguments.id,
         "publicEndpoint": {"port": public.port, "ingress": [{"hostname": public.host}]},
@@ -84,7 +86,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def spu_table(spus: list[Spu]) -> str:
-    """With a column for reasons if anything is amiss: one is offline, or its storage is full."""
+    """Lists SPUs, with a column of reasons if one of them has a problem (offline, or its storage is full)."""
     gives_reasons = any(spu.status.reason for spu in spus)
     return table(
         ("ID", "TYPE", "GROUP", "RACK", "STATUS", "PUBLIC", "PRIVATE", *(("REASON",) if gives_reasons else ())),
@@ -105,7 +107,7 @@ def spu_table(spus: list[Spu]) -> str:
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+")
+    parser.add_argument("ids", metavar="ID", nargs="+", help="Ids of the SPUs.")
 
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -145,8 +147,10 @@ def description(spu: Spu, controllers: Controllers) -> str:
 
 
 def _unregister_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID")
-    parser.add_argument("--force", action="store_true", help="even if it holds replicas, which are lost then")
+    parser.add_argument("id", metavar="ID", help="Id of the SPU.")
+    parser.add_argument(
+        "--force", action="store_true", help="Remove the SPU even if it holds replicas, which are then lost."
+    )
 
 
 async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -154,12 +158,12 @@ async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(
         arguments,
         {"kind": "spu", "name": arguments.id},
-        lambda: f"SPU {arguments.id} is registered no more",
+        lambda: f"unregistered SPU {arguments.id}",
     )
 
 
 def _reached_at(spu: Spu) -> str | None:
-    """Where clients are sent: for a managed SPU that is where it found a free port, whatever its template says."""
+    """The address that clients are given. A managed SPU reports where it has found a free port."""
     told = [f"{each.host}:{each.port}" for each in spu.status.listeners[:1]]
     if not spu.spec.public.ingress or spu.spec.type is SpuType.MANAGED:
         return told[0] if told else None
@@ -169,7 +173,7 @@ def _reached_at(spu: Spu) -> str | None:
 
 
 def _reached_privately_at(spu: Spu) -> str | None:
-    """As for clients: who registered an address knows better than the SPU by which name others reach it."""
+    """The address that other SPUs are given. A registered address overrides the one that the SPU reports."""
     if spu.spec.type is SpuType.MANAGED:
         return str(spu.status.private) if spu.status.private else None
     if spu.spec.private.port == 0:
@@ -178,7 +182,7 @@ def _reached_privately_at(spu: Spu) -> str | None:
 
 
 def public_of(spu: Spu) -> str:
-    """With a word for the host where the spec leaves that to the SPU."""
+    """The public address in the spec; `HOST` stands for a host that the spec leaves to the SPU."""
     return f"{(spu.spec.public.ingress or ('HOST',))[0]}:{spu.spec.public.port}"
 
 

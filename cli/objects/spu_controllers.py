@@ -1,7 +1,7 @@
-"""Which controllers SPUs have at the moment: what only they know, asked of each of them on its public port.
+"""Asks SPUs for their leader and follower controllers, and formats the responses.
 
-An SPU that is away, or does not answer soon, is described by that: the rest of what there is to say about it is the
-Streaming Controller's.
+The SC does not know an SPU's controllers, so each SPU is asked on its public port. If an SPU does not respond, the
+reason takes the place of its controllers.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from tailrace.runtime.network import Address, Network
 SECONDS_MAX = 3.0
 
 Controllers = DescribeSpuResponse | str
-"""Or why nobody can say."""
+"""The controllers of an SPU, or the reason why they are unknown."""
 
 
 async def controllers_of(network: Network, spus: Sequence[Spu]) -> dict[SpuId, Controllers]:
-    """Of all at once."""
+    """Asks all SPUs at the same time."""
     found: dict[SpuId, Controllers] = {}
 
     async def ask(spu: Spu) -> None:
@@ -40,7 +40,7 @@ async def controllers_of(network: Network, spus: Sequence[Spu]) -> dict[SpuId, C
 async def _controllers_of(network: Network, spu: Spu) -> Controllers:
     status = spu.status
     if status.resolution is not SpuResolution.ONLINE or not status.listeners:
-        return "it is not online"
+        return "the SPU is not online"
     address = Address(status.listeners[0].host, status.listeners[0].port)
     with trio.move_on_after(SECONDS_MAX):
         try:
@@ -66,7 +66,7 @@ def controller_fields(controllers: Controllers) -> list[tuple[str, object]]:
 
 
 def controller_tables(controllers: Controllers) -> list[str]:
-    """Of the SPUs that this one follows, and of those that follow it; none where there are no such."""
+    """Formats the SPUs that this SPU follows, and those that follow it; an empty table is left out."""
     if isinstance(controllers, str):
         return []
     tables = []

@@ -1,4 +1,4 @@
-"""`tailrace spu-group …`: groups of SPUs that the cluster itself starts and stops."""
+"""`tailrace spu-group …`: creates, lists, describes, scales and deletes groups of SPUs."""
 
 import argparse
 from typing import cast
@@ -22,13 +22,21 @@ from tailrace.controller.objects.objects import Object, SpuGroup, SpuGroupResolu
 
 
 def _create_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="may stand in the file instead")
-    parser.add_argument("--replicas", metavar="N", type=int, help="how many SPUs (default: 1)")
-    parser.add_argument("--min-id", metavar="N", type=int, help="the id of the first one (default: 0)")
-    parser.add_argument("--size", metavar="SIZE", help="how much each may store, such as 2Gi (default: 1Gi)")
-    parser.add_argument("--rack", metavar="RACK", help="where they stand")
-    parser.add_argument("--file", "-f", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
-    parser.add_argument("--wait", metavar="SECONDS", type=wait_seconds, default=0.0, help="until its SPUs are online")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="Name of the group, unless a file has it.")
+    parser.add_argument("--replicas", metavar="N", type=int, help="Number of SPUs (default: 1).")
+    parser.add_argument("--min-id", metavar="N", type=int, help="Id of the first SPU (default: 0).")
+    parser.add_argument("--size", metavar="SIZE", help="Storage of each SPU, such as 2Gi (default: 1Gi).")
+    parser.add_argument("--rack", metavar="RACK", help="Rack of the SPUs.")
+    parser.add_argument(
+        "--file", "-f", metavar="FILE", help="YAML or JSON with the specs of one or more groups, instead of options."
+    )
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=wait_seconds,
+        default=0.0,
+        help="Wait until the SPUs are online, at most this long.",
+    )
 
 
 async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -38,16 +46,16 @@ async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(arguments, created, lambda: "\n".join(map(_creation_text, groups)))
     invalid = next((group for group in groups if group.status.resolution is SpuGroupResolution.INVALID), None)
     if wait_ms and invalid is not None:
-        raise RefusedError(f"nothing to wait for: SPU group {invalid.name} is Invalid: {invalid.status.reason}")
+        raise RefusedError(f"SPU group {invalid.name} is Invalid, so its SPUs never start: {invalid.status.reason}")
 
 
 def _created(arguments: argparse.Namespace) -> list[Document]:
     if arguments.file is not None:
         if any(each is not None for each in (arguments.replicas, arguments.min_id, arguments.size, arguments.rack)):
-            raise UsageError("--file says everything: --replicas, --min-id, --size and --rack stand in it")
+            raise UsageError("--file: write replicas, ids, size and rack into the file, not into options")
         return documents_of_file("spu-group", arguments.file, arguments.name)
     if arguments.name is None:
-        raise UsageError("it takes the name of the group, or --file")
+        raise UsageError("give the name of the group, or --file")
     template: Document = only_given({"rack": arguments.rack})
     if arguments.size is not None:
         template["storage"] = {"size": arguments.size}
@@ -57,7 +65,7 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
 
 def _creation_text(group: SpuGroup) -> str:
     reason = f": {group.status.reason}" if group.status.reason else ""
-    return f"created SPU group {group.name}, which is {group.status.resolution.value}{reason}"
+    return f"created SPU group {group.name}; its status is {group.status.resolution.value}{reason}"
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -85,7 +93,7 @@ def group_table(groups: list[SpuGroup]) -> str:
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="NAME", nargs="+")
+    parser.add_argument("names", metavar="NAME", nargs="+", help="Names of the groups.")
 
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -114,11 +122,15 @@ def description(group: SpuGroup) -> str:
 
 
 def _scale_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help="Name of the group.")
     parser.add_argument(
-        "replicas", metavar="REPLICAS", type=int, nargs="?", help="fewer: those with the higher ids are stopped"
+        "replicas",
+        metavar="REPLICAS",
+        type=int,
+        nargs="?",
+        help="New number of SPUs; if it is smaller, the SPUs with the highest ids stop.",
     )
-    parser.add_argument("--replicas", metavar="N", type=int, dest="replicas_flag", help="another way to say it")
+    parser.add_argument("--replicas", metavar="N", type=int, dest="replicas_flag", help="Same as REPLICAS.")
 
 
 async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -126,11 +138,11 @@ async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
     (document,) = await client.list_objects("spu-group", [arguments.name])
     spec = document.get("spec")
     if not isinstance(spec, dict):
-        raise RefusedError(f"the SPU group {arguments.name} has no spec")
+        raise RefusedError(f"SPU group {arguments.name} has no spec")
     wanted = {"name": arguments.name, "spec": spec | {"replicas": replicas}}
     updated = await client.update("spu-group", checked_document("spu-group", wanted))
     (group,) = _groups(objects_in("spu-group", [updated]))
-    show_documents(arguments, updated, lambda: f"SPU group {group.name} is to have {_spus_text(group.spec.replicas)}")
+    show_documents(arguments, updated, lambda: f"scaled SPU group {group.name} to {_spus_text(group.spec.replicas)}")
 
 
 def _spus_text(count: int) -> str:
@@ -140,13 +152,15 @@ def _spus_text(count: int) -> str:
 def _replicas(arguments: argparse.Namespace) -> int:
     given = [each for each in (arguments.replicas, arguments.replicas_flag) if each is not None]
     if len(given) != 1:
-        raise UsageError("it takes the number of SPUs, once: REPLICAS or --replicas N")
+        raise UsageError("give the number of SPUs once: REPLICAS or --replicas N")
     return int(given[0])
 
 
 def _delete_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--force", action="store_true", help="even if its SPUs hold replicas, which are lost then")
+    parser.add_argument("name", metavar="NAME", help="Name of the group.")
+    parser.add_argument(
+        "--force", action="store_true", help="Delete the group even if its SPUs hold replicas, which are then lost."
+    )
 
 
 async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -154,7 +168,7 @@ async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(
         arguments,
         {"kind": "spu-group", "name": arguments.name},
-        lambda: f"deleted SPU group {arguments.name}; its SPUs are stopped",
+        lambda: f"deleted SPU group {arguments.name}; its SPUs stop",
     )
 
 

@@ -1,4 +1,4 @@
-"""`tailrace topic …`: topics, those that wait for SPUs, and those that were deleted and can be brought back."""
+"""`tailrace topic …`: creates, lists, describes, alters, deletes and restores topics."""
 
 import argparse
 from typing import cast
@@ -26,16 +26,28 @@ from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, read_row
 
 
 def _create_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="may stand in the file instead")
-    parser.add_argument("--partitions", metavar="N", type=int, help="default: 1")
-    parser.add_argument("--replication-factor", metavar="N", type=int, help="copies of each partition (default: 1)")
-    parser.add_argument("--config", metavar="NAME=VALUE", action="append", default=[], help="may be repeated")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="Name of the topic, unless a file has it.")
+    parser.add_argument("--partitions", metavar="N", type=int, help="Number of partitions (default: 1).")
+    parser.add_argument("--replication-factor", metavar="N", type=int, help="Replicas of each partition (default: 1).")
     parser.add_argument(
-        "--replica-assignment", metavar="FILE", help="the SPUs of each partition, the leader first: 0: [1, 2, 3]"
+        "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
     )
-    parser.add_argument("--ignore-racks", action="store_true", help="place replicas as if there were no racks")
-    parser.add_argument("--file", "-f", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
-    parser.add_argument("--wait", metavar="SECONDS", type=wait_seconds, default=0.0, help="until it can be written to")
+    parser.add_argument(
+        "--replica-assignment",
+        metavar="FILE",
+        help="YAML or JSON with the SPUs of each partition, the leader first, such as 0: [1, 2, 3].",
+    )
+    parser.add_argument("--ignore-racks", action="store_true", help="Place replicas without regard to racks.")
+    parser.add_argument(
+        "--file", "-f", metavar="FILE", help="YAML or JSON with the specs of one or more topics, instead of options."
+    )
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=wait_seconds,
+        default=0.0,
+        help="Wait until clients can write to the topic, at most this long.",
+    )
 
 
 async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -58,10 +70,10 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
         given["replicaMap"] = _rows(arguments.replica_assignment)
     if arguments.file is not None:
         if given:
-            raise UsageError("--file says everything: partitions, configs and replicas stand in it")
+            raise UsageError("--file: write partitions, configs and replicas into the file, not into options")
         return documents_of_file("topic", arguments.file, arguments.name)
     if arguments.name is None:
-        raise UsageError("it takes the name of the topic, or --file")
+        raise UsageError("give the name of the topic, or --file")
     return [checked_document("topic", {"name": arguments.name} | given)]
 
 
@@ -79,11 +91,11 @@ def _state_unless_provisioned(topic: Topic) -> str:
     reason = f": {status.reason}" if status.reason else ""
     if status.resolution is TopicResolution.PROVISIONED:
         return ""
-    return f", which is {status.resolution.value or 'new'}{reason}"
+    return f"; its status is {status.resolution.value or 'new'}{reason}"
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--deleted", action="store_true", help="those that can be brought back")
+    parser.add_argument("--deleted", action="store_true", help="List deleted topics that can be restored.")
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -134,7 +146,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def description(topic: Topic) -> str:
-    """The map of replicas stands there in the form in which `--replica-assignment` takes it."""
+    """Describes a topic. The replicas are in the form that `--replica-assignment` accepts."""
     spec, status = topic.spec, topic.status
     about = fields(
         [
@@ -156,7 +168,7 @@ def _row_lines(title: str, rows: ReplicaMap) -> list[str]:
 
 
 def _delete_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="or its id")
+    parser.add_argument("name", metavar="NAME", help="Name or id of the topic.")
 
 
 async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -164,26 +176,38 @@ async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(
         arguments,
         {"kind": "topic", "name": arguments.name},
-        lambda: f"deleted topic {arguments.name}; `tailrace topic undelete` brings it back while its data is kept",
+        lambda: f"deleted topic {arguments.name}; `tailrace topic undelete` restores it while its data is kept",
     )
 
 
 def _undelete_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="or its id, where several of that name were deleted")
+    parser.add_argument(
+        "name", metavar="NAME", help="Name of the topic, or its id if several topics of that name were deleted."
+    )
 
 
 async def _undelete(client: ScClient, arguments: argparse.Namespace) -> None:
     document = await client.undelete_topic(arguments.name)
     (topic,) = _topics(objects_in("topic", [document]))
-    show_documents(arguments, document, lambda: f"topic {topic.name} is back{_state_unless_provisioned(topic)}")
+    show_documents(arguments, document, lambda: f"restored topic {topic.name}{_state_unless_provisioned(topic)}")
 
 
 def _alter_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--config", metavar="NAME=VALUE", action="append", default=[], help="may be repeated")
-    parser.add_argument("--delete-config", metavar="NAME", action="append", default=[], help="may be repeated")
-    parser.add_argument("--partitions", metavar="N", type=int, help="how many there are to be in all")
-    parser.add_argument("--replica-assignment", metavar="FILE", help="the SPUs of the partitions that are added")
+    parser.add_argument("name", metavar="NAME", help="Name of the topic.")
+    parser.add_argument(
+        "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
+    )
+    parser.add_argument(
+        "--delete-config",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="Config to reset to its default; may be repeated.",
+    )
+    parser.add_argument("--partitions", metavar="N", type=int, help="New number of partitions.")
+    parser.add_argument(
+        "--replica-assignment", metavar="FILE", help="YAML or JSON with the SPUs of each added partition."
+    )
 
 
 async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -196,13 +220,13 @@ async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
             raise UsageError(f"--delete-config: there is no topic config {each!r:.200}")
         changes[each] = None
     if not changes and arguments.partitions is None:
-        raise UsageError("nothing is to be altered: it takes --config, --delete-config or --partitions")
+        raise UsageError("give --config, --delete-config or --partitions")
     if arguments.partitions is not None and not 1 <= arguments.partitions <= PARTITIONS_MAX:
         raise UsageError(f"--partitions: {arguments.partitions} is not a whole number from 1 to {PARTITIONS_MAX}")
     rows = None
     if arguments.replica_assignment is not None:
         if arguments.partitions is None:
-            raise UsageError("--replica-assignment is for the partitions that --partitions adds")
+            raise UsageError("--replica-assignment: give --partitions too; it adds the partitions")
         rows = list(_rows(arguments.replica_assignment).values())
     if changes:
         await client.alter_topic_configs(name, changes)
@@ -210,7 +234,7 @@ async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
         try:
             await client.add_partitions(name, arguments.partitions, rows)
         except RefusedError as error:
-            done = "the configs are altered, but no partitions are added: " if changes else ""
+            done = "the configs were altered, but no partitions were added: " if changes else ""
             raise RefusedError(f"{done}{error}", error.code) from error
     documents = await client.list_objects("topic", [name])
     topics = _topics(objects_in("topic", documents))

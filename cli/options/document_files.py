@@ -1,7 +1,7 @@
-"""Reads files of documents, in YAML or JSON, to what they say: the kinds of objects are the business of others.
+"""Reads files of YAML or JSON documents into plain values, whatever kind of object they describe.
 
-YAML's traps are closed: of two fields of one name the last one would win in silence, and an alias can make a small file
-a huge document; both are refused.
+Two traps of YAML are closed. A field that occurs twice is refused, because the second one would silently win. An alias
+is refused, because aliases can make a small file a huge document.
 """
 
 import json
@@ -11,32 +11,32 @@ DOCUMENT_CHARACTERS_MAX = 16 * 1024 * 1024
 
 
 class DocumentError(Exception):
-    """One sentence for the person who wrote the file: where, and what is wrong."""
+    """A file is wrong; the message is one sentence that says where, and what."""
 
 
 def read_documents(text: str, origin: str) -> list[object]:
-    """Each of the documents, which `---` divides; empty ones do not count. `origin` is what errors call the file."""
+    """Reads the documents, which are divided by `---`, without empty ones. Errors call the file `origin`."""
     if len(text) > DOCUMENT_CHARACTERS_MAX:
-        raise DocumentError(f"{origin}: it is longer than {DOCUMENT_CHARACTERS_MAX} characters")
+        raise DocumentError(f"{origin}: the file has more than {DOCUMENT_CHARACTERS_MAX} characters")
     if text.lstrip()[:1] in ("{", "["):
         try:
             return [json.loads(text, object_pairs_hook=_without_repetition)]
         except json.JSONDecodeError:
-            pass  # YAML may begin so too
+            pass  # a YAML document may begin in the same way
         except _RepetitionError as error:
             raise DocumentError(f"{origin}: {error}") from error
         except ValueError as error:
-            raise DocumentError(f"{origin}: a number in it has more digits than are read") from error
+            raise DocumentError(f"{origin}: a number has too many digits") from error
         except RecursionError as error:
-            raise DocumentError(f"{origin}: it is nested too deeply") from error
+            raise DocumentError(f"{origin}: the document is nested too deeply") from error
     return _read_yaml(text, origin)
 
 
 def read_document(text: str, origin: str) -> object:
-    """The one document of the file."""
+    """Reads the only document of a file."""
     documents = read_documents(text, origin)
     if len(documents) != 1:
-        raise DocumentError(f"{origin}: there should be one document, not {len(documents)}")
+        raise DocumentError(f"{origin}: the file must have one document, not {len(documents)}")
     return documents[0]
 
 
@@ -49,12 +49,12 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(document) != len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        raise _RepetitionError(f"the field {repeated!r} stands there twice")
+        raise _RepetitionError(f"the field {repeated!r} occurs twice")
     return document
 
 
 def _read_yaml(text: str, origin: str) -> list[object]:
-    import yaml  # here, because most commands read no file
+    import yaml  # imported here because most commands read no file
 
     try:
         loader = yaml.SafeLoader(text)
@@ -68,15 +68,14 @@ def _read_yaml(text: str, origin: str) -> list[object]:
     except (yaml.YAMLError, ValueError) as error:
         raise DocumentError(f"{origin}: {' '.join(str(error).split())}") from error
     except RecursionError as error:
-        raise DocumentError(f"{origin}: it is nested too deeply") from error
+        raise DocumentError(f"{origin}: the document is nested too deeply") from error
     return [document for document in documents if document is not None]
 
 
 def _check(node: Any, seen: set[int], origin: str) -> None:
+    """Refuses aliases and repeated fields in `node`."""
     if id(node) in seen:
-        raise DocumentError(
-            f"{origin}{_place(node.start_mark)}: what is here is used again by an alias, which is not read"
-        )
+        raise DocumentError(f"{origin}{_place(node.start_mark)}: an alias refers to this value; write it out instead")
     seen.add(id(node))
     if isinstance(node.value, str):
         return
@@ -88,7 +87,7 @@ def _check(node: Any, seen: set[int], origin: str) -> None:
     for key, value in node.value:
         name = (key.tag, key.value if isinstance(key.value, str) else None)
         if name in names:
-            raise DocumentError(f"{origin}{_place(key.start_mark)}: the field {key.value!r} stands there twice")
+            raise DocumentError(f"{origin}{_place(key.start_mark)}: the field {key.value!r} occurs twice")
         names.add(name)
         _check(key, seen, origin)
         _check(value, seen, origin)

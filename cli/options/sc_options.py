@@ -1,4 +1,4 @@
-"""What every command that asks the SC has in common: its options, how it ends, and how it shows documents.
+"""The base of every command that asks the SC: common options, exit statuses, and the output of documents.
 
 Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be reached.
 """
@@ -45,17 +45,20 @@ Ask = Callable[[ScClient, argparse.Namespace], Awaitable[None]]
 
 
 class UsageError(Exception):
-    """What stands on the command line cannot be meant: one sentence."""
+    """The command line is wrong; the message is one sentence that says how."""
 
 
 class Command(Struct, frozen=True):
-    """`tailrace GROUP NAME`: its options, and what it asks of the SC and prints."""
+    """One command: its options, and a function that asks servers and prints what they respond."""
 
     name: str
+    """The command without `tailrace`, for example `topic list`."""
     options: Callable[[argparse.ArgumentParser], None]
+    """Adds the command's own options to a parser."""
     ask: Ask
+    """Asks servers and prints the result."""
     is_watchable: bool = False
-    """Whether it only looks, and may do so again and again."""
+    """Whether the command has `--watch`, because it changes nothing."""
     wall_clock: WallClock = _CLOCK
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
@@ -63,9 +66,9 @@ class Command(Struct, frozen=True):
         parser.add_argument(
             "--sc",
             metavar="HOST:PORT[,HOST:PORT]",
-            help=f"the SC's public port, and its standbys' (default: ${SC_VARIABLE}, or {SC_DEFAULT})",
+            help=f"Public addresses of the SC and its standbys (default: ${SC_VARIABLE}, or {SC_DEFAULT}).",
         )
-        parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="default: table")
+        parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
         if self.is_watchable:
             parser.add_argument(
                 "--watch",
@@ -73,17 +76,19 @@ class Command(Struct, frozen=True):
                 nargs="?",
                 type=watch_seconds,
                 const=WATCH_SECONDS,
-                help=f"look every {WATCH_SECONDS:g} or SECONDS s, and show what has changed, until Ctrl-C",
+                help=f"Repeat every SECONDS (default: {WATCH_SECONDS:g}) and show changes, until Ctrl-C.",
             )
 
     def run(self, arguments: argparse.Namespace) -> int:
+        """Runs the command over TCP and returns its exit status."""
         try:
             return trio.run(self.execute, arguments, TcpNetwork())
         except BaseExceptionGroup as group:
-            # Ctrl-C while several SPUs are asked at once.
+            # Ctrl-C while several tasks ask SPUs.
             raise first_error(group) from None
 
     async def execute(self, arguments: argparse.Namespace, network: Network) -> int:
+        """Runs the command, once or with `--watch` repeatedly, and returns its exit status."""
         if getattr(arguments, "watch", None) is None:
             return await self._once(arguments, network, None)
         statuses: list[int] = []
@@ -92,7 +97,7 @@ class Command(Struct, frozen=True):
             seen = Seen(self.wall_clock)
             arguments.seen = seen
             statuses.append(await self._once(arguments, network, seen))
-            # What is wrong from the first is hardly a matter of time.
+            # If the first attempt fails, the command ends, because a retry would hardly help.
             while statuses[0] == DONE:
                 await trio.sleep(arguments.watch)
                 await self._once(arguments, network, seen)
@@ -114,7 +119,7 @@ class Command(Struct, frozen=True):
         except UnreachableError as error:
             return self._fail(error, UNREACHABLE, seen)
         except UnicodeEncodeError as error:
-            # Bytes on the command line that are no text: nothing else brings such a string.
+            # Only bytes on the command line that are not text can lead to such a string.
             return self._fail(UsageError(f"{error.object!r:.300} is not Unicode"), WRONG_USAGE, seen)
         return DONE
 
@@ -131,46 +136,46 @@ def _addresses(arguments: argparse.Namespace) -> list[Address]:
     return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
 
 
-# what commands print
+# output
 
 
 def say(name: str, sentence: str) -> None:
-    """What is no result of the command: on standard error."""
+    """Prints a sentence that is not part of the command's result, on standard error."""
     sys.stdout.flush()
     print(for_encoding(plain(f"tailrace {name}: {sentence}"), sys.stderr.encoding), file=sys.stderr)
 
 
 def no_options(parser: argparse.ArgumentParser) -> None:
-    """Of a command that has none but those of all."""
+    """Adds no options; for commands that have only the common ones."""
 
 
-class Happened(Struct, frozen=True):
-    """What has happened since the last look, beside what is."""
+class RecentChanges(Struct, frozen=True):
+    """Changes since the last look of `--watch`, which are shown beside the current state."""
 
     documents: object
-    """The documents, with it."""
+    """The documents with the changes in them."""
     text: str
-    """What stands below the table."""
+    """The text to show below the table."""
 
 
 def show_documents(
-    arguments: argparse.Namespace, documents: object, as_table: Callable[[], str], happened: Happened | None = None
+    arguments: argparse.Namespace, documents: object, as_table: Callable[[], str], changes: RecentChanges | None = None
 ) -> None:
-    """As a table for people, or as they are; with `--watch` only what is another than before, or has happened since."""
+    """Prints documents as a table, JSON or YAML; with `--watch` only if something has changed."""
     seen = seen_before(arguments)
     if seen is None:
         _show(arguments, documents, as_table)
         return
     text = as_table() if arguments.output == "table" else json.dumps(documents)
-    if seen.is_news(text) or happened is not None:
-        if happened is not None:
-            documents, text = happened.documents, f"{text}\n\n{happened.text}"
+    if seen.is_news(text) or changes is not None:
+        if changes is not None:
+            documents, text = changes.documents, f"{text}\n\n{changes.text}"
         show_next(arguments, documents, lambda: seen.headed(text))
         sys.stdout.flush()
 
 
 def seen_before(arguments: argparse.Namespace) -> Seen | None:
-    """None without `--watch`."""
+    """Returns what `--watch` has shown; None without `--watch`."""
     seen: Seen | None = getattr(arguments, "seen", None)
     return seen
 
@@ -188,7 +193,7 @@ def _show(arguments: argparse.Namespace, documents: object, as_table: Callable[[
 
 
 def show_next(arguments: argparse.Namespace, document: object, as_text: Callable[[], str]) -> None:
-    """One of many documents, of which programs read one after the other: a line of JSON each, or YAML behind `---`."""
+    """Prints one of many documents, which programs read one by one: a line of JSON, or YAML after `---`."""
     match arguments.output:
         case "json":
             print(json.dumps(document))
@@ -200,35 +205,35 @@ def show_next(arguments: argparse.Namespace, document: object, as_text: Callable
 
 
 def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:
-    """The objects that the SC's documents describe."""
+    """Returns the objects that the SC's documents describe."""
     try:
         return [read_document(kind, document) for document in documents]
     except FieldError as error:
-        raise UnreachableError(f"the SC answers what this version does not know: {error}") from error
+        raise UnreachableError(f"the SC sent an object that this version cannot read: {error}") from error
 
 
-# what commands are given
+# input
 
 
 def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
-    """The objects of a file, after every check that can be made here; `name` is for one that has none."""
+    """Reads the objects of a file and checks them as far as possible; `name` names an object without a name."""
     documents = []
     for document in objects_of_file(path):
         try:
             parse_object(kind, document, name)
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
-        assert isinstance(document, dict), "anything else is no object"
+        assert isinstance(document, dict), "parse_object accepts only dictionaries"
         if name is not None and document.get("name", name) != name:
-            raise DocumentError(f"{path}: name: {document['name']!r:.300} stands where there should be {name!r}")
+            raise DocumentError(f"{path}: name: it is {document['name']!r:.300} and should be {name!r}")
         documents.append(document if name is None else {"name": name} | document)
     if not documents:
-        raise DocumentError(f"{path}: there is no document in it")
+        raise DocumentError(f"{path}: the file has no document")
     return documents
 
 
 def objects_of_file(path: str) -> list[object]:
-    """The documents of a file, one by one also where it has them in a list, as `--output` writes them."""
+    """Reads the documents of a file. A list of documents, as `--output` prints it, counts as its elements."""
     found: list[object] = []
     for document in read_documents(text_of_file(path), path):
         if isinstance(document, list) and all(isinstance(each, dict) for each in document):
@@ -239,17 +244,18 @@ def objects_of_file(path: str) -> list[object]:
 
 
 def checked_document(kind: str, document: Document) -> Document:
-    """As made from flags: whatever is wrong with it is known before anybody is asked."""
+    """Checks a document that was made from options, before a server is asked."""
     parse_object(kind, document)
     return document
 
 
 def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    """Reads the values NAME=VALUE of a repeated option."""
     found: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{flag} {each}: it takes NAME=VALUE, such as retention.ms=60000")
+            raise UsageError(f"{flag} {each}: expected NAME=VALUE, such as retention.ms=60000")
         if name.strip() in found:
             raise UsageError(f"{flag} {name.strip()} is given twice")
         found[name.strip()] = value.strip()
@@ -257,12 +263,12 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def only_given(document: Mapping[str, object]) -> Document:
-    """The fields that were given."""
+    """Returns the fields that are not None."""
     return {name: value for name, value in document.items() if value is not None}
 
 
 def wait_seconds(text: str) -> float:
-    """The type of a flag."""
+    """Reads the value of `--wait`."""
     try:
         seconds = float(text)
     except ValueError:
@@ -273,16 +279,17 @@ def wait_seconds(text: str) -> float:
 
 
 def offset(text: str) -> int:
-    """The type of a flag."""
+    """Reads an offset on the command line."""
     if re.fullmatch(r"[0-9]{1,18}", text) is None:
         raise argparse.ArgumentTypeError(f"{text} is not an offset")
     return int(text)
 
 
 def text_of_file(path: str) -> str:
+    """Reads a text file. Raises DocumentError."""
     try:
         return RealFiles(read_only=True).read(path).decode()
     except OSError as error:
         raise DocumentError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise DocumentError(f"{path}: it is not UTF-8") from error
+        raise DocumentError(f"{path}: the file is not UTF-8") from error

@@ -1,4 +1,4 @@
-"""What commands have in common that ask SPUs: whom they find them by, and how partitions are named."""
+"""The base of every command that asks SPUs: how it finds them, and how partitions are named."""
 
 import argparse
 import re
@@ -16,14 +16,14 @@ SpuAsk = Callable[[SpuClient, argparse.Namespace], Awaitable[None]]
 def spu_command(
     name: str, options: Callable[[argparse.ArgumentParser], None], ask: SpuAsk, *, is_watchable: bool = False
 ) -> Command:
-    """A command that finds the SPUs through the SC, or through any of them."""
+    """Makes a command that finds the SPUs through the SC, or through any SPU with `--bootstrap`."""
 
     def configure(parser: argparse.ArgumentParser) -> None:
         options(parser)
         parser.add_argument(
             "--bootstrap",
             metavar="HOST:PORT[,HOST:PORT]",
-            help="ask these SPUs, or brokers of Apache Kafka, instead of the SC",
+            help="Find the cluster through these SPUs, or brokers of Apache Kafka, instead of the SC.",
         )
 
     async def asking(sc: ScClient, arguments: argparse.Namespace) -> None:
@@ -43,8 +43,8 @@ def spu_command(
 
 
 def named_topic(text: str, flag: str = "") -> tuple[str, list[int] | None]:
-    """A topic, and some of its partitions or all."""
+    """Reads a topic and some of its partitions; None stands for all partitions."""
     found = re.fullmatch(r"([^:/]+)(?:[:/]([0-9]{1,9}(?:,[0-9]{1,9})*))?", text)
     if found is None:
-        raise UsageError(f"{flag}{text}: it takes TOPIC, or TOPIC:0,1 for some of its partitions")
+        raise UsageError(f"{flag}{text}: expected TOPIC, or TOPIC:0,1 for some of its partitions")
     return found[1], None if found[2] is None else [int(each) for each in found[2].split(",")]

@@ -1,4 +1,4 @@
-"""Shows what came out of files as text that is safe to print, whatever it is."""
+"""Formats bytes, texts, times and sizes so that any content is safe to print on a terminal."""
 
 from datetime import UTC, datetime
 
@@ -8,22 +8,22 @@ _UNITS = (("d", 24 * 3600), ("h", 3600), ("m", 60))
 
 
 def shortened(data: bytes | None) -> str:
-    """Quoted, on one line, without anything that a terminal would take for a command."""
+    """Quotes the first characters of `data`, on one line and without control characters."""
     if data is None:
         return "null"
-    # No character has more than four bytes.
+    # A character has at most four bytes.
     text = data[: 4 * SHOWN_CHARACTERS_MAX + 4].decode(errors="backslashreplace")
     shown = plain(text[:SHOWN_CHARACTERS_MAX]).replace('"', '\\"')
     return f'"{shown}"' + (f"… ({len(data)} bytes)" if len(text) > SHOWN_CHARACTERS_MAX else "")
 
 
 def plain(text: str) -> str:
-    """Without line ends and whatever else moves, colours or hides something on a terminal."""
+    """Escapes line ends and all other characters that would move the cursor or colour or hide text."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def time_text(timestamp_ms: int) -> str:
-    """In UTC, so that the same file is shown alike everywhere."""
+    """Formats a timestamp in UTC, so that the same file looks the same everywhere."""
     if timestamp_ms == -1:
         return "-"
     try:
@@ -35,12 +35,13 @@ def time_text(timestamp_ms: int) -> str:
 
 
 def for_encoding(text: str, encoding: str | None) -> str:
-    """With what the encoding of the output lacks written as escapes."""
+    """Escapes the characters that the encoding of the output does not have."""
     encoding = encoding or "ascii"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def size_text(count: int) -> str:
+    """Formats a number of bytes in the unit that suits it."""
     if count < 10_000:
         return f"{count} bytes"
     for unit, size in (("GB", 10**9), ("MB", 10**6)):
@@ -50,7 +51,7 @@ def size_text(count: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """In the largest unit of which there is one."""
+    """Formats a duration in the largest unit that fits into it."""
     for unit, unit_seconds in _UNITS:
         if seconds >= unit_seconds:
             return f"{seconds / unit_seconds:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""One line on standard error that says how far a long job is; nothing at all for a short one."""
+"""Reports the progress of long work on standard error, and nothing for short work."""
 
 import sys
 from typing import TextIO
@@ -10,11 +10,11 @@ from .printing import size_text
 _FIRST_MS = 1000
 _INTERVAL_MS = 250
 _INTERVAL_LINES_MS = 2000
-"""Where each report is a line of its own."""
+"""The interval of reports that are not on a terminal, where each is a line of its own."""
 
 
 class Progress:
-    """Shown on a terminal, overwriting itself; elsewhere only when it was asked for, line by line."""
+    """A percentage that overwrites itself on a terminal; elsewhere lines, and only if they are `wanted`."""
 
     def __init__(
         self, total_bytes: int, *, wanted: bool, stream: TextIO | None = None, wall_clock: WallClock | None = None
@@ -29,6 +29,7 @@ class Progress:
         self._width = 0
 
     def add(self, count: int) -> None:
+        """Counts `count` more bytes as done, and shows a report if one is due."""
         self._done_bytes += count
         if self._is_shown and (now_ms := self._wall_clock.now_ms()) >= self._next_ms:
             self._next_ms = now_ms + (_INTERVAL_MS if self._is_terminal else _INTERVAL_LINES_MS)
@@ -45,7 +46,7 @@ class Progress:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Makes room for another line; the next report comes below it."""
+        """Removes the report from the terminal, so that another line can be printed."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()

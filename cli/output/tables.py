@@ -1,4 +1,4 @@
-"""Rows and fields as text for a terminal: aligned, and with nothing in it that the terminal would obey."""
+"""Formats tables and fields for a terminal, aligned and without control characters."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ NOTHING = "-"
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Numbers to the right, all else to the left; None and empty texts as a dash."""
+    """Formats a table. Columns of numbers align right, others left; None and empty texts become a dash."""
     lines = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
     to_the_right = [
@@ -25,7 +25,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> str:
-    """A name and what it is on each line; those that are nothing are left out."""
+    """Formats a name and its value on each line; values that are None or empty are left out."""
     shown = [(name, value) for name, value in pairs if value is not None and value != ""]
     width = max((len(name) for name, _ in shown), default=0)
     return "\n".join(f"{name + ':':{width + 1}} {_text(value)}" for name, value in shown)

@@ -1,4 +1,4 @@
-"""Times and durations as people write them on a command line."""
+"""Reads times and durations as people write them on a command line."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ _ISO = re.compile(rf"P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?
 
 
 def moment_ms(text: str) -> int | None:
-    """Of an ISO 8601 date and time, in UTC if it does not say in what; None if it is none."""
+    """Reads an ISO 8601 date and time, in UTC unless it names a zone. Returns None if the text is none."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -23,7 +23,7 @@ def moment_ms(text: str) -> int | None:
 
 
 def duration_ms(text: str) -> int | None:
-    """Of texts such as 90s, 1h30m, 2d or PT1H30M; None if it is none."""
+    """Reads a duration such as 90s, 1h30m, 2d or PT1H30M. Returns None if the text is none."""
     if _SHORT.fullmatch(text) is not None:
         return round(sum(float(count) * _UNIT_MS[unit] for count, unit in _SHORT_PART.findall(text)))
     found = _ISO.fullmatch(text)
@@ -32,18 +32,17 @@ def duration_ms(text: str) -> int | None:
     return round(sum(float(count or 0) * _UNIT_MS[unit] for count, unit in zip(found.groups(), "dhms", strict=True)))
 
 
-# types of flags
-
-
 def moment(text: str) -> int:
+    """Reads the time of an option, in milliseconds since 1970."""
     found = moment_ms(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text} is no time such as 2026-01-31T12:00:00Z")
+        raise argparse.ArgumentTypeError(f"{text} is not a time such as 2026-01-31T12:00:00Z")
     return found
 
 
 def duration(text: str) -> int:
+    """Reads the duration of an option, in milliseconds."""
     found = duration_ms(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text} is no duration such as 90m, 2d or PT1H30M")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration such as 90m, 2d or PT1H30M")
     return found

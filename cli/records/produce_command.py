@@ -99,7 +99,7 @@ async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Pa
     """Those of the topic, and the one that was chosen, if one was."""
     topic, numbers = named_topic(text)
     if numbers is not None and len(numbers) > 1:
-        raise UsageError(f"{text}: it takes TOPIC or TOPIC/PARTITION")
+        raise UsageError(f"{text}: expected TOPIC or TOPIC/PARTITION")
     partitions = (await client.partitions([topic]))[topic]
     if isinstance(partitions, RefusedError):
         raise RefusedError(f"{partitions}; `tailrace topic create {topic}` makes one")
@@ -158,7 +158,7 @@ def _headers(given: Sequence[str]) -> Headers:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
-            raise UsageError(f"--header {each}: it takes NAME=VALUE")
+            raise UsageError(f"--header {each}: expected NAME=VALUE")
         name.encode()  # raises what the command refuses: no client would read past a name that is no text
         headers.append((name, _bytes(value)))
     return headers

@@ -116,7 +116,7 @@ class GivenSettings:
         for entry in self._pairs:
             name, equals, value = entry.partition("=")
             if not equals:
-                raise SettingsError(f"--set {entry}: it takes NAME=VALUE, such as num.partitions=3")
+                raise SettingsError(f"--set {entry}: expected NAME=VALUE, such as num.partitions=3")
             broker[name.strip()] = value.strip()
         return broker
 

@@ -137,7 +137,7 @@ async def test_what_describe_has_printed_brings_a_group_back(
     ("words", "status", "why"),
     [
         (["--to-earliest"], 2, "it takes --topic, --all-topics or --from-file"),
-        (["--to-earliest", "--topic", "orders:a"], 2, "--topic orders:a: it takes TOPIC, or TOPIC:0,1"),
+        (["--to-earliest", "--topic", "orders:a"], 2, "--topic orders:a: expected TOPIC, or TOPIC:0,1"),
         (["--from-file", "/no/such/file"], 2, "/no/such/file: No such file or directory"),
         (["--to-earliest", "--topic", "nope"], 1, "there is no topic nope"),
         (["--to-earliest", "--topic", "orders:0,7"], 1, "orders/7: there is no such partition"),
@@ -163,8 +163,8 @@ async def test_what_cannot_be_reset(
         (["--to-earliest", "--to-latest"], "not allowed with argument --to-earliest"),
         (["--to-offset", "-1"], "--to-offset: -1 is not an offset"),
         (["--shift-by", "1.5"], "--shift-by: 1.5 is not a whole number"),
-        (["--to-datetime", "tomorrow"], "--to-datetime: tomorrow is no time such as"),
-        (["--by-duration", "90"], "--by-duration: 90 is no duration such as 90m, 2d"),
+        (["--to-datetime", "tomorrow"], "--to-datetime: tomorrow is not a time such as"),
+        (["--by-duration", "90"], "--by-duration: 90 is not a duration such as 90m, 2d"),
     ],
 )
 def test_what_cannot_be_meant(words: list[str], why: str, capsys: Capture) -> None:

@@ -72,14 +72,14 @@ def test_a_file_is_a_list_of_offsets_or_lines_as_kafkas_tool_exports_them() -> N
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "there is no document|should be one document"),
+        ("", "the file has no document|must have one document"),
         ("[]", "there is no offset in it"),
         ("orders", "line 1: 'orders' is not topic,partition,offset"),
         ("orders,0,7\norders,1", "line 2: 'orders,1' is not topic,partition,offset"),
         ('"billing","orders",0,7', "line 1: .* is not topic,partition,offset"),
         ("- {group: a, partitions: []}\n- {group: b, partitions: []}", "row 1: it is one of several groups"),
         ('[{"topic": "orders", "partition": 0, "offset": null}]', "there is no offset in it"),
-        ("orders,0,7\norders,0,8", "row 2: orders/0 stands there twice"),
+        ("orders,0,7\norders,0,8", "row 2: orders/0 occurs twice"),
         ("[7]", "row 1: it takes topic, partition and offset"),
         ("- {partition: 0, offset: 7}", "row 1: topic: None is no name of a topic"),
         ("- {topic: orders, partition: -1, offset: 7}", "row 1: partition: -1 is no number of a partition"),

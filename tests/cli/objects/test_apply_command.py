@@ -55,7 +55,7 @@ async def test_files_are_applied_again_and_again(tmp_path: Path, capsys: pytest.
         assert capsys.readouterr().out == (
             "spu 1 created\n"
             "spu-group main created\n"
-            "topic orders created, which is InsufficientResources: "
+            "topic orders created; its status is InsufficientResources: "
             "a replication factor of 1 needs 1 SPU, and 0 are available\n"
         )
         await sc.running.connect(1)
@@ -97,12 +97,12 @@ async def test_flags_say_what_a_bare_spec_does_not(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("spuId: 1\n", "kind: it is missing; it may be given as --kind, and is one of spu, spu-group, topic"),
+        ("spuId: 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic)"),
         ("kind: partition\n", "kind: 'partition' is not one of spu, spu-group, topic"),
         ("kind: topic\n", "name: it is missing"),
         ("kind: spu\nspuId: -1\n", "spuId: -1 is not an id from 0 to 2147483647"),
-        ("- 1\n", "kind: it is missing; it may be given as --kind, and is one of spu, spu-group, topic"),
-        ("", "there is no document in it"),
+        ("- 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic)"),
+        ("", "the file has no document"),
     ],
 )
 async def test_nobody_is_asked_for_what_is_wrong(
@@ -139,11 +139,11 @@ def test_a_topic_is_changed_where_it_differs() -> None:
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"replication_factor": 1}, "replicationFactor: it stays 2"),
-        ({"ignores_racks": True}, "ignoreRackAssignment: it stays false"),
-        ({"partitions": 1}, "partitions: there are 2, and none can be removed"),
-        ({"replica_map": {1: OTHER_ROW}}, "replicaMap.1: its replicas stay at [1, 2]"),
-        ({"partitions": 4, "replica_map": {3: ROW}}, "replicaMap: of the partitions that are added, all or none"),
+        ({"replication_factor": 1}, "replicationFactor: it is 2 and cannot be changed"),
+        ({"ignores_racks": True}, "ignoreRackAssignment: it is false and cannot be changed"),
+        ({"partitions": 1}, "partitions: the topic has 2, and none can be removed"),
+        ({"replica_map": {1: OTHER_ROW}}, "replicaMap.1: the replicas are [1, 2] and cannot be moved"),
+        ({"partitions": 4, "replica_map": {3: ROW}}, "replicaMap: give rows for all added partitions, or for none"),
     ],
 )
 def test_what_cannot_be_changed_is_refused(spec: dict[str, object], why: str) -> None:

@@ -102,8 +102,8 @@ async def test_older_ones_and_those_that_nobody_leads(capsys: pytest.CaptureFixt
         assert await tailrace(sc.network, "segment", "list", "orders/0", "--before", "8") == 0
         assert capsys.readouterr().out.splitlines()[2:] == [
             "orders/0: SPU 1: no",
-            "orders/0: SPU 1, which leads, says nothing; the segments are those of SPU 2",
-            "orders/0: 1 older segments are not shown: see --before 5",
+            "orders/0: leader SPU 1 does not answer; the segments are those of SPU 2",
+            "orders/0: 1 older segments are not shown; use --before 5",
         ]
         assert {request.before for _, request in sc.running.spus.asked_for_segments} == {8}
 
@@ -123,4 +123,4 @@ async def test_what_is_not_there_or_cannot_be_meant(capsys: pytest.CaptureFixtur
 def test_that_there_are_older_shelves_is_said() -> None:
     shelves = [DescribedShelf(5, 8, [2])]
     partition = SegmentedPartition("orders", partition=0, leader=1, told_by=1, shelves=shelves, older_shelves=3)
-    assert segment_table([partition]).splitlines()[-1] == ("orders/0: 3 older shelves are not shown: see --before 5")
+    assert segment_table([partition]).splitlines()[-1] == ("orders/0: 3 older shelves are not shown; use --before 5")

@@ -53,7 +53,7 @@ async def test_a_custom_spu_from_registration_to_online(capsys: pytest.CaptureFi
             "`tailrace spu list` shows which are online\n"
         )
         assert await tailrace(sc.network, "spu", "unregister", "11") == 0
-        assert capsys.readouterr().out == "SPU 11 is registered no more\n"
+        assert capsys.readouterr().out == "unregistered SPU 11\n"
         assert await tailrace(sc.network, "spu", "list", "--output", "json") == 0
         assert json.loads(capsys.readouterr().out) == []
 
@@ -142,7 +142,7 @@ spuId: 101
         ("spuId: 1\nports: 5\n", "unknown field 'ports'; there are "),
         ("spuId: 1\npublicEndpoint: {port: 70000}\n", "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
         ("kind: topic\nspuId: 1\n", "kind: it is 'topic' and should be 'spu'"),
-        ("", "there is no document in it"),
+        ("", "the file has no document"),
         ("- 1\n", "the document: a list is not a mapping of fields"),
         ("a: [", "line 1, column 5: "),
     ],
@@ -159,11 +159,14 @@ async def test_what_is_wrong_in_a_file_is_said_and_ends_with_2(
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (("--id", "1"), "it takes --id, --public and --private, or --file"),
+        (("--id", "1"), "give --id, --public and --private, or --file"),
         (("--id", "-1", "--public", "a:1", "--private", "a:2"), "spuId: -1 is not an id from 0 to 2147483647"),
         (("--id", "1", "--public", "a", "--private", "a:2"), "--public: 'a' is not HOST:PORT with a port from 0 to "),
-        (("--id", "1", "--public", "0.0.0.0:1", "--private", "a:2"), "--public 0.0.0.0:1: an SPU may listen there"),
-        (("--id", "1", "--file", "x"), "--file says everything"),
+        (
+            ("--id", "1", "--public", "0.0.0.0:1", "--private", "a:2"),
+            "--public 0.0.0.0:1: give an address",
+        ),
+        (("--id", "1", "--file", "x"), "--file: write id, endpoints"),
         (("--file", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
     ],
 )

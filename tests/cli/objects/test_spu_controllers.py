@@ -74,7 +74,7 @@ async def test_what_waits_for_a_follower_that_is_away_is_shown(
             assert one.endswith(
                 "FOLLOWED BY SPU  REPLICAS  LINKED  WAITING RECORDS\n              2         2  no                    3"
             )
-            assert two.endswith("Controllers:      unknown: it is not online\n")
+            assert two.endswith("Controllers:      unknown: the SPU is not online\n")
             await cluster.start_spu(2)
             await trio.sleep(5)
             assert (await _described(cluster, capsys, 1))["followers"] == [

@@ -9,7 +9,7 @@ async def test_a_group_from_creation_to_deletion(capsys: pytest.CaptureFixture[s
     async with public_sc() as sc:
         words = ("--replicas", "2", "--min-id", "11", "--size", "2Gi", "--rack", "r1")
         assert await tailrace(sc.network, "spu-group", "create", "main", *words) == 0
-        assert capsys.readouterr().out == "created SPU group main, which is Reserved\n"
+        assert capsys.readouterr().out == "created SPU group main; its status is Reserved\n"
         assert await tailrace(sc.network, "spu-group", "list") == 0
         assert capsys.readouterr().out == (
             "NAME  REPLICAS  IDS    SIZE  RACK  STATUS    REASON\nmain         2  11-12  2Gi   r1    Reserved       -\n"
@@ -20,9 +20,9 @@ async def test_a_group_from_creation_to_deletion(capsys: pytest.CaptureFixture[s
             ["12", "Managed", "main"],
         ]
         assert await tailrace(sc.network, "spu-group", "scale", "main", "3") == 0
-        assert capsys.readouterr().out == "SPU group main is to have 3 SPUs\n"
+        assert capsys.readouterr().out == "scaled SPU group main to 3 SPUs\n"
         assert await tailrace(sc.network, "spu-group", "scale", "main", "--replicas", "1") == 0
-        assert capsys.readouterr().out == "SPU group main is to have 1 SPU\n"
+        assert capsys.readouterr().out == "scaled SPU group main to 1 SPU\n"
         assert await tailrace(sc.network, "spu-group", "scale", "main", "3") == 0
         capsys.readouterr()
         assert await tailrace(sc.network, "spu-group", "describe", "main") == 0
@@ -30,7 +30,7 @@ async def test_a_group_from_creation_to_deletion(capsys: pytest.CaptureFixture[s
         assert "Ids:          11-13\n" in shown
         assert "Storage:      2Gi\n" in shown
         assert await tailrace(sc.network, "spu-group", "delete", "main") == 0
-        assert capsys.readouterr().out == "deleted SPU group main; its SPUs are stopped\n"
+        assert capsys.readouterr().out == "deleted SPU group main; its SPUs stop\n"
         assert await tailrace(sc.network, "spu-group", "list", "--output", "json") == 0
         assert json.loads(capsys.readouterr().out) == []
 
@@ -40,12 +40,12 @@ async def test_ids_that_are_taken_are_said(capsys: pytest.CaptureFixture[str]) -
         await tailrace(sc.network, "spu", "register", "--id", "12", "--public", "a:1", "--private", "a:2")
         capsys.readouterr()
         assert await tailrace(sc.network, "spu-group", "create", "main", "--replicas", "2", "--min-id", "11") == 0
-        assert capsys.readouterr().out.startswith("created SPU group main, which is Invalid: ")
+        assert capsys.readouterr().out.startswith("created SPU group main; its status is Invalid: ")
         words = ("spu-group", "create", "other", "--replicas", "2", "--min-id", "12", "--wait", "5")
         assert await tailrace(sc.network, *words) == 1
         said = capsys.readouterr()
-        assert said.out.startswith("created SPU group other, which is Invalid: ")
-        assert said.err.startswith("tailrace spu-group create: nothing to wait for: SPU group other is Invalid: ")
+        assert said.out.startswith("created SPU group other; its status is Invalid: ")
+        assert said.err.startswith("tailrace spu-group create: SPU group other is Invalid, so its SPUs never start: ")
 
 
 async def test_the_seeds_group_is_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,13 +69,13 @@ template:
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (("create",), "it takes the name of the group, or --file"),
+        (("create",), "give the name of the group, or --file"),
         (("create", "main", "--replicas", "-1"), "replicas: -1 is not a whole number from 1 to 1000"),
         (("create", "main", "--replicas", "0"), "replicas: 0 is not a whole number from 1 to 1000"),
-        (("scale", "main"), "it takes the number of SPUs, once: REPLICAS or --replicas N"),
-        (("scale", "main", "3", "--replicas", "3"), "it takes the number of SPUs, once"),
+        (("scale", "main"), "give the number of SPUs once: REPLICAS or --replicas N"),
+        (("scale", "main", "3", "--replicas", "3"), "give the number of SPUs once"),
         (("create", "main", "--size", "big"), "template.storage.size: 'big' is not a size"),
-        (("create", "main", "--file", "x", "--replicas", "2"), "--file says everything"),
+        (("create", "main", "--file", "x", "--replicas", "2"), "--file: write replicas"),
         (("create", "a b"), "name: 'a b' cannot name an SPU group"),
     ],
 )

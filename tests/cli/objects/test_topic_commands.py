@@ -21,8 +21,8 @@ async def test_the_seeds_topic_waits_for_spus_and_gets_them(capsys: pytest.Captu
         words = ("create", "orders", "--partitions", "6", "--replication-factor", "3")
         assert await tailrace(sc.network, "topic", *words) == 0
         assert capsys.readouterr().out == (
-            "created topic orders, which is InsufficientResources: a replication factor of 3 needs 3 SPUs, and 2 are "
-            "available\n"
+            "created topic orders; its status is InsufficientResources: "
+            "a replication factor of 3 needs 3 SPUs, and 2 are available\n"
         )
         await _with_spus(sc, 2)
         await sc.running.workflow.writes.until(lambda: len(sc.running.workflow.local.partitions) == 6)
@@ -60,8 +60,8 @@ async def test_rows_by_hand_that_name_an_unknown_spu(tmp_path: Path, capsys: pyt
     async with public_sc() as sc:
         assert await tailrace(sc.network, "topic", "create", "orders", "--replica-assignment", str(path)) == 0
         assert capsys.readouterr().out == (
-            "created topic orders, which is InvalidConfig: replicaMap: partition 0 names the SPU 7, which does not "
-            "exist\n"
+            "created topic orders; its status is InvalidConfig: "
+            "replicaMap: partition 0 names the SPU 7, which does not exist\n"
         )
 
 
@@ -85,7 +85,9 @@ async def test_a_topic_is_altered(tmp_path: Path, capsys: pytest.CaptureFixture[
         both = ("--partitions", "1", "--config", "retention.ms=7")
         assert await tailrace(sc.network, "topic", "alter", "orders", *both) == 1
         said = capsys.readouterr().err
-        assert said.startswith("tailrace topic alter: the configs are altered, but no partitions are added: orders has")
+        assert said.startswith(
+            "tailrace topic alter: the configs were altered, but no partitions were added: orders has"
+        )
         assert await tailrace(sc.network, "topic", "alter", "orders", "--config", "no.such=1") == 1
         assert "no.such" in capsys.readouterr().err
         assert await tailrace(sc.network, "topic", "alter", "other", "--partitions", "3") == 1
@@ -106,7 +108,7 @@ async def test_a_deleted_topic_comes_back(capsys: pytest.CaptureFixture[str]) ->
         assert line.startswith("orders  ")
         assert line.endswith("  1  2023-11-14T22:13:20.000Z")
         assert await tailrace(sc.network, "topic", "undelete", "orders") == 0
-        assert capsys.readouterr().out == "topic orders is back\n"
+        assert capsys.readouterr().out == "restored topic orders\n"
         assert await tailrace(sc.network, "topic", "undelete", "orders") == 1
         assert await tailrace(sc.network, "topic", "list", "--deleted", "--output", "json") == 0
         assert json.loads(capsys.readouterr().out) == []
@@ -120,7 +122,7 @@ async def test_the_name_on_the_command_line_is_that_of_the_file(
     async with public_sc() as sc:
         assert await tailrace(sc.network, "topic", "create", "orders", "--file", str(path)) == 2
         said = capsys.readouterr().err
-        assert said == f"tailrace topic create: {path}: name: 'other' stands where there should be 'orders'\n"
+        assert said == f"tailrace topic create: {path}: name: it is 'other' and should be 'orders'\n"
         assert await tailrace(sc.network, "topic", "create", "other", "--file", str(path)) == 0
 
 
@@ -131,7 +133,9 @@ async def test_a_topic_that_comes_back_may_still_wait_for_spus(capsys: pytest.Ca
         await tailrace(sc.network, "topic", "delete", "wide")
         capsys.readouterr()
         assert await tailrace(sc.network, "topic", "undelete", "wide") == 0
-        assert capsys.readouterr().out.startswith("topic wide is back, which is InsufficientResources: a replication")
+        assert capsys.readouterr().out.startswith(
+            "restored topic wide; its status is InsufficientResources: a replication"
+        )
 
 
 async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,14 +151,14 @@ async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (("create",), "it takes the name of the topic, or --file"),
+        (("create",), "give the name of the topic, or --file"),
         (("create", "a/b"), "name: 'a/b' cannot name a topic: 1 to 249 ASCII letters, digits, '.', '_', '-'"),
         (("create", "a", "--partitions", "0"), "partitions: 0 is not a whole number from 1 to 100000"),
         (("create", "a", "--config", "retention.hours=5"), "configs: there is no topic config 'retention.hours'"),
-        (("create", "a", "--config", "retention.ms"), "--config retention.ms: it takes NAME=VALUE"),
+        (("create", "a", "--config", "retention.ms"), "--config retention.ms: expected NAME=VALUE"),
         (("create", "a", "--config", "x=1", "--config", "x=2"), "--config x is given twice"),
-        (("create", "a", "--file", "x", "--partitions", "2"), "--file says everything"),
-        (("alter", "a"), "nothing is to be altered"),
+        (("create", "a", "--file", "x", "--partitions", "2"), "--file: write partitions"),
+        (("alter", "a"), "give --config, --delete-config or --partitions"),
         (("alter", "a", "--partitions", "99999999999"), "--partitions: 99999999999 is not a whole number from 1 to"),
         (("alter", "a", "--config", "x=1", "--delete-config", "x"), "x is both set and deleted"),
         (("alter", "a", "--delete-config", "retention"), "--delete-config: there is no topic config 'retention'"),

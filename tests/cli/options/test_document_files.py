@@ -61,18 +61,18 @@ def test_json_is_read_as_json() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: 1\nb: 2\na: 3\n", "file: line 3, column 1: the field 'a' stands there twice"),
-        ('{"a": 1, "a": 2}', "file: the field 'a' stands there twice"),
-        ("a: &x [1]\nb: *x\n", "file: line 1, column 4: what is here is used again by an alias, which is not read"),
+        ("a: 1\nb: 2\na: 3\n", "file: line 3, column 1: the field 'a' occurs twice"),
+        ('{"a": 1, "a": 2}', "file: the field 'a' occurs twice"),
+        ("a: &x [1]\nb: *x\n", "file: line 1, column 4: an alias refers to this value"),
         ("a: [1\n", "file: line 2, column 1: expected ',' or ']', but got '<stream end>'"),
         ("port: 9005\n- hostname: localhost\n", "file: line 2, column 1: expected <block end>, but found"),
         ("a: !!python/object:os.system x", "file: line 1, column 4: could not determine a constructor"),
         ("\x00", "file: unacceptable character"),
         ("a: 2026-13-45", "file: month must be in 1..12"),
-        ('{"a": %s}' % ("9" * 5000), "file: a number in it has more digits than are read"),
-        ("{" * 2_000, "file: it is nested too deeply"),
-        ("[" * 100_000, "file: it is nested too deeply"),
-        (" " * (16 * 1024 * 1024 + 1), "file: it is longer than 16777216 characters"),
+        ('{"a": %s}' % ("9" * 5000), "file: a number has too many digits"),
+        ("{" * 2_000, "file: the document is nested too deeply"),
+        ("[" * 100_000, "file: the document is nested too deeply"),
+        (" " * (16 * 1024 * 1024 + 1), "file: the file has more than 16777216 characters"),
     ],
 )
 def test_what_cannot_be_read(text: str, fault: str) -> None:
@@ -83,7 +83,7 @@ def test_what_cannot_be_read(text: str, fault: str) -> None:
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("a: 1\n---\nb: 2", 2)])
 def test_one_document_is_one(text: str, count: int) -> None:
-    with pytest.raises(DocumentError, match=f"^file: there should be one document, not {count}$"):
+    with pytest.raises(DocumentError, match=f"^file: the file must have one document, not {count}$"):
         read_document(text, "file")
 
 

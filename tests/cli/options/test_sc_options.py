@@ -81,7 +81,7 @@ def test_documents_are_shown_as_they_are(
 
 
 async def test_what_another_version_answers_is_not_guessed_at() -> None:
-    with pytest.raises(UnreachableError, match="the SC answers what this version does not know: unknown field 'new'"):
+    with pytest.raises(UnreachableError, match="the SC sent an object that this version cannot read: unknown field"):
         objects_in("spu", [{"spuId": 5, "new": 1}])
     (found,) = objects_in("spu", [{"spuId": 5}])
     assert isinstance(found, Spu)

@@ -19,5 +19,5 @@ def test_a_topic_is_named_with_its_partitions(text: str, expected: tuple[str, li
 
 @pytest.mark.parametrize("text", ["", ":0", "orders:", "orders:a", "orders:0,", "orders:-1", "a:b:0"])
 def test_what_names_no_topic(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^--topic .*: it takes TOPIC, or TOPIC:0,1"):
+    with pytest.raises(UsageError, match=r"^--topic .*: expected TOPIC, or TOPIC:0,1"):
         named_topic(text, "--topic ")

@@ -45,7 +45,7 @@ def test_durations(text: str, expected: int | None) -> None:
 
 def test_a_flag_that_is_none_is_refused_in_a_sentence() -> None:
     assert (moment("1970-01-01T00:00:01Z"), duration("2s")) == (1000, 2000)
-    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is no time such as 2026"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not a time such as 2026"):
         moment("soon")
-    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is no duration such as 90m"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not a duration such as 90m"):
         duration("soon")

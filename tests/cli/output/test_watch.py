@@ -122,7 +122,7 @@ def test_whatever_can_be_looked_at_can_be_watched(words: list[str]) -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "x", "nan", "inf", "3601"])
 def test_seconds_between_two_looks_have_bounds(text: str) -> None:
     with pytest.raises(
-        argparse.ArgumentTypeError, match=r"is not a number of seconds from 0\.1 to 3600; names stand before"
+        argparse.ArgumentTypeError, match=r"is not a number of seconds from 0\.1 to 3600; write names before"
     ):
         watch_seconds(text)
 

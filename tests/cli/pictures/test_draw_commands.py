@@ -56,7 +56,7 @@ async def test_a_partition_also_while_nobody_says_who_reads_it(
     ("named", "status", "sentence"),
     [
         ("orders", 2, "orders: one partition is drawn, such as orders/0"),
-        ("orders/one", 2, "orders/one: it takes TOPIC or TOPIC/PARTITION"),
+        ("orders/one", 2, "orders/one: expected TOPIC or TOPIC/PARTITION"),
         ("nothing/0", 1, "there is no topic nothing"),
     ],
 )

@@ -103,9 +103,9 @@ async def test_input_that_cannot_be_read_is_the_end(autojump_clock: object, caps
     [
         (["payments"], 1, "there is no topic payments; `tailrace topic create payments` makes one"),
         (["orders/7"], 1, "there is no partition orders/7"),
-        (["orders:0,1"], 2, "orders:0,1: it takes TOPIC or TOPIC/PARTITION"),
-        (["orders:x"], 2, "orders:x: it takes TOPIC, or TOPIC:0,1 for some of its partitions"),
-        (["orders", "--header", "a"], 2, "--header a: it takes NAME=VALUE"),
+        (["orders:0,1"], 2, "orders:0,1: expected TOPIC or TOPIC/PARTITION"),
+        (["orders:x"], 2, "orders:x: expected TOPIC, or TOPIC:0,1 for some of its partitions"),
+        (["orders", "--header", "a"], 2, "--header a: expected NAME=VALUE"),
         (["orders", "--header", "\udcff=1"], 2, "'\\udcff' is not Unicode"),
         (["orders", "--bootstrap", "nowhere:1"], 3, "the SPU at nowhere:1 does not answer: connection refused. "),
     ],

@@ -106,7 +106,7 @@ def test_pairs_of_the_command_line_win_over_the_table_of_the_file() -> None:
         "num.partitions": "4",
         "auto.create.topics.enable": "false",
     }
-    with pytest.raises(SettingsError, match=r"^--set nothing: it takes NAME=VALUE"):
+    with pytest.raises(SettingsError, match=r"^--set nothing: expected NAME=VALUE"):
         _given({}, "nothing").broker_settings()
     with pytest.raises(SettingsError, match="must be a table"):
         _given({"broker": 3}).broker_settings()

@@ -88,7 +88,7 @@ def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
         (["--sc", "192.0.2.1:9003"], "cannot listen on 192.0.2.1:9003: "),
         (["--sc-private", "192.0.2.1:9004"], "cannot listen on 192.0.2.1:9004: "),
         (["--private", "192.0.2.1:9006"], "cannot listen on 192.0.2.1:9006: "),
-        (["--set", "num.partitions"], "--set num.partitions: it takes NAME=VALUE"),
+        (["--set", "num.partitions"], "--set num.partitions: expected NAME=VALUE"),
         (["--set", "num.partitons=3"], "num.partitons"),
         (["--set", "num.partitions=three"], "num.partitions"),
         (["--config", "/nowhere/tailrace.toml"], "--config /nowhere/tailrace.toml: No such file"),
