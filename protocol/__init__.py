@@ -1,1 +1,1 @@
-"""Kafka's wire protocol: bytes to messages and back. Pure: no Trio, clock, disk or log."""
+"""Kafka's wire protocol: turns bytes into messages and back. It is pure: no Trio, clock, disk or log."""

@@ -1,6 +1,7 @@
-"""The APIs we answer and in which versions: one table, from which ApiVersions and the documentation are made.
+"""The table of the Kafka APIs that we serve, and their versions.
 
-Message classes are looked up by name and imported on first use: most of them are not needed to start.
+ApiVersions and docs/compatibility.md are made from this table. Message classes are found by name and imported on first
+use, because most of them are not needed to start.
 """
 
 import importlib
@@ -15,7 +16,7 @@ _NEVER = 0x7FFF
 
 
 class ApiKey(IntEnum):
-    """Every API of Kafka, whether answered or not."""
+    """The keys of all Kafka APIs, whether we serve them or not."""
 
     PRODUCE = 0
     FETCH = 1
@@ -115,20 +116,23 @@ class ApiKey(IntEnum):
 
 
 class Api(Struct, frozen=True):
+    """One API that we serve, and its versions."""
+
     key: IntEnum
-    """`ApiKey`, or the `InternalApiKey` of a message between our own programs."""
+    """The `ApiKey`, or the `InternalApiKey` of a message between our own programs."""
     min_version: int
     max_version: int
     flexible_from: int
     """The first version with compact strings, tagged fields and the longer headers."""
     min_version_advertised: int
-    """Lower than what we answer where clients need to see it: librdkafka distrusts a broker without Produce 0."""
+    """The first version that ApiVersions lists. It is lower than `min_version` if clients expect that: librdkafka
+    distrusts a broker without Produce version 0."""
     flexible_response_from: int
     """The first version whose response has the longer header."""
 
     @property
     def name(self) -> str:
-        """Kafka's name, which its messages carry: `ListOffsets`."""
+        """Kafka's name of the API, for example `ListOffsets`."""
         return message_name(self.key)
 
     @property
@@ -147,7 +151,7 @@ class Api(Struct, frozen=True):
 
 
 class Feature(NamedTuple):
-    """A feature level by KIP-584: what a client may switch on because the cluster as a whole can do it."""
+    """A feature level (KIP-584), which tells clients what the whole cluster can do."""
 
     name: str
     min_level: int
@@ -157,7 +161,8 @@ class Feature(NamedTuple):
 
 @cache
 def message_class(key: IntEnum, kind: str) -> type[Any]:
-    """The class of an API's `Request` or `Response`, of any API whose messages we know, in a table or not."""
+    """Returns the class of an API's `Request` or `Response`. The API need not be in a table, if its messages are
+    known."""
     package = "messages" if isinstance(key, ApiKey) else "internal"
     module = importlib.import_module(f"tailrace.protocol.{package}.{key.name.lower()}")
     message: type[Any] = getattr(module, message_name(key) + kind)
@@ -165,6 +170,7 @@ def message_class(key: IntEnum, kind: str) -> type[Any]:
 
 
 def message_name(key: IntEnum) -> str:
+    """Returns Kafka's name of an API: `ListOffsets` for `LIST_OFFSETS`."""
     return "".join(word.capitalize() for word in key.name.split("_"))
 
 
@@ -180,7 +186,7 @@ def _api(key: ApiKey, versions: tuple[int, int], flexible_from: int, advertised_
         max_version=last,
         flexible_from=flexible_from,
         min_version_advertised=first if advertised_from is None else advertised_from,
-        # With one exception: ApiVersions is how a client finds out what we speak, so its response never changes.
+        # A client learns from ApiVersions which versions we serve, so that the header of its response never changes.
         flexible_response_from=_NEVER if key is ApiKey.API_VERSIONS else flexible_from,
     )
 
@@ -227,5 +233,5 @@ API_TABLE = table_of(
 )
 
 FEATURES: tuple[Feature, ...] = (Feature("group.version", 0, 1, 1),)
-"""Clients take an absent level for zero, so each is named here no sooner than what it promises is built: level 1 of
-`group.version` promises the groups of KIP-848."""
+"""The feature levels that we advertise. Clients take an absent feature for level 0, so that a level is listed only when
+we have what it promises: level 1 of `group.version` promises the groups of KIP-848."""

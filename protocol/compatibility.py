@@ -1,6 +1,6 @@
 """Writes docs/compatibility.md from the API table: `python -m tailrace.protocol.compatibility > docs/compatibility.md`.
 
-A page about versions that is kept by hand is wrong within a month; a test compares this one with the table.
+A test compares the page with the table, because a page of versions that is kept by hand is soon wrong.
 """
 
 from .apis import API_TABLE, FEATURES, Api, ApiKey, Feature, message_name
@@ -84,7 +84,8 @@ _KAFKA_VERSIONS = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
-"""What a broker of that release advertises to clients; its controller and inter-broker APIs are not among them."""
+"""The versions that a broker of that release advertises to clients, without the APIs of controllers and between
+brokers."""
 
 _PAGE = """\
 # Compatibility

@@ -1,7 +1,7 @@
-"""Kafka's error codes by Kafka's names, and the two ways a request can go wrong.
+"""Kafka's error codes, and the two ways in which a request can fail.
 
-A `KafkaError` is an answer: the peer asked for something it cannot have, and is told so in the response. A
-`RemoteProtocolError` is the end of the conversation: what came was not the protocol, so the connection is closed.
+`KafkaError` is a response: the peer asked for something that it cannot have, and the response says so.
+`RemoteProtocolError` ends the connection: what the peer sent was not the protocol.
 """
 
 from enum import IntEnum
@@ -146,7 +146,7 @@ class ErrorCode(IntEnum):
 
 
 def known_code(number: int) -> ErrorCode:
-    """What a peer says that may be newer: a code that is not known here is an error all the same."""
+    """Returns the code of a peer, or UNKNOWN_SERVER_ERROR if the peer is newer and its code is not known here."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -154,12 +154,13 @@ def known_code(number: int) -> ErrorCode:
 
 
 MESSAGE_CHARACTERS_MAX = 8_000
-"""Some messages repeat the names that they are about, and those may be as long as a string of Kafka's protocol: 32,767
-bytes. A longer one breaks the client that is to read it, and a character has up to four bytes."""
+"""The longest error message. Some messages repeat names from the request, which may have up to 32,767 bytes, as any
+string of Kafka's protocol. A longer message would break the client that reads it, and a character takes up to four
+bytes."""
 
 
 class KafkaError(Exception):
-    """The request cannot be met; the response carries the code, and the message where the version has room for one."""
+    """The request fails. The response has the code, and the message if its version has a field for it."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         if len(message) > MESSAGE_CHARACTERS_MAX:
@@ -170,4 +171,4 @@ class KafkaError(Exception):
 
 
 class RemoteProtocolError(Exception):
-    """The peer broke the protocol: its connection is closed."""
+    """The peer broke the protocol, so that its connection is closed."""

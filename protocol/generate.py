@@ -1,10 +1,9 @@
-"""Writes `messages/`, `internal/` and `group_records/`: one module per API or record, from Kafka's message JSON.
+"""Generates `messages/`, `internal/` and `group_records/` from Kafka's message JSON, one module for each API or record.
 
-Run by hand, `python -m tailrace.protocol.generate`, when a schema changes; what it writes is checked in and a test
-compares. The facts come from the JSON files that the kafka-python package carries (a development dependency) and from
-`schemas/`, which holds what those lack, in the same notation. A file in `schemas/` wins over one of the same name.
-Messages that only our own programs exchange are among them and become `internal/`; the keys and values of what a group
-coordinator stores become `group_records/`.
+Run `python -m tailrace.protocol.generate` when a schema changes. The generated modules are checked in, and a test
+compares them. The schemas are the JSON files of the kafka-python package (a development dependency), and those in
+`schemas/`, which kafka-python lacks. If both have a schema, `schemas/` wins. Messages between our own programs become
+`internal/`; the keys and values that a group coordinator stores become `group_records/`.
 """
 
 import importlib.resources
@@ -18,7 +17,7 @@ from .codec.schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, 
 PACKAGES = ("messages", "internal", "group_records")
 
 _SKIPPED = {"RequestHeader", "ResponseHeader"}
-"""Headers are written by hand in `headers.py`: they are decoded before anything else is known."""
+"""The headers, whose code is written by hand in `codec/headers.py`: they are decoded before the API is known."""
 
 _HALVES_OF_RECORDS = ("coordinator-key", "coordinator-value")
 
@@ -26,7 +25,7 @@ _SHADOWING = {"bool", "bytes", "float", "int", "list", "str"}
 
 
 def schema_texts() -> dict[str, str]:
-    """Message name to JSON text, of every message there is."""
+    """Returns the JSON text of every message, by the message's name."""
     packaged = importlib.resources.files("kafka.protocol.schemas.resources")
     own = importlib.resources.files("tailrace.protocol").joinpath("schemas")
     return {
@@ -38,7 +37,7 @@ def schema_texts() -> dict[str, str]:
 
 
 def modules(texts: dict[str, str]) -> dict[str, str]:
-    """`messages/fetch` and the like to source, of every module there is."""
+    """Returns the source of every module, by its path, for example `messages/fetch`."""
     by_module: dict[str, list[MessageSchema]] = {}
     for name in sorted(texts):
         schema = parse(texts[name])
@@ -61,7 +60,7 @@ def _module(schemas: list[MessageSchema]) -> str:
     classes: list[str] = []
     known: dict[str, StructSchema] = {}
     for schema in schemas:
-        # A producer's records arrive as bytes; those of an answer may be a range of a file instead.
+        # The records of a request are bytes. The records of a response may be a range of a file.
         names = {"records": "Buffer" if schema.name.endswith("Request") else "Records"}
         for struct in schema.structs:
             name = names[struct.name] = _class_name(struct, schema, names, known)
@@ -77,7 +76,8 @@ def _module(schemas: list[MessageSchema]) -> str:
 def _class_name(
     struct: StructSchema, schema: MessageSchema, names: dict[str, str], known: dict[str, StructSchema]
 ) -> str:
-    """Request and response share a struct that is the same in both; else the later one is prefixed."""
+    """Returns the name of a struct's class. Request and response share a struct that is equal in both; otherwise the
+    second one has the message's name as prefix."""
     inside_is_shared = all(names[field.kind] == field.kind for field in struct.fields if field.is_struct)
     if known.get(struct.name, struct) == struct and inside_is_shared:
         return struct.name

@@ -1,7 +1,7 @@
-"""The APIs that our own programs ask of each other, by who asks whom; never in ApiVersions.
+"""The tables of the APIs between our own programs: one for each direction. ApiVersions never lists them.
 
-They use Kafka's encoding and headers, with keys that Kafka is far from, so that a message which strays to the wrong
-port is recognised and refused. SPUs among themselves only tell: their messages are answered by others, or not at all.
+They have Kafka's encoding and headers. Their keys are far from Kafka's, so that a message on the wrong port is
+recognised and refused. The messages between SPUs are no requests: an SPU replies with another message, or not at all.
 """
 
 import importlib
@@ -59,7 +59,7 @@ class InternalApiKey(IntEnum):
 
 
 class PeerApi(Struct, frozen=True):
-    """A message that nobody has to answer."""
+    """A message between SPUs, which needs no response."""
 
     key: InternalApiKey
     min_version: int
@@ -89,7 +89,7 @@ SC_PRIVATE_APIS = table_of(
     _api(InternalApiKey.FORWARD),
     _api(InternalApiKey.REPORT_SHELVES),
 )
-"""What an SPU asks of the SC, on the SC's private port."""
+"""The requests of an SPU to the SC, on the SC's private port."""
 
 SPU_PRIVATE_APIS = table_of(
     _api(InternalApiKey.APPLY_SPECS),
@@ -97,7 +97,7 @@ SPU_PRIVATE_APIS = table_of(
     _api(InternalApiKey.DESCRIBE_REPLICAS),
     _api(InternalApiKey.DESCRIBE_REPLICA_SEGMENTS),
 )
-"""What the SC asks of an SPU, on the same connection."""
+"""The requests of the SC to an SPU, on the connection that the SPU has opened to the SC's private port."""
 
 SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.LIST_OBJECTS),
@@ -108,7 +108,7 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.DESCRIBE_PARTITIONS),
     _api(InternalApiKey.DESCRIBE_SEGMENTS),
 )
-"""What the command line asks of the SC, on the SC's public port, beside Kafka's APIs."""
+"""The requests of the command line to the SC, on the SC's public port, besides Kafka's APIs."""
 
 SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),
@@ -118,7 +118,7 @@ SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.FILL_SHELF),
     _api(InternalApiKey.READ_SHELF),
 )
-"""What the command line and other SPUs ask of an SPU, on the SPU's public port, beside Kafka's APIs."""
+"""The requests of the command line and of other SPUs to an SPU, on the SPU's public port, besides Kafka's APIs."""
 
 PEER_APIS: Mapping[int, PeerApi] = {
     key: PeerApi(key, 0, 0)
@@ -136,4 +136,4 @@ PEER_APIS: Mapping[int, PeerApi] = {
         InternalApiKey.PING,
     )
 }
-"""What SPUs tell each other, on the private port of the one that leads."""
+"""The messages between SPUs, on the leader's private port."""

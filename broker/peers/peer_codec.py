@@ -301,7 +301,7 @@ def read_batches(
         end = base + header.last_offset_delta + 1
         following = position + size
         if following > stop:
-            raise DamagedBatchError(f"the batch at offset {base} is cut short")
+            raise DamagedBatchError(f"the batch at offset {base} is truncated")
         if crc32c(records[position + CRC_START : following]) != header.crc:
             raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
         if not previous_end <= base < end > start:

@@ -1,1 +1,1 @@
-"""Record batches: headers, records, checks, compression. Pure."""
+"""Record batches: their headers, records, checks and compression. Pure."""

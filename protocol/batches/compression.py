@@ -1,4 +1,7 @@
-"""gzip, snappy, lz4 and zstd behind two functions. What comes out is bounded: a few bytes can unpack to gigabytes."""
+"""gzip, snappy, lz4 and zstd behind two functions, with a bound on the decompressed size.
+
+The bound is necessary because a few bytes can decompress to gigabytes.
+"""
 
 import struct
 from collections.abc import Callable
@@ -9,15 +12,16 @@ import cramjam
 from tailrace.protocol.codec.primitives import Buffer
 
 DECOMPRESSED_BYTES_MAX = 128 * 2**20
-"""More than any producer packs into a batch by default: Java buffers 32 MiB, librdkafka sends 1 MB before packing."""
+"""The largest decompressed size. No producer has larger batches by default: Java buffers 32 MiB, and librdkafka sends 1
+MB before compression."""
 
 _FIRST_GUESS_RATIO = 4
 _FIRST_GUESS_BYTES_MIN = 16 * 1024
 _OUTPUT_WAS_TOO_SMALL = "whole buffer"
-"""What cramjam says, in the words of Rust's standard library, when the output does not fit."""
+"""A part of cramjam's error message if the output does not fit; the words are from Rust's standard library."""
 
 _GZIP_DEFAULT_LEVEL = -1
-"""As zlib calls it, and so `compression.gzip.level`; the library knows no negative numbers."""
+"""The default level of zlib, and so of `compression.gzip.level`; cramjam has no negative levels."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_VERSIONS = struct.Struct(">ii").pack(1, 1)
@@ -25,8 +29,8 @@ _XERIAL_HEADER_BYTES = 16
 _BLOCK_SIZE = struct.Struct(">I")
 
 _LZ4_FRAME_START = bytes.fromhex("04224d18604082")
-"""The magic number, then: version 1, independent blocks of up to 64 KiB, no checksums. Java reads no linked blocks,
-which is what the library's own frames have."""
+"""The magic number, and then version 1, independent blocks of up to 64 KiB, and no checksums. Java cannot read linked
+blocks, which cramjam's own frames have."""
 _LZ4_FRAME_END = bytes(4)
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_SIZE = struct.Struct("<I")
@@ -49,7 +53,8 @@ _DECOMPRESS_INTO: dict[Compression, Callable[[Buffer, bytearray], int]] = {
 
 
 def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """`level` None is the codec's own default. Snappy has no levels, and lz4 here only the fast one."""
+    """Compresses data. `level` None is the codec's default. Snappy has no levels, and lz4 has only the fast one
+    here."""
     match kind:
         case Compression.NONE:
             return bytes(data)
@@ -65,7 +70,8 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
 
 
 def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Raises ValueError when the data is damaged, TooLargeError when it is larger than the limit once unpacked."""
+    """Decompresses data. Raises ValueError if the data is corrupt, and TooLargeError if the result exceeds the
+    limit."""
     if kind is Compression.NONE:
         return bytes(data)
     if kind is Compression.SNAPPY:
@@ -82,12 +88,12 @@ def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_
         else:
             return bytes(memoryview(output)[:count])
         if capacity >= limit:
-            raise TooLargeError(f"{kind.name.lower()}: more than {limit} bytes once unpacked")
+            raise TooLargeError(f"{kind.name.lower()}: more than {limit} bytes after decompression")
         capacity = min(limit, capacity * _FIRST_GUESS_RATIO)
 
 
 class TooLargeError(ValueError):
-    """Honest data perhaps, but not in one batch."""
+    """The decompressed data is too large for one batch."""
 
 
 def _compress_lz4(data: Buffer) -> bytes:
@@ -105,22 +111,23 @@ def _compress_lz4(data: Buffer) -> bytes:
 
 
 def _decompress_snappy(data: bytes, limit: int) -> bytes:
-    """Java's clients cut the data into blocks, with a frame of their own around them; others send one bare block."""
+    """Decompresses what clients send: Java's clients split the data into blocks in a frame of their own, and others
+    send one block without a frame."""
     try:
         if not data.startswith(_XERIAL_MAGIC):
             return _decompress_snappy_block(data, limit)
         blocks = []
         position = _XERIAL_HEADER_BYTES
         while position < len(data):
-            if data.startswith(_XERIAL_MAGIC, position):  # several streams, one after the other
+            if data.startswith(_XERIAL_MAGIC, position):  # several frames may follow each other
                 position += _XERIAL_HEADER_BYTES
                 continue
             if len(data) - position < _BLOCK_SIZE.size:
-                raise ValueError("snappy: a block is cut short")
+                raise ValueError("snappy: a block is truncated")
             (size,) = _BLOCK_SIZE.unpack_from(data, position)
             position += _BLOCK_SIZE.size
             if size > len(data) - position:
-                raise ValueError("snappy: a block is cut short")
+                raise ValueError("snappy: a block is truncated")
             block = _decompress_snappy_block(data[position : position + size], limit)
             limit -= len(block)
             blocks.append(block)
@@ -131,7 +138,7 @@ def _decompress_snappy(data: bytes, limit: int) -> bytes:
 
 
 def _decompress_snappy_block(block: bytes, limit: int) -> bytes:
-    """The length that the block claims is believed only as far as the limit."""
+    """Decompresses one block. The block says how large it will be, which must not exceed the limit."""
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise TooLargeError("snappy: larger than allowed once unpacked")
+        raise TooLargeError("snappy: larger than allowed after decompression")
     return bytes(cramjam.snappy.decompress_raw(block))

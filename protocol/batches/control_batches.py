@@ -1,9 +1,9 @@
-"""The control batches that recovery writes: a hole, for offsets that no store holds, and a bridge, which ends what was
-recovered.
+"""The control batches that recovery writes: holes and bridges.
 
-Kafka's clients skip control batches of a type that they do not know, and go on behind them. Both are without a
-timestamp, and everything that their checksum covers follows from where they lie and, for a bridge, from its epoch: so
-two leaders that make the same one make the same bytes, but for the epoch that is stamped outside the checksum.
+A hole covers offsets for which no store has a record. A bridge ends the part of a log that was recovered. Kafka's
+clients skip control batches of an unknown type, and continue after them. Holes and bridges have no timestamp, and
+everything under their checksum follows from their offsets and, for a bridge, its epoch. So two leaders that write the
+same hole or bridge write the same bytes, except for the epoch that is stamped outside the checksum.
 """
 
 import struct
@@ -19,17 +19,17 @@ _NO_PRODUCER = -1
 
 
 class ControlKind(IntEnum):
-    """The value is the control type in the record's key. Kafka counts its own from 0 on: these are far away."""
+    """The control type in the record's key. Kafka counts its own types from 0, far from these."""
 
     HOLE = 0x7448
     BRIDGE = 0x7442
 
 
 HOLE_OFFSETS_MAX = 2**31
-"""A batch counts its offsets in 31 bits: a larger hole takes several."""
+"""The largest hole in one batch: a batch counts its offsets in 31 bits, so that a larger hole takes several batches."""
 
-# One record: attributes, timestamp delta, offset delta and key length are the same for all; so the key always lies at
-# the same place, and is found without decoding a record.
+# A control batch has one record. Its attributes, timestamp delta, offset delta and key length are always the same. So
+# the key is always at the same position, and can be read without decoding the record.
 _RECORD_START = bytes((0, 0, 0, 4 << 1))
 _KEY = struct.Struct(">hh")
 _HOLE_VALUE = struct.Struct(">h")
@@ -46,17 +46,18 @@ _KIND_OF_SIZE = {
 }
 
 CONTROL_BATCH_BYTES_MAX = max(_KIND_OF_SIZE)
-"""So much of a control batch tells what it is."""
+"""How many bytes of a batch are enough to recognise a control batch."""
 
 
 def hole(base: int, end: int, epoch: int) -> bytearray:
-    """Covers the offsets up to `end`, exclusive: nobody has them, and nobody ever will."""
+    """Makes a batch that covers the offsets from `base` to `end`, exclusive. No store has or will ever have their
+    records."""
     assert 0 < end - base <= HOLE_OFFSETS_MAX
     return _batch(base, end, epoch, ControlKind.HOLE, _HOLE_VALUE.pack(_VERSION))
 
 
 def bridge(base: int, epoch: int) -> bytearray:
-    """One offset, behind what the leader of this epoch recovered."""
+    """Makes a batch of one offset, after the part of the log that the leader of this epoch has recovered."""
     return _batch(base, base + 1, epoch, ControlKind.BRIDGE, _BRIDGE_VALUE.pack(_VERSION, epoch))
 
 
@@ -81,7 +82,7 @@ def _batch(base: int, end: int, epoch: int, kind: ControlKind, value: bytes) -> 
 
 
 def control_kind(header: BatchHeader, batch: Buffer, position: int = 0) -> ControlKind | None:
-    """None for everything that recovery did not write: records of producers, and markers of their transactions."""
+    """Returns what kind of control batch it is, or None for producers' records and transaction markers."""
     if not header.attributes & CONTROL or header.producer_id != _NO_PRODUCER or header.record_count != 1:
         return None
     kind = _KIND_OF_SIZE.get(header.size)
@@ -93,6 +94,7 @@ def control_kind(header: BatchHeader, batch: Buffer, position: int = 0) -> Contr
 
 
 def bridge_epoch(batch: Buffer, position: int = 0) -> Epoch:
-    """Of the leader that wrote it: the epoch in the header may be a later one, stamped when it was recovered again."""
+    """Returns the epoch of the leader that wrote the bridge. The epoch in the header is later if the bridge was
+    recovered again."""
     _, epoch = _BRIDGE_VALUE.unpack_from(batch, position + _VALUE_POSITION)
     return Epoch(epoch)

@@ -1,6 +1,6 @@
-"""What a producer sent for one partition: checked before anything is stored, and made as the topic's config wants it.
+"""Checks the batch that a producer sent for one partition, and makes it what the topic's config wants.
 
-docs/produce_validation.md tells which fault gets which error, how Apache Kafka answers, and why we differ where we do.
+docs/produce_validation.md says which fault gets which error, what Apache Kafka does, and why we differ.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,39 +37,40 @@ NEVER = 2**63 - 1
 _NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""Of any batch of any magic."""
+"""The smallest length of a batch of any magic."""
 _REFUSED_NAMED_MAX = 1000
-_UNPACKED_RATIO_MAX = 32
-_UNPACKED_BYTES_MIN = 16 * 2**20
+_DECOMPRESSED_RATIO_MAX = 32
+_DECOMPRESSED_BYTES_MIN = 16 * 2**20
 
 
 class RecordsRefusedError(KafkaError):
-    """Some records are at fault: the client can send the others again, which are refused with them."""
+    """Some records are at fault. All are refused, but the client can send the others again."""
 
     def __init__(self, code: ErrorCode, message: str, refused: Iterable[tuple[int, str]]) -> None:
         super().__init__(code, message)
         self.refused = list(islice(refused, _REFUSED_NAMED_MAX))
-        """Of the first of them their numbers in the batch, and why."""
+        """The numbers of the first records at fault, with the reason for each."""
 
 
 class ProduceRules(Struct, frozen=True):
-    """What a topic's config says about batches; made once, when the config changes."""
+    """The rules of a topic's config for batches. They are made when the config changes."""
 
     batch_bytes_max: int
     needs_keys: bool = False
-    """The topic is compacted."""
+    """Whether every record needs a key, because the topic is compacted."""
     append_time: bool = False
     timestamp_before_ms_max: int = NEVER
     timestamp_after_ms_max: int = NEVER
     compression: Compression | None = None
-    """None: as the producer compressed it."""
+    """How batches are compressed; None leaves the compression of the producer."""
     compression_level: int | None = None
     opens_compressed: bool = True
-    """Unpack what is compressed and look at its records. Without it a damaged batch is found by its consumers."""
+    """Whether compressed batches are decompressed and their records checked. Without it, consumers find a corrupt
+    batch."""
 
     @property
     def must_open(self) -> bool:
-        """Compressed batches too: their records are looked at."""
+        """Whether the records of compressed batches have to be read as well."""
         return (
             self.opens_compressed
             or self.needs_keys
@@ -78,18 +79,19 @@ class ProduceRules(Struct, frozen=True):
         )
 
     @property
-    def unpacked_bytes_max(self) -> int:
-        """A producer packs about as much as it may send; a thousand times more is no honest batch."""
-        return min(max(_UNPACKED_RATIO_MAX * self.batch_bytes_max, _UNPACKED_BYTES_MIN), DECOMPRESSED_BYTES_MAX)
+    def decompressed_bytes_max(self) -> int:
+        """The largest decompressed size. A producer compresses about as much as it may send; a thousand times as much
+        is an attack."""
+        return min(max(_DECOMPRESSED_RATIO_MAX * self.batch_bytes_max, _DECOMPRESSED_BYTES_MIN), DECOMPRESSED_BYTES_MAX)
 
 
 def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
-    """The one batch that was sent, ready to be stamped with its offset (and its append time), and its header.
+    """Returns the one batch that was sent, ready to be stamped with its offset and append time, and its header.
 
-    It is a part of `records`, unless the topic wants another compression. Raises KafkaError; whoever refuses the batch
-    for another reason may have it looked at once more.
+    The batch is a part of `records`, unless the topic wants another compression. Raises KafkaError. If the caller
+    refuses the batch for another reason, the same batch may be checked again.
     """
-    # Each call that nearly no batch needs is left out here: a small one is admitted in the time of a dozen calls.
+    # A call that hardly any batch needs is not made here: a small batch is checked in the time of a dozen calls.
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         raise _no_batch(records)
     header = read_header(records)
@@ -111,15 +113,15 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum does not match")
     count = header.record_count
     if count < 1 or header.last_offset_delta != count - 1:
-        raise _invalid(f"{count} records with a last offset of {header.last_offset_delta}")
+        raise _invalid(f"the batch has {count} records, but a last offset delta of {header.last_offset_delta}")
     if attributes & _NOT_FOR_PRODUCERS:
         raise _not_for_producers(attributes)
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"a producer's sequence of {header.base_sequence}")
+        raise _invalid(f"the batch has a producer id, but the sequence number {header.base_sequence}")
 
     body: Buffer = batch[HEADER_SIZE:]
     if kind and rules.must_open:
-        body = _unpack(kind, body, rules)
+        body = _decompress(kind, body, rules)
     if not kind or rules.must_open:
         if not check_records(body, count) and rules.needs_keys:
             raise _without_keys(body)
@@ -130,28 +132,29 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         ):
             _check_timestamps(batch, header, body, rules, now_ms)
     if rules.compression is not None and rules.compression != kind:
-        return _compressed_anew(header, body, rules)
+        return _recompressed(header, body, rules)
     return batch, header
 
 
 def _no_batch(records: Buffer | None) -> KafkaError:
-    """What is wrong with what does not begin as a batch of ours does."""
+    """Says what is wrong with data that does not begin with a batch of the current format."""
     if records is not None:
-        _starts_batch(records)  # raises what it can tell of something that is there
+        _starts_batch(records)  # raises a more exact error if the data has one
     return _invalid("no whole batch was sent")
 
 
 def _check_alone(size: int, records: Buffer) -> None:
-    """Whether the first batch is there, and no second one. An unfinished second one is passed over, as Kafka does."""
+    """Raises KafkaError unless there is one whole batch. A second, incomplete batch is ignored, as in Kafka."""
     if size > len(records):
-        raise _invalid(f"a batch of {size} bytes, of which {len(records)} were sent")
+        raise _invalid(f"the batch has {size} bytes, but {len(records)} bytes were sent")
     rest = memoryview(records)[size:]
     if _starts_batch(rest) and LOG_OVERHEAD + _length(rest) <= len(rest):
         raise _invalid("more than one batch was sent for a partition")
 
 
 def _starts_batch(records: Buffer) -> bool:
-    """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
+    """Whether the data begins with a batch header of the current format. Raises KafkaError if it begins with another
+    one."""
     if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
         return True
     if len(records) > LOG_OVERHEAD and _length(records) < _LENGTH_MIN:
@@ -161,8 +164,8 @@ def _starts_batch(records: Buffer) -> bool:
     magic = records[MAGIC_AT]
     if magic != MAGIC:
         if magic > MAGIC:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"a batch of the old magic {magic}")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has the unknown magic {magic}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"the batch has the old magic {magic}")
     return False
 
 
@@ -177,17 +180,18 @@ def _check_compression(kind: int, api_version: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
 
 
-def _unpack(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
+def _decompress(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
     try:
-        return decompress(Compression(kind), body, rules.unpacked_bytes_max)
+        return decompress(Compression(kind), body, rules.decompressed_bytes_max)
     except TooLargeError as error:
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
     except ValueError as error:
-        raise _invalid(f"the records cannot be unpacked: {error}") from None
+        raise _invalid(f"the records cannot be decompressed: {error}") from None
 
 
 def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int) -> None:
-    """The header's word is taken for the newest one; only a bound on old ones makes us look at every record."""
+    """Raises KafkaError if records are too old or too new. The newest time is taken from the header; every record is
+    read only if old ones are limited, or the header is wrong."""
     oldest = now_ms - rules.timestamp_before_ms_max
     newest = now_ms + rules.timestamp_after_ms_max
     if header.max_timestamp < header.base_timestamp or oldest > 0:
@@ -198,16 +202,16 @@ def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: P
             if timestamp < oldest and timestamp != NO_TIMESTAMP:
                 is_too_old = True
         if largest != header.max_timestamp:
-            # Look-ups by time and retention rely on this field, and Kafka puts it right too.
+            # Searches by time and retention rely on this field. Kafka corrects it as well.
             header.max_timestamp = largest
             header.crc = stamp_max_timestamp(batch, 0, header.size, largest)
         if is_too_old:
-            raise _untimely(header, body, oldest, newest)
+            raise _bad_timestamps(header, body, oldest, newest)
     if header.max_timestamp > newest:
-        raise _untimely(header, body, oldest, newest)
+        raise _bad_timestamps(header, body, oldest, newest)
 
 
-def _untimely(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
+def _bad_timestamps(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
     untimely = (
         (number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}")
         for number, timestamp in enumerate(_timestamps(header, body))
@@ -221,7 +225,7 @@ def _untimely(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> Ka
 
 
 def _without_keys(body: Buffer) -> KafkaError:
-    why = "a record without a key, in a compacted topic"
+    why = "a record has no key, in a compacted topic"
     has_key = (has_key for _, has_key in times_and_keys(bytes(body)))
     return RecordsRefusedError(
         ErrorCode.INVALID_RECORD, why, ((number, why) for number, each in enumerate(has_key) if not each)
@@ -229,11 +233,11 @@ def _without_keys(body: Buffer) -> KafkaError:
 
 
 def _timestamps(header: BatchHeader, body: Buffer) -> Iterator[int]:
-    """Of all records of a body that was checked."""
+    """Returns the timestamps of all records in a checked body."""
     return (header.timestamp_at(delta) for delta, _ in times_and_keys(bytes(body)))
 
 
-def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:
+def _recompressed(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:
     compression = rules.compression
     assert compression is not None
     header.attributes = header.attributes & ~COMPRESSION_MASK | compression
@@ -248,7 +252,7 @@ def _not_for_producers(attributes: int) -> KafkaError:
         return _invalid("only brokers write control batches")
     if attributes & DELETE_HORIZON:
         return _invalid("only compaction sets a delete horizon")
-    return KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers give append times")
+    return KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers set append times")
 
 
 def _invalid(why: str) -> KafkaError:
@@ -258,5 +262,5 @@ def _invalid(why: str) -> KafkaError:
 def _too_large(size: int, rules: ProduceRules) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"a batch of {size} bytes; at most {rules.batch_bytes_max} are taken: see max.message.bytes",
+        f"the batch has {size} bytes; at most {rules.batch_bytes_max} are allowed: see max.message.bytes",
     )

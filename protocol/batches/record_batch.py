@@ -1,7 +1,7 @@
-"""The header of a record batch (magic 2): read with one call, stamped in place; the records inside are never touched.
+"""The header of a record batch (magic 2): read with one call, stamped in place, without touching the records.
 
-Offset and leader epoch lie outside the checksum, so the leader writes both without computing it again. This is the
-path of every produced batch: header, checksum and stamp together cost a few microseconds.
+Offset and leader epoch are outside the checksum, so that the leader writes both without a new checksum. Every produced
+batch takes this path: header, checksum and stamp together cost a few microseconds.
 """
 
 import struct
@@ -19,14 +19,14 @@ from .compression import Compression
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""The bytes before those that the batch length counts."""
+"""How many bytes stand before those that the batch length counts."""
 MAGIC = 2
 MAGIC_AT = 16
-"""In the header; at the same place in batches of earlier formats."""
+"""The position of the magic in the header, also in batches of earlier formats."""
 CRC_START = 21
-"""The checksum covers everything from the attributes on."""
+"""The position from which on the checksum covers everything: the attributes."""
 SEQUENCE_END = 2**31
-"""Sequence numbers start at 0 again here."""
+"""The sequence number after the last one; sequence numbers start at 0 again."""
 
 COMPRESSION_MASK = 0x07
 APPEND_TIME = 0x08
@@ -38,7 +38,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TIMESTAMP_END = 2**63
 _BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
 _PLACE = struct.Struct(">qii")
-"""Offset, length and epoch."""
+"""Offset, length and epoch, with which a header begins."""
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _EPOCH_POSITION = 12
@@ -50,8 +50,8 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 
 
-class BatchHeader(Struct, gc=False):  # of numbers alone
-    """The fields in the order they have in the batch."""
+class BatchHeader(Struct, gc=False):  # it has only numbers, so that it cannot be part of a cycle
+    """The header of a record batch, with its fields in the order of the batch."""
 
     base_offset: int
     batch_length: int
@@ -81,7 +81,7 @@ class BatchHeader(Struct, gc=False):  # of numbers alone
 
     @property
     def compression(self) -> Compression:
-        """Raises KafkaError (CORRUPT_MESSAGE) for a codec that nobody knows."""
+        """The codec of the records. Raises KafkaError (CORRUPT_MESSAGE) if it is unknown."""
         try:
             return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError:
@@ -103,12 +103,12 @@ class BatchHeader(Struct, gc=False):  # of numbers alone
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Then `base_timestamp` says from when on its tombstones may go; set by compaction alone."""
+        """Whether `base_timestamp` says from when on tombstones may be deleted. Only compaction sets this."""
         return bool(self.attributes & DELETE_HORIZON)
 
     def timestamp_at(self, delta: int) -> int:
-        """The time of a record that differs so much from the first one. Nobody checks what a producer writes there, and
-        clients count with 64 bits: whatever exceeds these comes out at their other end."""
+        """Returns the time of a record with this difference to the first record. It wraps like the 64-bit numbers of
+        clients, because a producer's times are not checked."""
         timestamp = self.base_timestamp + delta
         if -_TIMESTAMP_END <= timestamp < _TIMESTAMP_END:
             return timestamp
@@ -120,32 +120,34 @@ class BatchHeader(Struct, gc=False):  # of numbers alone
 
     @property
     def last_sequence(self) -> int:
-        """-1 without a producer; otherwise it wraps as the producer's own counting does."""
+        """The sequence number of the last record, which wraps as in the producer; -1 without a producer."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_END
 
     @property
     def next_sequence(self) -> int:
-        """With which its producer goes on."""
+        """The sequence number of the producer's next record."""
         return (self.last_sequence + 1) % SEQUENCE_END
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Raises KafkaError (CORRUPT_MESSAGE) where no batch of magic 2 can be; the checksum is left to `crc_of`."""
+    """Reads the header at a position. Raises KafkaError (CORRUPT_MESSAGE) if there is no batch of magic 2. The checksum
+    is not checked: see `crc_of`."""
     try:
         header = BatchHeader(*_HEADER.unpack_from(buffer, position))
     except struct.error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch is cut short") from None
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is truncated") from None
     if header.batch_length < _BATCH_LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {header.batch_length}")
     if header.magic != MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {header.magic}, not {MAGIC}")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has the magic {header.magic}, not {MAGIC}")
     return header
 
 
 def iterate(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch; stops at one that is cut short, raises KafkaError at an absurd one."""
+    """Yields position and header of each whole batch. Stops at a truncated batch, and raises KafkaError at a corrupt
+    header."""
     position, end = 0, len(buffer)
     while end - position >= HEADER_SIZE:
         header = read_header(buffer, position)
@@ -157,28 +159,28 @@ def iterate(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_of(buffer: Buffer, position: int, size: int) -> int:
-    """The checksum that the batch of this size should carry."""
+    """Computes the checksum that the batch of this size should have."""
     return crc32c.crc32c(memoryview(buffer)[position + CRC_START : position + size])
 
 
 def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Gives the batch its place in the log; the checksum does not cover it."""
+    """Writes offset and epoch into the batch. The checksum does not cover them."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, leader_epoch)
 
 
 def stamp_as(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
-    """Gives the batch its place in the log as its header has it; the length, between the two, stays."""
+    """Writes offset and epoch of the header into the batch, and its unchanged length, which stands between the two."""
     _PLACE.pack_into(buffer, position, header.base_offset, header.batch_length, header.leader_epoch)
 
 
 def write_header(buffer: Buffer, header: BatchHeader) -> None:
-    """All of it, over that of the batch that begins the buffer."""
+    """Writes the whole header over the header of the batch at the start of the buffer."""
     _HEADER.pack_into(buffer, 0, *astuple(header))
 
 
 def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> None:
-    """Gives all records of the batch the broker's time, and the batch the checksum that goes with it."""
+    """Gives all records of the batch the append time, and the batch its new checksum."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + _ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes | APPEND_TIME)
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, now_ms)
@@ -186,19 +188,21 @@ def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> 
 
 
 def stamp_max_timestamp(buffer: Buffer, position: int, size: int, timestamp_ms: int) -> int:
-    """The checksum that goes with it."""
+    """Writes the largest timestamp and the new checksum into the batch. Returns the checksum."""
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
     return stamp_crc(buffer, position, size)
 
 
 def stamp_crc(buffer: Buffer, position: int, size: int) -> int:
+    """Computes the checksum of the batch and writes it into the batch. Returns the checksum."""
     crc = crc_of(buffer, position, size)
     _CRC.pack_into(buffer, position + _CRC_POSITION, crc)
     return crc
 
 
 def assemble(header: BatchHeader, body: Buffer) -> bytearray:
-    """A whole batch of this header and body (compressed as the attributes say); sets the header's length and CRC."""
+    """Makes a whole batch of header and body (compressed as the attributes say). Sets length and checksum in the
+    header."""
     header.batch_length = HEADER_SIZE - LOG_OVERHEAD + len(body)
     batch = bytearray(HEADER_SIZE)
     _HEADER.pack_into(

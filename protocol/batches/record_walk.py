@@ -1,10 +1,10 @@
-"""Checks that the body of a batch is nothing but well-formed records, numbered in order, without opening one.
+"""Checks that a batch's body consists of well-formed records with consecutive numbers, without decoding them.
 
-Every produced record passes here, so this is written for speed. Most batches hold runs of records of the same length:
-a run is checked by columns. With the length as stride, the bytes that say how a record is laid out are slices, and
-those of many records are compared at once. A record that is in no run is walked on its own, in less than a
-microsecond: nearly all its numbers have one or two bytes, and these are read without a call. One that is alone in its
-batch, and has neither key nor headers, is told by how the body begins.
+Every produced record passes this check, so that it is written for speed. Most batches have runs of records of the same
+length, and a run is checked by columns: with the length as stride, the bytes that describe the layout of a record are
+slices, and those of many records are compared at once. A record outside a run is checked by itself, in less than a
+microsecond: nearly all its numbers have one or two bytes, which are read without a call. A single record without key
+and headers is recognised by the beginning of the body.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ from tailrace.protocol.codec.primitives import Buffer, uvarint
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 _COPIED_RECORD_BYTES_MAX = 1024
-"""Bytes are sliced faster than a memoryview; with larger records the copy costs more than that gains."""
+"""Bodies with records up to this size are copied: bytes are sliced faster than a memoryview, but a larger copy costs
+more than it gains."""
 
 _RUN_FIRST = 16
 _RUN_MIN = 8
@@ -25,23 +26,24 @@ _TIMESTAMP_BYTES_MAX = 10
 
 _ONE_BYTE_END = 64
 _TWO_BYTES_END = 8192
-"""Where the number of a record in its batch, its offset delta, needs another byte."""
+"""The offset deltas from which on a record's number takes another byte."""
 _ONE_BYTE = bytes(2 * number for number in range(_ONE_BYTE_END))
 _FIRST_BYTE = bytes((2 * number & 0x7F) | 0x80 for number in range(_TWO_BYTES_END))
 _SECOND_BYTE = bytes(number >> 6 for number in range(_TWO_BYTES_END))
 _SECOND_BYTE_OF_THREE = bytes(byte | 0x80 for byte in _SECOND_BYTE)
-"""The columns that the numbers make when they are encoded; those of three bytes repeat."""
+"""The columns of the encoded numbers; the first two columns of three-byte numbers repeat."""
 
 _LAST_BYTES = bytes(range(0x80))
-"""Bytes that end a varint."""
+"""The bytes that can end a varint."""
 
 _PLAIN = bytes((0, 0, 0, 1))
-"""Attributes, the time and the number of the first record of a batch, and no key."""
+"""Attributes, time and number of the first record in a batch, and the length of no key."""
 _NO_HEADERS = 0
 
 
 def check_records(body: Buffer, count: int) -> bool:
-    """Whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` good records."""
+    """Returns whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` valid
+    records."""
     end = len(body)
     if count * _COPIED_RECORD_BYTES_MAX > end:
         body = body.tobytes() if type(body) is memoryview else bytes(body)
@@ -70,16 +72,16 @@ def check_records(body: Buffer, count: int) -> bool:
             number_at = position = position + 1
             if number < _ONE_BYTE_END:
                 if body[position] != _ONE_BYTE[number]:
-                    raise _invalid(number, "has another offset")
+                    raise _invalid(number, "has the wrong offset delta")
                 position += 1
             elif number < _TWO_BYTES_END:
                 if body[position] != _FIRST_BYTE[number] or body[position + 1] != _SECOND_BYTE[number]:
-                    raise _invalid(number, "has another offset")
+                    raise _invalid(number, "has the wrong offset delta")
                 position += 2
             else:
                 encoded, position = _rest_of_varint(body, position + 1, body[position])
                 if encoded != number << 1:
-                    raise _invalid(number, "has another offset")
+                    raise _invalid(number, "has the wrong offset delta")
             key_at = position
             size = body[position]
             position += 1
@@ -107,7 +109,7 @@ def check_records(body: Buffer, count: int) -> bool:
             if has_headers:
                 position = _past_headers(body, position, has_headers)
             if position != stop or number_at - attributes_at - 1 > _TIMESTAMP_BYTES_MAX:
-                raise _invalid(number, "is not as long as its fields")
+                raise _invalid(number, "has another length than its fields")
             number += 1
             stride = position - start
             if stride != last_stride or has_headers:
@@ -119,7 +121,7 @@ def check_records(body: Buffer, count: int) -> bool:
             position += run * stride
             last_stride = 0
     except IndexError:
-        raise _invalid(number, "is cut short") from None
+        raise _invalid(number, "is truncated") from None
     if position != end:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of {count} records")
     return keyed
@@ -127,14 +129,15 @@ def check_records(body: Buffer, count: int) -> bool:
 
 @cache
 def _start_of_plain(size: int) -> bytes:
-    """How a body of this size begins that is one record without key and headers; empty if there is none."""
+    """Returns how a body of this size begins if it is one record without key and headers; empty if that is
+    impossible."""
     length = _size_before(size)
     value_size = _size_before(size - len(length) - len(_PLAIN) - 1)
     return length + _PLAIN + value_size if length and value_size else b""
 
 
 def _size_before(size: int) -> bytes:
-    """The varint that takes this many bytes together with all that it counts; empty if there is none."""
+    """Returns the varint whose own size and value are this size together; empty if there is none."""
     for width in range(1, min(size, _VARINT_BYTES_MAX) + 1):
         encoded = uvarint(2 * (size - width))
         if len(encoded) == width:
@@ -143,9 +146,9 @@ def _size_before(size: int) -> bytes:
 
 
 def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:
-    """Of each record in a body that was checked: its time, as the difference to the batch's, and whether it has a key.
+    """Yields the timestamp delta of each record in a checked body, and whether the record has a key.
 
-    For what must be known of every record of a batch, and there may be a million in one that is small on its way.
+    It is fast because a batch of a few compressed bytes may have a million records.
     """
     position, end = 0, len(body)
     while position < end:
@@ -154,7 +157,7 @@ def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:
         if size >= 0x80:
             size, position = _rest_of_varint(body, position, size)
         stop = position + (size >> 1)
-        byte = body[position + 1]  # behind the attributes
+        byte = body[position + 1]  # after the attributes
         position += 2
         time, shift = byte & 0x7F, 7
         while byte >= 0x80:
@@ -162,7 +165,7 @@ def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:
             position += 1
             time |= (byte & 0x7F) << shift
             shift += 7
-        while body[position] >= 0x80:  # its number
+        while body[position] >= 0x80:  # the offset delta
             position += 1
         yield time >> 1 ^ -(time & 1), not body[position + 1] & 1
         position = stop
@@ -177,10 +180,10 @@ def _run_length(
     lengths: tuple[int, ...],
     fields: tuple[int, int, int],
 ) -> int:
-    """How many records after the one at `start` are surely laid out like it; there may be more.
+    """Returns how many records after the one at `start` are known to have the same layout; there may be more.
 
-    `number` is that of the next record. `lengths` are the positions of all bytes that must be the same in each record;
-    `fields` those of the timestamp, of the record's number and of what follows it.
+    `number` is the number of the next record. `lengths` are the positions of all bytes that must be equal in each
+    record. `fields` are the positions of the timestamp, of the record's number, and of the byte after the number.
     """
     timestamp_at, number_at, key_at = fields
     width = key_at - number_at
@@ -227,7 +230,7 @@ def _past_headers(body: Buffer, position: int, count: int) -> int:
     if count >= 0x80:
         count, position = _rest_of_varint(body, position, count)
     if count & 1:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a record has less than no headers")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "a record has a negative number of headers")
     for _ in range(count >> 1):
         size, position = _rest_of_varint(body, position + 1, body[position])
         if size & 1:
@@ -240,7 +243,8 @@ def _past_headers(body: Buffer, position: int, count: int) -> int:
 
 
 def _rest_of_varint(body: Buffer, position: int, byte: int) -> tuple[int, int]:
-    """Reads on after a first byte: the number, still zigzag (odd when it is negative), and the position after it."""
+    """Reads the rest of a varint after its first byte. Returns the number, still in zigzag form (odd if it is
+    negative), and the position after it."""
     value = byte & 0x7F
     shift = 7
     while byte >= 0x80:

@@ -1,4 +1,4 @@
-"""The records inside a batch, for those who must look: dump, compaction, time queries, coordinators."""
+"""Reads and writes the records inside a batch, for the few callers that must."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,9 +27,9 @@ _VARLONG_BYTES_MAX = 10
 
 
 class Record(Struct):
-    """Offset and timestamp are absolute; inside a batch they are differences to the batch's own.
+    """One record. Its offset and timestamp are absolute; inside a batch they are differences to those of the batch.
 
-    Bytes in a header's name that are no UTF-8 survive as surrogate escapes.
+    Bytes in a header's name that are not UTF-8 become surrogate escapes.
     """
 
     offset: int
@@ -40,20 +40,21 @@ class Record(Struct):
 
 
 def read_records(batch: Buffer, *, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """All records of the batch at the buffer's start. Raises KafkaError (CORRUPT_MESSAGE) and nothing else."""
+    """Reads all records of the batch at the start of the buffer. Raises KafkaError (CORRUPT_MESSAGE) and nothing
+    else."""
     header = read_header(batch)
     return decode_records(header, open_body(batch, header, decompressed_bytes_max))
 
 
 def open_body(batch: Buffer, header: BatchHeader, decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """What follows the header, unpacked."""
+    """Returns the decompressed body of a batch. Raises KafkaError (CORRUPT_MESSAGE)."""
     if len(batch) < header.size:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch is cut short")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch is truncated")
     body = memoryview(batch)[HEADER_SIZE : header.size]
     try:
         return decompress(header.compression, body, decompressed_bytes_max)
     except ValueError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the records cannot be unpacked: {error}") from None
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the records cannot be decompressed: {error}") from None
 
 
 def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
@@ -65,15 +66,15 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
             size, position = _read_varint(body, position)
             end = position + size
             if size < 0 or end > end_of_body:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is cut short")
-            position += 1  # the record's attributes, of which none is used
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is truncated")
+            position += 1  # the record's attributes, which are unused
             timestamp_delta, position = _read_varint(body, position, _VARLONG_BYTES_MAX)
             offset_delta, position = _read_varint(body, position)
             key, position = _read_bytes(body, position, end)
             value, position = _read_bytes(body, position, end)
             headers, position = _read_headers(body, position, end)
             if position != end:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record's length is not that of its fields")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record has another length than its fields")
             timestamp = header.timestamp_at(timestamp_delta) if append_time is None else append_time
             records.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
     except IndexError:
@@ -86,7 +87,7 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
 def _read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
     count, position = _read_varint(body, position)
     if count < 0:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record with {count} headers")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record has {count} headers")
     headers = []
     for _ in range(count):
         name, position = _read_bytes(body, position, end)
@@ -98,7 +99,8 @@ def _read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str,
 
 
 def _read_varint(data: bytes, position: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
-    """Small magnitudes of either sign take few bytes: 0, -1, 1, -2 are stored as 0, 1, 2, 3."""
+    """Reads a zigzag varint: 0, -1, 1, -2 are stored as 0, 1, 2, 3, so that small numbers of either sign take few
+    bytes."""
     value = shift = 0
     for _ in range(bytes_max):
         byte = data[position]
@@ -133,7 +135,7 @@ def build_batch(
     is_transactional: bool = False,
     append_time: int | None = None,
 ) -> bytearray:
-    """A whole batch with its checksum. The records' offsets rise, and none lies below `base_offset`."""
+    """Makes a whole batch with its checksum. The records' offsets must rise, and none may be below `base_offset`."""
     content = list(records)
     attributes = compression | (TRANSACTIONAL if is_transactional else 0) | (CONTROL if is_control else 0)
     base_timestamp = content[0].timestamp if content else NO_TIMESTAMP
@@ -161,7 +163,7 @@ def build_batch(
 
 
 def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytearray:
-    """The body of a batch, not compressed."""
+    """Encodes the body of a batch, without compression."""
     body = bytearray()
     for record in records:
         content = bytearray(1)  # the record's attributes

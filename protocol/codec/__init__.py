@@ -1,1 +1,1 @@
-"""Encodes and decodes messages: schemas, compiled codecs, headers, frames. Pure."""
+"""Encodes and decodes messages: schemas, compiled codecs, headers and frames. Pure."""

@@ -1,8 +1,8 @@
-"""Encoders and decoders: one function per message class and version, compiled when first asked for.
+"""Compiles encoders and decoders: one function for each message class and version, on first use.
 
-A broker answers perhaps a dozen of the hundreds of combinations in its life, so each is made on first use, from the
-facts that its class carries. Reading the message as the function's source does it (see `encoder_source` and
-`decoder_source`) is several times faster than walking over the facts every time.
+A broker uses perhaps a dozen of the hundreds of combinations, so that each function is made when it is needed, from the
+facts in its class. A compiled function (see `encoder_source` and `decoder_source`) is several times faster than code
+that walks over the facts for each message.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ Encoder: TypeAlias = Callable[[Any, list[Part]], None]
 
 class Decoder(Protocol):
     def __call__(self, view: memoryview, position: int, elements_max: int = ..., /) -> tuple[Any, int]:
-        """Reads a message at a position: (message, position after it), or RemoteProtocolError.
+        """Reads a message at a position. Returns the message and the position after it. Raises RemoteProtocolError.
 
-        `elements_max` bounds the elements of all its arrays together; unless given it is the bound for requests.
+        `elements_max` bounds the elements of all its arrays together. The default is the bound for requests.
         """
 
 
@@ -41,29 +41,31 @@ _decoder = cast(Callable[[type[Any], int], Decoder], cache(_compile_decoder))
 
 
 def encoder(cls: type[Any], version: int) -> Encoder:
-    """The function that appends the parts of a message to a list; `records` become parts of their own, uncopied."""
+    """Returns the function that appends the parts of a message to a list. `records` become parts without being
+    copied."""
     return _encoder(cls, version)
 
 
 def decoder(cls: type[Any], version: int) -> Decoder:
-    """The function that reads a message of the class."""
+    """Returns the function that reads a message of the class."""
     return _decoder(cls, version)
 
 
 def encode(message: object, version: int) -> list[Part]:
+    """Encodes a message into parts."""
     parts: list[Part] = []
     _encoder(type(message), version)(message, parts)
     return parts
 
 
 def encode_whole(message: object, version: int) -> bytes:
-    """For messages that carry no stretch of a file."""
+    """Encodes a message whose parts are all bytes, and not ranges of a file."""
     return b"".join(bytes(part) for part in encode(message, version) if isinstance(part, Buffer))
 
 
 def decode(
     cls: type[Message], version: int, data: Buffer, position: int = 0, elements_max: int = ELEMENTS_MAX
 ) -> Message:
-    """Reads the message at `position`; bytes after it are ignored, as Apache Kafka does."""
+    """Reads the message at `position`. Bytes after it are ignored, as in Apache Kafka."""
     message: Message = _decoder(cls, version)(memoryview(data), position, elements_max)[0]
     return message

@@ -1,8 +1,8 @@
-"""Writes the function that decodes one version of a message.
+"""Writes the source of the function that decodes one version of a message.
 
-Neighbours of fixed size, and the length that ends them, are read with one `struct.unpack_from`. Everything read is
-checked against the end of the input before it is built, and the elements of arrays also against a bound of their own,
-so what a message allocates is bounded by its size. Strings and bytes are copied; `records` stay a view of the input.
+Adjacent fields of fixed size, and the length that follows them, are read with one `struct.unpack_from`. Every size is
+checked against the end of the input before anything is built, and the elements of arrays against a bound as well. So
+the memory of a message is bounded by its size. Strings and bytes are copied; `records` remain a view of the input.
 """
 
 import struct
@@ -19,20 +19,20 @@ from .source import Source
 ELEMENTS_MAX = 500_000
 """How many elements all arrays of a request may have together.
 
-An element can be as short as a byte or two on the wire and still become an object of a hundred. Without a bound of its
-own a frame of the largest size would turn into gigabytes, and hold up every other client while it does.
+An element of one or two bytes on the wire can become an object of a hundred bytes. Without this bound, a frame of the
+largest size would become gigabytes, and block all other clients meanwhile.
 """
 
 STRING_BYTES_MAX = 32_767
-"""What the versions with classic lengths can say is all that Kafka takes in any version. What came in a newer one goes
-out again in older ones, to other clients."""
+"""The longest string in a client's request. Versions with classic lengths cannot express a longer one, and a string
+that arrives in a newer version is sent to other clients in older versions."""
 
 MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
-"""What reading past the end, or text that is not UTF-8, raises inside a decoder."""
+"""The exceptions inside a decoder that reads beyond the end, or text that is not UTF-8."""
 
 
 def decoder_source(layout: StructLayout) -> Source:
-    """Source of `decode(view, p, elements_max) -> (message, p)`."""
+    """Returns the source of `decode(view, p, elements_max) -> (message, p)`."""
     source = Source(
         RemoteProtocolError=RemoteProtocolError,
         MALFORMED=MALFORMED,
@@ -54,6 +54,8 @@ def decoder_source(layout: StructLayout) -> Source:
 
 
 class _Reader:
+    """Writes the lines that read fields, with adjacent fields of fixed size in one call."""
+
     def __init__(self, source: Source, flexible: bool, *, bounds_strings: bool) -> None:
         self._source = source
         self._flexible = flexible
@@ -61,7 +63,7 @@ class _Reader:
         self._codes: list[str] = []
         self._targets: list[str] = []
 
-    # Neighbours of fixed size wait here until something of another kind has to be read.
+    # adjacent fields of fixed size, which wait until something else has to be read
 
     def _fixed(self, code: str, target: str) -> None:
         self._codes.append(code)
@@ -79,7 +81,7 @@ class _Reader:
             self._codes, self._targets = [], []
 
     def _length(self, code: str) -> str:
-        """Reads a length, in the classic encoding or one more in the compact one; the variable that holds it."""
+        """Reads a length. Returns the variable that holds it; in the compact encoding, it holds the length plus one."""
         length = self._source.fresh("n")
         self._fixed("B" if self._flexible else code, length)
         self._flush()
@@ -91,10 +93,10 @@ class _Reader:
                         self._fail(f"a string of more than {STRING_BYTES_MAX} bytes")
         return length
 
-    # Structs
+    # structs
 
     def struct(self, layout: StructLayout) -> str:
-        """Reads all fields; the expression that builds the struct."""
+        """Reads all fields. Returns the expression that builds the struct."""
         values = {field.name: self._field(field) for field in layout.fields}
         if layout.flexible:
             values |= self._tagged_section(layout.tagged_fields)
@@ -137,11 +139,11 @@ class _Reader:
                     self._flush()
                     self._source.line(f"{targets[field.name]} = {_finished(field, value)}")
                     with self._source.block(f"if p != {stop}:"):
-                        self._fail("a tagged field has another size than it says")
+                        self._fail("a tagged field has another size than its length says")
             self._source.line(f"p = {stop}")
         return targets
 
-    # Fields: each method gives the expression for the value, once the neighbours are read
+    # fields: each method returns the expression for the value, which is valid after `_flush`
 
     def _field(self, field: FieldLayout) -> str:
         if field.is_array:
@@ -170,7 +172,7 @@ class _Reader:
         return target
 
     def _sized(self, field: FieldLayout) -> str:
-        """A string, bytes or records."""
+        """Reads a string, bytes or records."""
         length = self._length("h" if field.kind == "string" else "i")
         target, stop = self._source.fresh("v"), self._source.fresh("stop")
         content = {
@@ -197,14 +199,14 @@ class _Reader:
     def _elements(self, field: FieldLayout, length: str, target: str) -> None:
         self._source.line(f"left -= {length}")
         with self._source.block("if left < 0:"):
-            self._fail("arrays claim more elements than the message has bytes, or than any request needs")
+            self._fail("arrays have more elements than the message has bytes, or more than any request may have")
         if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
             run = self._source.name("run", f"run {field.kind}", run_unpacker(FIXED[field.kind]))
             self._source.line(f"{target} = {run}(view, p, {length})")
             self._source.line(f"p += {length} * {struct.calcsize('>' + FIXED[field.kind])}")
             return
         self._source.line(f"{target} = []")
-        with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two that most arrays have
+        with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two elements of most arrays
             self._source.line(f"{length} -= 1")
             if isinstance(field.kind, StructLayout):
                 element = self.struct(field.kind)
@@ -216,7 +218,7 @@ class _Reader:
             self._source.line(f"{target}.append({element})")
 
     def _null(self, field: FieldLayout, length: str, target: str) -> AbstractContextManager[None]:
-        """Deals with a length that means null; what is read in the `with` is the value when there is one."""
+        """Handles a length that means null. The lines written inside the `with` read a value that is not null."""
         with self._source.block(f"if {length} == 0:" if self._flexible else f"if {length} < 0:"):
             if not field.nullable:
                 self._fail(f"{field.name or 'an element'} cannot be null")
@@ -233,7 +235,7 @@ class _Reader:
 
 
 def _is_from_client(cls: type[Any]) -> bool:
-    """Our own programs may say more to each other."""
+    """Whether the message is a request of a client. Messages between our own programs may have longer strings."""
     return cls.__name__.endswith("Request") and getattr(cls, "API_KEY", INTERNAL_KEY_MIN) < INTERNAL_KEY_MIN
 
 

@@ -1,9 +1,9 @@
-"""Writes the function that encodes one version of a message.
+"""Writes the source of the function that encodes one version of a message.
 
-The function collects small pieces of bytes and joins them at the end, or where records go in between. Two things make
-it fast. Neighbours of fixed size, and the length in front of what follows them, are one `struct.pack`. And a struct
-whose optional fields are all empty, as in almost every answer, takes a path where the lengths of those count as
-neighbours too: a partition of a Produce response is then a single piece.
+The function collects small pieces of bytes, and joins them at the end or before `records`. Two things make it fast.
+First, adjacent fields of fixed size, and the length that follows them, are packed with one `struct.pack`. Second, a
+struct whose optional fields are all empty, as in almost every response, takes a path in which their lengths count as
+fields of fixed size: a partition of a Produce response is then a single piece.
 """
 
 import struct
@@ -15,11 +15,11 @@ from .source import Source
 
 _NULL_STRUCT = repr(b"\xff")
 _NULL_TAGGED_STRUCT = repr(b"\x00")
-"""What stands in place of a struct, in a field that may be null; in front of one stands a 1."""
+"""The encoding of null in a field that may be a struct. A struct that is not null has a 1 before it."""
 
 
 def encoder_source(layout: StructLayout) -> Source:
-    """Source of `encode(message, parts)`."""
+    """Returns the source of `encode(message, parts)`."""
     source = Source(byte=[bytes((value,)) for value in range(128)], uvarint=uvarint, tagged=tagged, join=b"".join)
     with source.function("def encode(message, parts):"):
         source.line("out = []")
@@ -33,13 +33,15 @@ def encoder_source(layout: StructLayout) -> Source:
 
 
 class _Writer:
+    """Writes the lines that encode fields, with adjacent fields of fixed size in one call."""
+
     def __init__(self, source: Source, flexible: bool) -> None:
         self._source = source
         self._flexible = flexible
         self._codes: list[str] = []
         self._values: list[str] = []
 
-    # Neighbours of fixed size wait here until something else has to be written.
+    # adjacent fields of fixed size, which wait until something else has to be written
 
     def _fixed(self, code: str, value: str | None = None) -> None:
         self._codes.append(code)
@@ -51,7 +53,7 @@ class _Writer:
             self._source.line(f"write({self._take()})")
 
     def _take(self) -> str:
-        """The expression that packs what waits."""
+        """Returns the expression that packs the waiting fields."""
         codes, values = "".join(self._codes), ", ".join(self._values)
         self._codes, self._values = [], []
         if not values:
@@ -62,7 +64,7 @@ class _Writer:
         return self._source.name("pack", f"pack {codes}", struct.Struct(">" + codes).pack)
 
     def _length(self, value: str, code: str) -> None:
-        """Ends the neighbours with a length, in the classic encoding or already one more for the compact one."""
+        """Packs a length together with the waiting fields. In the compact encoding, `value` is the length plus one."""
         if not self._flexible:
             self._fixed(code, value)
             self.flush()
@@ -75,16 +77,16 @@ class _Writer:
         self._source.line(f"write({short} if {value} < 128 else {long})")
 
     def _length_of_nothing(self, value: str, code: str, nullable: bool) -> None:
-        """The length of an empty field, as one more neighbour."""
+        """Adds the length of an empty field to the waiting fields."""
         null, empty = (0, 1) if self._flexible else (-1, 0)
         self._fixed(
             "B" if self._flexible else code, f"{null} if {value} is None else {empty}" if nullable else str(empty)
         )
 
-    # Structs
+    # structs
 
     def struct(self, layout: StructLayout, value: str) -> None:
-        """All fields of `value`; leaves the last neighbours waiting."""
+        """Encodes all fields of `value`. The last fields may remain waiting."""
         optional = _usually_empty(layout)
         if not optional:
             self._fields(layout, value, ())
@@ -121,7 +123,7 @@ class _Writer:
         self._source.line(f"out += {tags}")
 
     def _value_encoder(self, field: FieldLayout) -> str:
-        """The name of a function of its own for a tagged field, whose size has to be known in advance."""
+        """Writes a function that encodes a tagged field, whose size has to be known in advance. Returns its name."""
         name = self._source.fresh("encode_tagged")
         with self._source.function(f"def {name}(value):"):
             self._source.line("out = []")
@@ -132,7 +134,7 @@ class _Writer:
             self._source.line("return join(out)")
         return name
 
-    # Fields
+    # fields
 
     def _field(self, field: FieldLayout, value: str) -> None:
         if field.is_array:
@@ -218,7 +220,8 @@ class _Writer:
 
 
 def _usually_empty(layout: StructLayout) -> tuple[FieldLayout, ...]:
-    """The fields whose emptiness is worth a path of its own; none where arrays of arrays would be written out twice."""
+    """Returns the fields for which the path of empty fields pays. There are none if that would double the code of
+    nested arrays."""
     optional = tuple(field for field in layout.fields if _is_optional(field))
     if any(field.is_struct_array and field not in optional for field in layout.fields):
         return ()
@@ -234,10 +237,10 @@ def _is_optional(field: FieldLayout) -> bool:
 
 
 def _is_empty(field: FieldLayout, owner: str) -> str:
-    """The condition under which a field takes a single byte, or none when it is tagged."""
+    """Returns the condition under which a field takes a single byte, or none if it is tagged."""
     value = f"{owner}.{field.name}"
     if field.tag >= 0 and field.is_array and field.nullable and field.default is not None:
-        return f"{value} is not None and not {value}"  # what is left out is read as empty, not as null
+        return f"{value} is not None and not {value}"  # a field that is left out is read as empty, not as null
     if field.tag < 0 or field.is_array or not field.default:
         return f"not {value}" if field.default is not None or field.tag < 0 else f"{value} is None"
     if field.kind == "uuid":

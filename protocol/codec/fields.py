@@ -1,7 +1,7 @@
-"""What a message class says about its fields on the wire.
+"""The facts about its fields that a message class carries.
 
-The generated classes in `messages/` carry these facts as `FIELDS`, so that nothing reads JSON at run time; `compile`
-turns them into functions, once per version that is asked for.
+The generated classes in `messages/` have these facts as `FIELDS`, so that nothing reads JSON at run time. `compile`
+turns them into functions, once for each version.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Kafka's notation: `3`, `3-5`, `3+`, `none`."""
+        """Reads Kafka's notation: `3`, `3-5`, `3+`, `none`."""
         if text in ("", "none"):
             return cls(0, -1)
         if text.endswith("+"):
@@ -32,9 +32,9 @@ class Versions(NamedTuple):
 class Field(NamedTuple):
     """One field of a message or of a struct inside one.
 
-    `kind` is the name of a primitive (`int32`, `string`, `records`, …) or the class of a struct; `array` says that the
-    field is a list of them. The version ranges stay in Kafka's notation. A field with a `tag` travels in the tagged
-    section in the versions of `tagged`.
+    `kind` is the name of a primitive (`int32`, `string`, `records`, …) or the class of a struct. If `array` is set, the
+    field is a list of them. The version ranges have Kafka's notation. A field with a `tag` is in the tagged section in
+    the versions of `tagged`.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Cuts a stream of bytes into frames: four bytes of size, then that many bytes.
+"""Splits a stream of bytes into frames: four bytes of size, then that many bytes.
 
-For our own clients and the private protocols. The public server has a receive path of its own, which copies nothing.
+Our own clients and the private protocols use it. The public server has another receive path, which copies nothing.
 """
 
 import struct
@@ -13,14 +13,15 @@ SIZE = struct.Struct(">i")
 
 
 def checked_size(size: int, frame_bytes_max: int) -> int:
-    """The announced size of a frame, before anything is set aside for it."""
+    """Returns the size of a frame if it is allowed, before memory is allocated for the frame. Raises
+    RemoteProtocolError."""
     if not 0 <= size <= frame_bytes_max:
-        raise RemoteProtocolError(f"a frame of {size} bytes was announced; {frame_bytes_max} are allowed")
+        raise RemoteProtocolError(f"a frame has {size} bytes; {frame_bytes_max} are allowed")
     return size
 
 
 class FrameBuffer:
-    """Holds what has arrived of the frames that are not complete: never more than was fed, and refuses large ones."""
+    """Holds the received bytes of incomplete frames. It never allocates more than was fed, and refuses large frames."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
@@ -32,14 +33,14 @@ class FrameBuffer:
         return len(self._received) - self._position
 
     def feed(self, data: Buffer) -> None:
-        # What was taken goes before anything is added: each byte moves a bounded number of times.
+        # The frames that were taken are deleted first, so that each byte moves a bounded number of times.
         if self._position:
             del self._received[: self._position]
             self._position = 0
         self._received += data
 
     def next_frame(self) -> bytes | None:
-        """The next complete frame, without its size; None until more is fed."""
+        """Returns the next complete frame, without its size, or None if it is not complete yet."""
         start = self._position + SIZE.size
         if start > len(self._received):
             return None

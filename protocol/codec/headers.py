@@ -1,7 +1,7 @@
-"""Request and response headers, and whole requests and responses with the size in front.
+"""Encodes and decodes request and response headers, and whole requests and responses with their size.
 
-The header's version follows from the API and its version; a request of a version we do not know is still read as far as
-the client's name. Everything takes the table of the APIs that are spoken; unless given they are Kafka's.
+The version of a header follows from the API and its version. A request in an unknown version is read up to the client's
+name. Each function takes the table of the APIs that are served; the default is Kafka's.
 """
 
 import struct
@@ -18,7 +18,8 @@ from .compile import decode, encode, encoder
 from .primitives import TOO_SHORT, Buffer, Part, skip_tagged
 
 _REQUEST = struct.Struct(">hhih")
-"""API key, API version, correlation id, length of the client id. That length is a classic one in every version."""
+"""API key, API version, correlation id and length of the client id. That length has the classic encoding in all
+versions."""
 _KIND = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
 _SIZE_BYTES = 4
@@ -28,10 +29,10 @@ _SIZE_AND_REQUEST = struct.Struct(">ihhih")
 _ERROR_CODE = struct.Struct(">h")
 
 ResponseEncoder: TypeAlias = Callable[[int, Any], list[Part]]
-"""From the correlation id and the message: the whole response, size and header in front."""
+"""Encodes a whole response, with size and header, from the correlation id and the message."""
 
 _JOINED_BYTES_MAX = 64 * 1024
-"""A first part up to this size is joined with the header: cheaper than sending one more part."""
+"""A first part up to this size is joined with the header, which is cheaper than sending another part."""
 
 
 class RequestHeader(Struct):
@@ -44,8 +45,9 @@ class RequestHeader(Struct):
 def read_request_header(
     view: memoryview, position: int = 0, table: Mapping[int, Api] = API_TABLE
 ) -> tuple[IntEnum, int, int, str | None, int]:
-    """API key, version, correlation id and client id, and where the body begins. The version may be one that we do not
-    serve: the caller looks."""
+    """Returns API key, version, correlation id, client id, and where the body begins. Raises RemoteProtocolError.
+
+    The caller has to check whether the version is served."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(view, position)
         position += _REQUEST.size
@@ -70,7 +72,7 @@ def read_request_header(
 
 
 def read_request_kind(view: memoryview) -> tuple[int, int, int]:
-    """API key, version and correlation id: all of the header that those need who know the rest."""
+    """Returns API key, version and correlation id. Raises RemoteProtocolError."""
     try:
         return _KIND.unpack_from(view)
     except struct.error as reason:
@@ -89,7 +91,7 @@ def encode_response(
 
 
 def response_encoder(api: Api, api_version: int) -> ResponseEncoder:
-    """The function that encodes the responses of an API in one version; a server keeps it."""
+    """Returns the function that encodes the responses of an API in one version. A server keeps it."""
     encode_message = encoder(api.response, api_version)
     header = _SIZE_AND_FLEXIBLE_RESPONSE if api_version >= api.flexible_response_from else _SIZE_AND_RESPONSE
     pack_header = header.pack
@@ -104,7 +106,7 @@ def response_encoder(api: Api, api_version: int) -> ResponseEncoder:
 
 
 def response_with_body(api: Api, api_version: int, correlation_id: int, body: bytes) -> bytes:
-    """The whole response, of which somebody else has encoded the message."""
+    """Returns the whole response with a message that is already encoded."""
     header = _SIZE_AND_FLEXIBLE_RESPONSE if api_version >= api.flexible_response_from else _SIZE_AND_RESPONSE
     return header.pack(header.size - _SIZE_BYTES + len(body), correlation_id) + body
 
@@ -112,7 +114,7 @@ def response_with_body(api: Api, api_version: int, correlation_id: int, body: by
 def decode_response(
     api_key: int, api_version: int, frame: Buffer, table: Mapping[int, Api] = API_TABLE
 ) -> tuple[int, Any]:
-    """The correlation id and the message of a response, without its size; the client's side."""
+    """Returns the correlation id and the message of a response, for a client. The frame has no size before it."""
     view = memoryview(frame)
     api = table[api_key]
     header = response_header(api_key, api_version, 0, table)
@@ -121,7 +123,7 @@ def decode_response(
     (correlation_id,) = _CORRELATION_ID.unpack_from(view)
     if api.key is ApiKey.API_VERSIONS and view[4:6] == _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION):
         api_version = 0
-    # The broker was chosen by whoever asks, and may answer with more elements than a stranger could ask for.
+    # We have chosen the broker that responds, so that it may send more elements than an unknown client may.
     return correlation_id, decode(api.response, api_version, view, _end_of_header(view, len(header)), len(view))
 
 
@@ -152,7 +154,8 @@ def _with_header(header: bytes, parts: list[Part]) -> list[Part]:
 
 
 def _end_of_header(view: memoryview, length: int) -> int:
-    """Where the body of a response begins, past tagged fields that a newer broker may have put into the header."""
+    """Returns where the body of a response begins, after tagged fields that a newer broker may have put into the
+    header."""
     if length == _CORRELATION_ID.size:
         return length
     try:

@@ -1,4 +1,4 @@
-"""A message as one version has it: which fields are there, in what order, and how each is encoded."""
+"""The layout of a message in one version: its fields, their order, and how each is encoded."""
 
 from typing import Any
 
@@ -10,13 +10,15 @@ from .primitives import FIXED
 
 
 class FieldLayout(Struct, frozen=True):
+    """How one field is encoded in one version."""
+
     name: str
     kind: "str | StructLayout"
     is_array: bool
     nullable: bool
     tag: int
     default: Any
-    """What an absent field is; for a list or a struct, the type that makes it."""
+    """The value of an absent field; for a list or a struct, the type that makes it."""
 
     @property
     def is_fixed(self) -> bool:
@@ -24,7 +26,8 @@ class FieldLayout(Struct, frozen=True):
 
     @property
     def is_always_sent(self) -> bool:
-        """A tagged struct that may be null is never left out: absent it would be a struct of defaults, not null."""
+        """Whether a tagged field is never left out. A struct that may be null is not, because an absent one would be a
+        struct of defaults instead of null."""
         return self.tag >= 0 and self.nullable and not self.is_array and not isinstance(self.kind, str)
 
     @property
@@ -33,14 +36,16 @@ class FieldLayout(Struct, frozen=True):
 
 
 class StructLayout(Struct, frozen=True):
+    """How the fields of one class are encoded in one version."""
+
     cls: type[Any]
     flexible: bool
     attributes: tuple[tuple[str, Any], ...]
-    """All attributes of the class, in order, with their defaults; also those that this version lacks."""
+    """All attributes of the class with their defaults, in order, including those that this version lacks."""
     fields: tuple[FieldLayout, ...]
-    """In the order of the wire."""
+    """The fields outside the tagged section, in the order of the wire."""
     tagged_fields: tuple[FieldLayout, ...]
-    """In the order of their tags."""
+    """The fields in the tagged section, in the order of their tags."""
 
     @property
     def has_struct_arrays(self) -> bool:
@@ -48,6 +53,7 @@ class StructLayout(Struct, frozen=True):
 
 
 def message_layout(cls: type[Any], version: int) -> StructLayout:
+    """Returns the layout of a message class. Raises ValueError if the class does not have the version."""
     if not Versions.parse(cls.VERSIONS).holds(version):
         raise ValueError(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
     return _struct_layout(cls, version, Versions.parse(cls.FLEXIBLE).holds(version))

@@ -1,4 +1,4 @@
-"""What the compiled codecs are made of: the types of parts, variable-length integers, and runs of equal elements."""
+"""Building blocks of the compiled codecs: types of parts, variable-length integers, and runs of equal elements."""
 
 import struct
 from collections.abc import Callable, Sequence, Sized
@@ -11,9 +11,9 @@ from tailrace.protocol.error_codes import RemoteProtocolError
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 Part: TypeAlias = Sized
-"""One piece of an encoded message: a buffer, or whatever was given as `records`, to be sent in that place.
+"""One piece of an encoded message: a buffer, or the object that was given as `records`.
 
-`len(part)` is its size in bytes; storage's file ranges are such parts, and their bytes never pass through here.
+`len(part)` is its size in bytes. The file ranges of storage are such parts; the codec never sees their bytes.
 """
 
 Records: TypeAlias = Buffer | Part
@@ -32,16 +32,17 @@ FIXED = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The primitives of fixed size, and how `struct` calls them."""
+"""The primitives of fixed size, and their format characters for `struct`."""
 
 TOO_SHORT = "the message ends in the middle of a field"
 
 _RUN_LENGTH_KEPT = 32
-"""Runs of elements up to this length (replicas of a partition, say) have their `struct.Struct` made once."""
+"""Runs of elements up to this length, for example the replicas of a partition, have a `struct.Struct` that is made
+once."""
 
 
 def uvarint(value: int) -> bytes:
-    """Seven bits a byte, low bits first, the high bit set on all bytes but the last."""
+    """Encodes an integer with seven bits in each byte, low bits first. All bytes but the last have the high bit set."""
     if value < 0x80:
         return bytes((value,))
     encoded = bytearray()
@@ -53,7 +54,8 @@ def uvarint(value: int) -> bytes:
 
 
 def rest_of_uvarint(view: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Reads on after a first byte that has the high bit set: (value, position after it)."""
+    """Reads the rest of an integer whose first byte has the high bit set. Returns the value and the position after
+    it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = view[position]
@@ -71,20 +73,21 @@ def read_uvarint(view: Buffer, position: int) -> tuple[int, int]:
     if first < 0x80:
         return first, position + 1
     second = view[position + 1]
-    if second < 0x80:  # the size of most records that come one by one
+    if second < 0x80:  # most records that are sent singly have such a size
         return first & 0x7F | second << 7, position + 2
     return rest_of_uvarint(view, position + 1, first)
 
 
 def tagged(tag: int, body: bytes) -> bytes:
-    """One field of a tagged section."""
+    """Encodes one field of a tagged section."""
     return uvarint(tag) + uvarint(len(body)) + body
 
 
 def skip_tagged(view: Buffer, position: int, count: int) -> int:
-    """Passes over tagged fields that nothing here knows; newer peers may send them.
+    """Skips unknown tagged fields, which newer peers may send. Returns the position after them.
 
-    `count` is the first byte of their number, which was read already: it is nearly always 0, and nothing is called.
+    `count` is the first byte of their number, which the caller has read: it is nearly always 0, and then nothing is
+    called.
     """
     if count > 127:
         count, position = rest_of_uvarint(view, position, count)
@@ -100,12 +103,13 @@ def skip_tagged(view: Buffer, position: int, count: int) -> int:
 
 @lru_cache(maxsize=4096)
 def uuid_of(raw: bytes) -> UUID:
-    """The same few topics come again and again, and building a UUID costs as much as decoding the rest of a request."""
+    """Returns the UUID of these bytes. It is cached: a UUID costs as much as decoding the rest of a request, and there
+    are few topics."""
     return UUID(bytes=raw)
 
 
 def run_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
-    """A function that encodes a list of fixed-size elements, without its length."""
+    """Returns a function that encodes a list of elements of fixed size, without its length."""
     kept = [struct.Struct(f">{count}{code}").pack for count in range(_RUN_LENGTH_KEPT)]
 
     def pack_run(values: Sequence[Any]) -> bytes:
@@ -118,7 +122,8 @@ def run_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
 
 
 def run_unpacker(code: str) -> Callable[[Buffer, int, int], list[Any]]:
-    """A function (view, position, count) that decodes as many fixed-size elements; they are known to be there."""
+    """Returns a function (view, position, count) that decodes elements of fixed size. The caller has checked the
+    size."""
     kept = [struct.Struct(f">{count}{code}").unpack_from for count in range(_RUN_LENGTH_KEPT)]
 
     def unpack_run(view: Buffer, position: int, count: int) -> list[Any]:

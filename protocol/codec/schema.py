@@ -1,6 +1,6 @@
-"""Reads Kafka's message JSON: the facts about a message and its fields, nothing else.
+"""Reads Kafka's message JSON: the facts about a message and its fields.
 
-Used when the message classes are generated and when they are tested, never by a running broker.
+It is used to generate the message classes and to test them, but never by a running broker.
 """
 
 import json
@@ -23,20 +23,22 @@ PRIMITIVES = {
     "records": "Buffer",
     "uuid": "UUID",
 }
-"""Kafka's primitive types, and what holds a value of each in Python."""
+"""Kafka's primitive types, and the Python type of each."""
 
 
 class FieldSchema(Struct, frozen=True):
+    """One field as the JSON describes it."""
+
     name: str
     kind: str
-    """A primitive, or the name of a struct; of the elements, when the field is an array."""
+    """A primitive or the name of a struct: the type of the field, or of its elements if it is an array."""
     is_array: bool
     versions: str
     nullable: str
     tag: int
     tagged: str
     default: str | None
-    """As the JSON writes it; None when it says nothing."""
+    """The default as the JSON writes it; None if the JSON has none."""
 
     @property
     def is_struct(self) -> bool:
@@ -44,29 +46,35 @@ class FieldSchema(Struct, frozen=True):
 
     @property
     def is_absent_as_none(self) -> bool:
-        """A tagged struct that is left out is None rather than a struct of defaults."""
+        """Whether an absent field is None. That is so for a tagged struct."""
         return self.is_struct and not self.is_array and self.tag >= 0
 
 
 class StructSchema(Struct, frozen=True):
+    """A struct inside a message."""
+
     name: str
     fields: tuple[FieldSchema, ...]
 
 
 class MessageSchema(Struct, frozen=True):
+    """A message as the JSON describes it."""
+
     name: str
     kind: str
-    """`request`, `response`, `data` inside other messages, or half a record: `coordinator-key`, `coordinator-value`."""
+    """`request`, `response`, `data` (inside other messages), or a half of a record: `coordinator-key`,
+    `coordinator-value`."""
     api_key: int | None
-    """None for data; of a record it is the type, which stands in front of the key."""
+    """The API key; None for data. For a half of a record it is the record's type, which stands before the key."""
     versions: str
     flexible: str
     root: StructSchema
     structs: tuple[StructSchema, ...]
-    """The structs inside, each after those it is made of."""
+    """The structs inside the message. Each comes after those that it contains."""
 
 
 def parse(text: str) -> MessageSchema:
+    """Reads the JSON of one message."""
     document = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
     structs: dict[str, StructSchema] = {}
     common = {struct["name"]: struct["fields"] for struct in document.get("commonStructs", [])}
@@ -83,7 +91,7 @@ def parse(text: str) -> MessageSchema:
 
 
 def snake_case(name: str) -> str:
-    """`MaxWaitMs` to `max_wait_ms`."""
+    """Turns `MaxWaitMs` into `max_wait_ms`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

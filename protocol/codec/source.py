@@ -1,4 +1,4 @@
-"""Lines of Python being written, and the objects they refer to."""
+"""Collects lines of generated Python, and the objects that they refer to."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,8 @@ from typing import Any
 
 
 class Source:
+    """Python source that is being written."""
+
     def __init__(self, **names: Any) -> None:
         self._lines: list[str] = []
         self._indent = 0
@@ -25,7 +27,7 @@ class Source:
 
     @contextmanager
     def function(self, header: str) -> Iterator[None]:
-        """A function at the top level, from wherever the writing stands."""
+        """Writes a function at the top level, before everything that was written so far."""
         lines, indent = self._lines, self._indent
         self._lines, self._indent = [], 0
         with self.block(header):
@@ -33,12 +35,12 @@ class Source:
         self._lines, self._indent = self._lines + lines, indent
 
     def fresh(self, stem: str) -> str:
-        """A variable name that is not in use."""
+        """Returns a variable name that is not in use."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def name(self, stem: str, key: str, value: Any) -> str:
-        """The name by which the lines reach `value`; the same key gives the same name."""
+        """Returns the name by which the lines refer to `value`. The same key always has the same name."""
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = self.fresh(stem)
@@ -49,6 +51,6 @@ class Source:
         return "\n".join(self._lines)
 
     def run(self, title: str) -> dict[str, Any]:
-        """Executes the lines; `title` is the file that a traceback shows."""
+        """Executes the lines, and returns the names that they define. A traceback shows `title` as the file name."""
         exec(compile(self.text(), f"<{title}>", "exec"), self._names)
         return self._names

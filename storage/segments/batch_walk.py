@@ -77,7 +77,7 @@ def walk_whole(file: Readable, end: int) -> Iterator[tuple[int, BatchHeader, mem
         if len(chunk) - within < size:
             chunk, within = memoryview(file.read_at(position, min(max(FAR_BYTES, size), end - position))), 0
             if len(chunk) < size:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {position} is cut short")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {position} is truncated")
         yield position, header, chunk[within : within + size]
         position += size
         within += size

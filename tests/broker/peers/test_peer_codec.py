@@ -150,8 +150,8 @@ def test_bad_batches_are_refused() -> None:
     flipped = bytearray(good)
     flipped[80] ^= 1
     assert "checksum" in _refused(told, flipped)
-    assert "cut short" in _refused(told, good[:-1])
-    assert "cut short" in _refused(told, good + good[:20])
+    assert "truncated" in _refused(told, good[:-1])
+    assert "truncated" in _refused(told, good + good[:20])
     assert "out of place" in _refused(told, good + good)
     assert "out of place" in _refused(append(7), good)
     assert "log that ends at 6" in _refused(append(5, log_end=6), good)

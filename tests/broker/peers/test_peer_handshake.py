@@ -94,9 +94,9 @@ def _ping() -> bytes:
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes"),
-        ((INTRODUCTION_BYTES_MAX + 1).to_bytes(4, "big"), "a frame of 65537 bytes"),
-        (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
+        (b"GET / HTTP/1.1\r\n\r\n", "a frame has 1195725856 bytes"),
+        ((INTRODUCTION_BYTES_MAX + 1).to_bytes(4, "big"), "a frame has 65537 bytes"),
+        (b"\xff\xff\xff\xff", "a frame has -1 bytes"),
         (b"\0\0\0\0", "ends in its header"),
         (_ping(), "PING before an introduction"),
     ],
