@@ -152,14 +152,14 @@ class RunningWorkflow(Struct):
             )
             self.spus.on_connected(spu)
         local = self.workflow.local
-        await self.workflow.writes.until(
+        await self.workflow.writes.wait_until(
             lambda: all(spu in local.spus and local.spus[SpuId(spu)].is_online for spu in map(SpuId, spus))
         )
 
     async def lose(self, spu: int) -> None:
         self.spus.connected.discard(spu)
         await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has expired"))
-        await self.workflow.writes.until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
+        await self.workflow.writes.wait_until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
 
     async def shelve(self, *shelves: Shelf, shelved_from: int = 0) -> None:
         """Old segments of the only partition are there, as if its leader had said so."""

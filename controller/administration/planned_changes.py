@@ -79,7 +79,7 @@ class ChangeWriter:
         late = timed_out("it is stored, but has not taken effect in time; it may still do so")
         try:
             with trio.move_on_at(ends.at):
-                await self._writes.until(all_reached)
+                await self._writes.wait_until(all_reached)
         except KafkaError as error:
             late = error
         return [late if place in waiting else result for place, result in enumerate(results)]

@@ -1,1 +1,3 @@
-"""Decisions about SPUs and SPU groups, and the provisioner that runs managed SPUs. May import state."""
+"""Decisions about SPUs and SPU groups, and the provisioner that runs managed SPUs. Pure except for
+`local_provisioner`. May import state.
+"""

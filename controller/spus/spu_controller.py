@@ -1,4 +1,4 @@
-"""The SPU Controller: tells the Connection Manager what SPUs may connect, and the KV store which ones are online."""
+"""The SPU Controller: tells the Connection Manager which SPUs may connect, and stores which ones are online."""
 
 from collections.abc import Iterator
 
@@ -13,6 +13,8 @@ from tailrace.controller.state.observed import Observed
 
 
 class SpuController(Struct, frozen=True):
+    """Decides about SPUs when events concern them."""
+
     store: LocalStore
     observed: Observed
 
@@ -30,7 +32,7 @@ class SpuController(Struct, frozen=True):
         if spu is None:
             return
         if isinstance(event, SpuConnected) and self._next_status(spu) == spu.status:
-            yield WithdrawStatus(spu)  # its loss may wait to be written
+            yield WithdrawStatus(spu)  # A write that marks the SPU as offline may still be waiting.
         yield from self._decide(spu)
 
     def reconcile(self) -> Iterator[Action]:
@@ -60,6 +62,6 @@ class SpuController(Struct, frozen=True):
         lost = self.observed.lost.get(spu.spec.id)
         if lost is None:
             if not self.observed.lease_grace_period_over:
-                return spu.status  # it was online before this SC began, and may be about to come back
+                return spu.status  # The SPU was online before this SC became active, and may be about to connect.
             lost = "it has not been heard of since the SC started"
         return replace(spu.status, resolution=SpuResolution.OFFLINE, reason=lost)

@@ -1,8 +1,8 @@
-"""The SPU Group Controller: makes the managed SPUs of each group what the group's spec wants, and has them run.
+"""The SPU Group Controller: creates, changes and deletes the managed SPUs of each group as its spec says.
 
-A group first reserves its ids, and has its SPUs made when the store has the reservation. SPUs that are no longer wanted
-go one after the other, the highest id first, and only when no topic names them any more. What is seen for the
-first time lets none of them go: it may come from a store of which topics have not been read yet.
+A group first reserves its ids. Its SPUs are created when the store has the reservation. SPUs that are no longer wanted
+are deleted one after the other, the highest id first, and only when they hold nothing any more. An object that is seen
+for the first time deletes no SPU, since the topics in the store may not have been read yet.
 """
 
 from collections.abc import Iterator
@@ -34,11 +34,13 @@ ID_MAX = 2**31 - 1
 
 
 class SpuGroupController(Struct, frozen=True):
+    """Decides about SPU groups when events concern them."""
+
     store: LocalStore
     assignments: ReplicaAssignments
 
     def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
-        """What one group does may be, or have been, an obstacle to the others."""
+        """Checks all groups, since groups may compete for ids."""
         yield from self._decide_all(retires=change.previous is not None)
         if change.current is None and change.previous is not None:
             yield from self._retire(change.previous.name)
@@ -49,7 +51,7 @@ class SpuGroupController(Struct, frozen=True):
         now = None if current is None else current.spec
         if before == now:
             if current is not None and current.spec.group is not None:
-                yield from self._decide_again(current, current.spec.group)
+                yield from self._retry_after_lost_write(current, current.spec.group)
             return
         if current is not None and current.spec.type is SpuType.MANAGED:
             yield Provision(current)
@@ -59,16 +61,16 @@ class SpuGroupController(Struct, frozen=True):
         if current is None:
             yield from self._retire_orphans()
 
-    def _decide_again(self, spu: Spu, name: str) -> Iterator[Action]:
-        """What its group wants of it may have lost to the write of its status."""
+    def _retry_after_lost_write(self, spu: Spu, name: str) -> Iterator[Action]:
+        """Repeats what the group wants of the SPU, if that write was lost to a write of the SPU's status."""
         group = self.store.spu_groups.get(name)
         if group is None:
             yield from self._retire(name)
-        elif is_leaving(spu, self.store) or spu.spec != _managed(group, spu.spec.id):
+        elif is_leaving(spu, self.store) or spu.spec != _managed_spec(group, spu.spec.id):
             yield from self._decide(group, retires=True)
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
-        """An SPU may hold nothing any more."""
+        """Checks whether an SPU holds nothing any more after the topic's rows have changed."""
         previous, current = change.previous, change.current
         if previous is None or not previous.status.replica_map:
             return
@@ -76,7 +78,7 @@ class SpuGroupController(Struct, frozen=True):
             yield from self.reconcile()
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
-        """The last replica on an SPU that is to go may have been replaced by others, or the last shelf."""
+        """Checks whether an SPU has lost its last replica or shelf, so that it can be deleted."""
         previous, current = change.previous, change.current
         if previous is None or current is None:
             return
@@ -111,7 +113,7 @@ class SpuGroupController(Struct, frozen=True):
 
     def _provide(self, group: SpuGroup) -> Iterator[Action]:
         for spu_id in ids_of(group.spec):
-            spec = _managed(group, SpuId(spu_id))
+            spec = _managed_spec(group, SpuId(spu_id))
             spu = self.store.spus.get(spec.id)
             if spu is None:
                 yield Put(Spu(spec))
@@ -124,27 +126,27 @@ class SpuGroupController(Struct, frozen=True):
                 yield from self._retire(name)
 
     def _retire(self, name: str) -> Iterator[Action]:
-        spu = self._next_to_go(name)
+        spu = self._next_leaving(name)
         if spu is not None and not self._holds_any(spu):
             yield Delete(spu)
 
     def _why_waiting(self, name: str) -> str:
-        spu = self._next_to_go(name)
+        spu = self._next_leaving(name)
         if spu is None or not self._holds_any(spu):
             return ""
         held = describe_holdings(self._held_on(spu), shelves_on(spu.spec.id, self._shelved_on(spu)))
-        return f"SPU {spu.spec.id} is to go, but holds {held}: it goes when these are moved or deleted"
+        return f"SPU {spu.spec.id} is leaving but holds {held}; it is deleted when these are moved or deleted"
 
     def _holds_any(self, spu: Spu) -> bool:
-        """Replicas that are to be there, or that others have not replaced yet, or shelves."""
+        """Tells whether the SPU has or should have replicas, or has shelves."""
         if self.assignments.replicas_on(spu.spec.id) > 0:
             return True
-        return any(True for _ in self._left_on(spu)) or any(True for _ in self._shelved_on(spu))
+        return any(True for _ in self._replicas_on(spu)) or any(True for _ in self._shelved_on(spu))
 
     def _held_on(self, spu: Spu) -> int:
-        return max(self.assignments.replicas_on(spu.spec.id), sum(1 for _ in self._left_on(spu)))
+        return max(self.assignments.replicas_on(spu.spec.id), sum(1 for _ in self._replicas_on(spu)))
 
-    def _left_on(self, spu: Spu) -> Iterator[Partition]:
+    def _replicas_on(self, spu: Spu) -> Iterator[Partition]:
         there = self.store.held_by(spu.spec.id).values()
         return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
 
@@ -152,18 +154,18 @@ class SpuGroupController(Struct, frozen=True):
         there = self.store.shelved_on(spu.spec.id).values()
         return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
 
-    def _next_to_go(self, name: str) -> Spu | None:
+    def _next_leaving(self, name: str) -> Spu | None:
         leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))
         return max(leaving, key=lambda spu: spu.spec.id, default=None)
 
 
 def describe_holdings(replicas: int, shelves: int) -> str:
-    """For people, where it is not nothing."""
+    """Returns the numbers of replicas and shelves that are not zero, in words."""
     counts = ((replicas, "replica", "replicas"), (shelves, "shelf", "shelves"))
     return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
 
 
-def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
+def _managed_spec(group: SpuGroup, spu: SpuId) -> SpuSpec:
     template = group.spec.template
     return SpuSpec(
         spu,
@@ -179,32 +181,32 @@ def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
 
 
 def fault_of(group: SpuGroup, store: LocalStore) -> str | None:
-    """Why the group cannot have its ids."""
+    """Returns why the group cannot have its ids, or None if it can."""
     ids = ids_of(group.spec)
     if not 1 <= len(ids) <= GROUP_REPLICAS_MAX:
         return f"replicas: {group.spec.replicas} is not between 1 and {GROUP_REPLICAS_MAX}"
     if ids[0] < 0 or ids[-1] > ID_MAX:
-        return f"minId: the ids {_shown(ids)} are not all between 0 and {ID_MAX}"
+        return f"minId: the ids {_range_text(ids)} are not all between 0 and {ID_MAX}"
     for spu_id in ids:
         spu = store.spus.get(SpuId(spu_id))
         if spu is not None and spu.spec.group != group.name:
             owner = "is a custom SPU" if spu.spec.group is None else f"belongs to the group {spu.spec.group}"
-            return f"of the ids {_shown(ids)} one is taken: SPU {spu_id} {owner}"
+            return f"of the ids {_range_text(ids)} one is taken: SPU {spu_id} {owner}"
     for other in _groups_before(group, store):
         theirs = ids_of(other.spec)
         if ids.start < theirs.stop and theirs.start < ids.stop:
-            return f"the ids {_shown(ids)} overlap with {_shown(theirs)} of the group {other.name}"
+            return f"the ids {_range_text(ids)} overlap with {_range_text(theirs)} of the group {other.name}"
     return None
 
 
 def _groups_before(group: SpuGroup, store: LocalStore) -> Iterator[SpuGroup]:
-    """Those that have the ids if both want them: who has reserved them already, else who came first."""
+    """Returns the groups that take precedence for ids: those that have reserved them, then those created earlier."""
     rank = _RANKS[group.status.resolution]
     is_earlier = True
     for other in store.spu_groups.values():
         if other.name == group.name:
             is_earlier = False
-        elif other.status.resolution is not SpuGroupResolution.INVALID:  # such a one has no ids
+        elif other.status.resolution is not SpuGroupResolution.INVALID:  # An invalid group has no ids.
             its_rank = _RANKS[other.status.resolution]
             if its_rank < rank or (its_rank == rank and is_earlier):
                 yield other
@@ -213,5 +215,5 @@ def _groups_before(group: SpuGroup, store: LocalStore) -> Iterator[SpuGroup]:
 _RANKS = {SpuGroupResolution.RESERVED: 0, SpuGroupResolution.INIT: 1, SpuGroupResolution.INVALID: 2}
 
 
-def _shown(ids: range) -> str:
+def _range_text(ids: range) -> str:
     return str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}"

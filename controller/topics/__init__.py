@@ -1,1 +1,1 @@
-"""Decisions about topics: which SPUs hold their replicas. Pure; may import state and spus."""
+"""Decisions about topics: which SPUs hold their replicas. Pure. May import state and spus."""

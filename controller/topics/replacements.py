@@ -1,7 +1,6 @@
-"""Rows without the SPUs that are to hold nothing any more: each has its place taken by another, as evenly as can be.
+"""Replaces SPUs that should hold nothing any more in the rows of a topic, and balances the load of the others.
 
-A replica moves only where somebody else can take it; what cannot be moved stays where it is, for it is better there
-than nowhere.
+A replica that no other SPU can take stays where it is.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,8 +19,11 @@ def replace_unwanted(
     accepting: Sequence[SpuOnRack],
     load: Load,
 ) -> ReplicaMap:
-    """`numbers`: the partitions that may be moved; `is_unwanted`: in which of them, and on which SPU, a replica is not
-    to stay; `load`: what the SPUs hold beside these rows."""
+    """Returns the rows with each unwanted replica moved to one of the `accepting` SPUs.
+
+    Only the partitions in `numbers` may change. `is_unwanted` tells whether a partition's replica on an SPU should
+    move. `load` counts what the SPUs hold besides these rows.
+    """
     load.add(rows.values())
     result = dict(rows)
     for number in sorted(numbers):
@@ -34,7 +36,7 @@ def replace_unwanted(
 
 
 def _with_another(row: Row, unwanted: SpuId, accepting: Sequence[SpuOnRack], load: Load) -> Row:
-    """In the same place: who takes over from a preferred leader is preferred, too."""
+    """Returns the row with another SPU in the same place, so that the successor of a preferred leader is preferred."""
     racks = {each.id: each.rack for each in accepting}
     taken = {racks.get(spu) for spu in row if spu != unwanted} - {None}
     candidates = [each for each in accepting if each.id not in row]

@@ -1,11 +1,13 @@
-"""The Topic Controller: turns what a topic asks for into rows of SPUs, and the rows into partitions.
+"""The Topic Controller: computes the rows of a topic, and creates its partitions from the rows.
 
-The rows are stored first, and the partitions are made from the rows that the store has: had both been proposed at once,
-and the rows lost to another write, there would be partitions that contradict the rows decided next. SPUs that are
-online and stay get new replicas, full ones only where the others are too few, and those that are away only where all of
-these are: with one of three SPUs away, a topic of three replicas is made all the same, and led by the other two. Rows
-chosen by hand may name any registered SPU. What lies on SPUs that are to go, or that have been away for long, gets
-other rows, and then moves.
+The rows are stored first, and partitions are created only from stored rows. If both were written at once and the rows
+lost their compare-and-set, the partitions could contradict the rows that are decided next.
+
+New replicas go to SPUs that are online and stay. Full SPUs get some only if there are too few others, and offline SPUs
+only if there are too few that are online. So with one of three SPUs offline, a topic with three replicas is created all
+the same, and the other two lead. Rows that a person chose may name any registered SPU.
+
+If SPUs leave or stay offline for long, partitions that they hold get other rows, and then move.
 """
 
 from collections.abc import Iterator
@@ -43,12 +45,14 @@ from .replacements import replace_unwanted
 
 
 class TopicController:
+    """Decides about topics when events concern them."""
+
     def __init__(self, store: LocalStore, assignments: ReplicaAssignments, observed: Observed) -> None:
         self._store = store
         self._assignments = assignments
         self._observed = observed
         self._unknown: frozenset[TopicId] = frozenset()
-        """Topics that partitions name but the store did not have at the last reconciliation."""
+        """Topics that some partitions name, but that were missing in the store at the last reconciliation."""
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
         previous, current = change.previous, change.current
@@ -59,14 +63,14 @@ class TopicController:
             yield from self._decide(current)
 
     def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
-        """An SPU that is registered or comes online may be what topics wait for."""
+        """Retries topics that lack rows when an SPU is registered or comes online."""
         previous, current = change.previous, change.current
         if current is not None and (previous is None or (current.is_online and not previous.is_online)):
             for topic in tuple(self._store.unfinished_topics.values()):
                 yield from self._decide(topic)
 
     def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
-        """Some of its SPUs may be to go, and topics that have replicas there need others."""
+        """Finds other rows for topics with replicas on SPUs that leave their group."""
         leaving = [spu for spu in self._store.spus.values() if is_leaving(spu, self._store)]
         held = {topic_id for spu in leaving for topic_id, _ in self._store.held_by(spu.spec.id)}
         for topic_id in sorted(held):
@@ -79,9 +83,9 @@ class TopicController:
         yield from self._delete_orphans()
 
     def _delete_orphans(self) -> Iterator[Action]:
-        """A topic that nobody can bring back any more takes its partitions along.
+        """Deletes the partitions of topics that are gone for good.
 
-        It must have been unknown at two reconciliations: at one, a reader may just be between two keys.
+        A topic must be missing at two reconciliations. At the first one, the reader may be between two keys.
         """
         known = self._store.topics_by_id.keys() | self._store.deleted_topics.keys()
         unknown = [topic_id for topic_id in self._store.topics_with_partitions if topic_id not in known]
@@ -107,7 +111,7 @@ class TopicController:
             return replace(status, resolution=TopicResolution.INIT)
         if is_finished(topic):
             return replace(status, replica_map=self._rows_that_stay(topic), reason="")
-        is_provisioned = status.resolution is TopicResolution.PROVISIONED  # and is to have more partitions
+        is_provisioned = status.resolution is TopicResolution.PROVISIONED  # It should get more partitions.
         fault = self._fault(topic)
         if fault is not None:
             resolution = status.resolution if is_provisioned else TopicResolution.INVALID_CONFIG
@@ -121,8 +125,10 @@ class TopicController:
         return TopicStatus(TopicResolution.PROVISIONED, {**status.replica_map, **rows})
 
     def _rows_that_stay(self, topic: Topic) -> ReplicaMap:
-        """Without the SPUs that are to go or stay away, and without failed disks: while a partition is led, others can
-        get what it holds."""
+        """Returns the rows without SPUs that leave or stay offline, and without replicas on failed disks.
+
+        Only partitions with a leader move, since others can copy from it.
+        """
         rows = topic.status.replica_map
         named = {spu for row in rows.values() for spu in row}
         unwanted = {spu for spu in named if is_unwanted(spu, self._store, self._observed)}
@@ -138,7 +144,7 @@ class TopicController:
         return replace_unwanted(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
 
     def _fault(self, topic: Topic) -> str | None:
-        """What is wrong with the parameters, whatever SPUs are online."""
+        """Returns what is wrong with the topic's spec, independently of which SPUs are online."""
         spec, rows = topic.spec, topic.status.replica_map
         added = spec.partitions - len(rows)
         for name, value in (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor)):
@@ -156,7 +162,7 @@ class TopicController:
         return None if fault is None else f"replicaMap: {fault}"
 
     def _more_rows(self, topic: Topic) -> ReplicaMap | InsufficientResources:
-        """Those that the topic lacks, in the order of their numbers."""
+        """Returns the rows that the topic lacks, in the order of their numbers."""
         spec, rows = topic.spec, topic.status.replica_map
         lacking = [number for number in range(spec.partitions) if number not in rows]
         chosen = {number: spec.replica_map[number] for number in lacking if number in spec.replica_map}
@@ -180,7 +186,10 @@ class TopicController:
         return with_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
 
     def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
-        """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
+        """Returns the SPUs for new rows: those online, and as few offline ones as the replication factor needs.
+
+        If offline SPUs are needed, all SPUs that are online are in every row, and one of them leads.
+        """
         online = self._spus(topic)
         lacking = topic.spec.replication_factor - len(online)
         if lacking <= 0 or not online:

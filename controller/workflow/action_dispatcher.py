@@ -1,9 +1,9 @@
-"""The Action Dispatcher: hands each action to the updater that owns its destination.
+"""The Action Dispatcher: hands each action to the updater for its destination.
 
-It never waits, and neither does anything between an event and its actions. That is why the circle of events and updates
-(a write comes back as an event of the store's watch) cannot jam: an updater waits for its destination alone, never for
-room in the event channel; the readers alone wait for that room; and whoever empties the channel, the dispatcher's loop,
-waits for nobody. What the updaters hold meanwhile is bounded by the number of objects, as they keep it by object.
+Neither the dispatcher nor anything else between an event and its actions ever waits. This is why the loop cannot
+deadlock, although a write comes back as an event of the store's watch. An updater waits only for its destination, and
+never for room in the event channel. Only readers wait for that room. And the loop that empties the channel waits for
+nothing. What updaters hold in the meantime is bounded by the number of objects, since they keep one action per object.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class ActionDispatcher:
         unreadable: Mapping[str, int],
         logger: FilteringBoundLogger,
     ) -> None:
-        """`unreadable`: keys of the store under which something lies that cannot be read now."""
+        """`unreadable` has the keys in the store whose values cannot be read now."""
         self._key_value = key_value
         self._connections = connections
         self._provisioner = provisioner
@@ -46,13 +46,13 @@ class ActionDispatcher:
         self._logger = logger
 
     def dispatch(self, actions: Iterable[Action]) -> None:
-        handed = []
+        dispatched = []
         for action in actions:
             if isinstance(action, Delete) and (owner := self._unreadable_owner(action.object)) is not None:
-                # What looks like an orphan may have an owner, in a value that was damaged: nothing is deleted for that.
+                # The object looks like an orphan only because the value of its owner is damaged.
                 self._logger.warning("deletion_withheld", owner=owner)
                 continue
-            handed.append(action)
+            dispatched.append(action)
             if isinstance(action, Put | Delete):
                 self._key_value.take(action)
             elif isinstance(action, WithdrawStatus):
@@ -63,15 +63,15 @@ class ActionDispatcher:
                 self._elections.take(action)
             else:
                 self._connections.take(action)
-        if handed and shows_debug():
-            self._logger.debug("actions_dispatched", actions=names_of(handed))
+        if dispatched and shows_debug():
+            self._logger.debug("actions_dispatched", actions=names_of(dispatched))
 
     def _unreadable_owner(self, found: Object) -> str | None:
         return next((owner for owner in _owners(found) if owner in self._unreadable), None)
 
 
 def _owners(found: Object) -> tuple[str, ...]:
-    """The keys of the objects of which one must be there, or this one has no reason to be."""
+    """Returns the keys of the possible owners of an object. The object is an orphan if none of them exists."""
     match found:
         case Partition(topic, topic_id):
             return f"topic/{topic}", f"deleted-topic/{topic_id}"

@@ -1,8 +1,8 @@
-"""Writes of objects by whoever must know what became of them, and waiting for what follows from them.
+"""Writes objects for a caller that waits for the outcome, and for the effects of its writes.
 
-An updater may forget: what it lost is decided again. A person's request is decided once, so whoever carries it out asks
-here, gets told which of its writes counted, and goes on when the Local Store has seen them: the next change is planned
-from what this one made.
+The updater for the KV store may forget a write that was lost, since controllers decide again. The request of a person
+is planned only once. So the caller learns which of its writes succeeded, and goes on when the Local Store has them: the
+next change is planned from the result of this one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .readers import Backoff
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_KEYS: Mapping[str, int] = MappingProxyType({})
 
 
 class ConfirmedWrites:
@@ -31,10 +31,12 @@ class ConfirmedWrites:
         local: LocalStore,
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
-        unreadable: Mapping[str, int] = NOTHING,
+        unreadable: Mapping[str, int] = NO_KEYS,
     ) -> None:
-        """`guard` is the entry by which this SC leads, where there may be others. `unreadable`: keys of the store
-        under which something lies that cannot be read now: nothing can be planned from it."""
+        """`guard` is the entry by which this SC is active, if there may be several SCs.
+
+        `unreadable` has the keys in the store whose values cannot be read now; writes to these are refused.
+        """
         self._store = store
         self._local = local
         self._logger = logger
@@ -44,15 +46,15 @@ class ConfirmedWrites:
         self._changed = trio.Event()
         self._closing: KafkaError | None = None
 
-    # what happened
+    # called by the workflow
 
     def on_applied(self, revision: int) -> None:
-        """The Local Store has what the KV store reported up to this revision; the mirror has it too."""
+        """Notes that the Local Store and the mirror have all changes up to this revision of the KV store."""
         self._revision = max(self._revision, revision)
         self._wake()
 
     def close(self) -> None:
-        """Whoever waits here, and whoever comes, is told to turn to another SC."""
+        """Makes all waiting and later calls fail, so that clients turn to another SC."""
         self._closing = KafkaError(ErrorCode.NOT_CONTROLLER, "the Streaming Controller is stopping, or leads no more")
         self._wake()
 
@@ -60,20 +62,21 @@ class ConfirmedWrites:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
-    # what callers ask
+    # called for requests
 
-    async def until(self, reached: Callable[[], bool]) -> None:
-        """Waits for something that is looked up in the Local Store or the mirror. Raises KafkaError when closed."""
+    async def wait_until(self, reached: Callable[[], bool]) -> None:
+        """Waits until a condition on the Local Store or the mirror is true. Raises KafkaError when closed."""
         self._check_open()
         while not reached():
             await self._changed.wait()
             self._check_open()
 
     async def write(self, actions: Sequence[KvAction]) -> list[bool]:
+        """Carries out the actions; see `write_changes`."""
         return await self.write_changes([self.change_of(action) for action in actions])
 
     def change_of(self, action: KvAction) -> key_value.Change:
-        """Raises KafkaError where the store would not take it."""
+        """Returns the change of the KV store for an action. Raises KafkaError if the store would refuse it."""
         key = key_of(action.object)
         if key in self._unreadable:
             raise KafkaError(
@@ -90,9 +93,10 @@ class ConfirmedWrites:
             ) from error
 
     async def write_changes(self, changes: Sequence[key_value.Change]) -> list[bool]:
-        """Whether each was written, once the Local Store knows it; for one that was not, it knows why by then.
+        """Writes the changes and returns whether each succeeded, once the Local Store has the outcome.
 
-        Waits for as long as the store does not answer. Raises KafkaError when there is no use in waiting.
+        The outcome of a change that lost its compare-and-set is the newer version of its object. Waits as long as the
+        store does not respond. Raises KafkaError if the SC stops or is not active any more.
         """
         self._check_open()
         if not changes:
@@ -100,7 +104,7 @@ class ConfirmedWrites:
         versions = await self._write(changes)
         self._logger.debug("update_written", updater="administration", changes=len(changes))
         for change, version in zip(changes, versions, strict=True):
-            await self.until(_seen(self, change, version))
+            await self.wait_until(_is_seen(self, change, version))
         return [version is not None for version in versions]
 
     async def _write(self, changes: Sequence[key_value.Change]) -> list[int | None]:
@@ -111,7 +115,7 @@ class ConfirmedWrites:
                 versions = list(await self._store.write(changes, self._guard))
                 if in_doubt:
                     versions = [
-                        await self._written_before(change) if version is None else version
+                        await self._version_of_earlier_write(change) if version is None else version
                         for change, version in zip(changes, versions, strict=True)
                     ]
                 return versions
@@ -123,19 +127,20 @@ class ConfirmedWrites:
             except LeadershipLost as reason:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, f"another Streaming Controller leads: {reason}") from reason
 
-    async def _written_before(self, change: key_value.Change) -> int | None:
-        """A write that was not answered may have counted; then the store has what it would have written."""
+    async def _version_of_earlier_write(self, change: key_value.Change) -> int | None:
+        """Returns the version that an earlier attempt without a response has written, or None if it wrote nothing."""
         entry = await self._store.get(change.key)
         if isinstance(change, key_value.Delete):
             return change.version if entry is None else None
-        return entry.version if entry is not None and _has_what_was_wanted(entry, change) else None
+        return entry.version if entry is not None and _has_wanted_content(entry, change) else None
 
     def has_seen(self, change: key_value.Change, version: int | None) -> bool:
+        """Tells whether the Local Store has the outcome of a change, which wrote `version` or lost for None."""
         known = self._local.objects.get(change.key)
         known_version = key_value.NO_VERSION if known is None else known.version
         if version is None or isinstance(change, key_value.Delete):
             return known_version != change.version
-        # Others that were written with it have the same version, and may have come before it.
+        # Objects that were written together have the same version, and others of them may have come first.
         return self._revision > version or known_version == version
 
     def _check_open(self) -> None:
@@ -143,12 +148,12 @@ class ConfirmedWrites:
             raise self._closing
 
 
-def _seen(writes: ConfirmedWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
+def _is_seen(writes: ConfirmedWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
     return lambda: writes.has_seen(change, version)
 
 
-def _has_what_was_wanted(entry: Entry, change: key_value.Put) -> bool:
-    """Controllers may have gone on from what was written: then only the status is another."""
+def _has_wanted_content(entry: Entry, change: key_value.Put) -> bool:
+    """Tells whether the entry has the content of the change. The status may differ if controllers have changed it."""
     if entry.value == change.value:
         return True
     try:

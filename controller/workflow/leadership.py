@@ -1,6 +1,6 @@
-"""Of several SCs on one store, one leads: it holds a lease, and stops before anybody else could hold it.
+"""Elects the active SC among several on one store: it holds a lease, and stops before another SC can hold it.
 
-Time alone cannot prove that: what fences an SC that was stopped for a while is the guard on each of its writes.
+Time alone cannot guarantee that. An SC that was paused for a while is fenced by the guard on each of its writes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,17 +30,17 @@ async def lead(
     logger: FilteringBoundLogger,
     lease_seconds: float = LEASE_SECONDS,
 ) -> None:
-    """Waits until nobody else leads, then does the work, to which it gives the guard of its writes.
+    """Waits until no other SC is active, then runs `work` with the guard for its writes.
 
-    LeadershipLost when the lease could not be kept: by then the work has been cancelled and is over. When the work
-    ends by itself, or the caller is cancelled, the lease is given up at once, so that the next one need not wait.
+    Raises LeadershipLost if the lease could not be kept, after the work was cancelled and has ended. When the work ends
+    by itself, or the caller is cancelled, the lease is given up at once, so that the next SC need not wait.
     """
-    entry, good_until = await _take(store, name, logger, lease_seconds)
+    entry, held_until = await _take(store, name, logger, lease_seconds)
     logger.info("leadership_taken", name=name, version=entry.version)
     reasons: list[str] = []
 
     async def keep(term: trio.CancelScope) -> None:
-        reasons.append(await _until_lost(store, entry, good_until, lease_seconds, logger))
+        reasons.append(await _renew_until_lost(store, entry, held_until, lease_seconds, logger))
         term.cancel()
 
     try:
@@ -61,22 +61,22 @@ async def lead(
 async def _take(
     store: KeyValueStore, name: str, logger: FilteringBoundLogger, lease_seconds: float
 ) -> tuple[Entry, float]:
-    """The key that it holds now, and until when at least."""
+    """Waits for the lease. Returns its entry, and the time until which it is held at least."""
     while True:
         asked_at = trio.current_time()
         try:
             entry = await store.take(LEADER_KEY, name.encode(), lease_seconds)
             if entry is not None:
                 return entry, asked_at + lease_seconds
-            await _until_nobody_leads(store, logger)
+            await _wait_until_lease_is_free(store, logger)
         except FellBehind:
-            pass  # look again
+            pass  # List again.
         except StoreUnavailable as error:
             logger.warning("store_unavailable", doing="waiting to lead", reason=str(error))
             await trio.sleep(RETRY_SECONDS)
 
 
-async def _until_nobody_leads(store: KeyValueStore, logger: FilteringBoundLogger) -> None:
+async def _wait_until_lease_is_free(store: KeyValueStore, logger: FilteringBoundLogger) -> None:
     listing = await store.list(LEADER_KEY)
     leader = next((entry for entry in listing.entries if entry.key == LEADER_KEY), None)
     if leader is None:
@@ -88,16 +88,16 @@ async def _until_nobody_leads(store: KeyValueStore, logger: FilteringBoundLogger
                 return
 
 
-async def _until_lost(
-    store: KeyValueStore, entry: Entry, good_until: float, lease_seconds: float, logger: FilteringBoundLogger
+async def _renew_until_lost(
+    store: KeyValueStore, entry: Entry, held_until: float, lease_seconds: float, logger: FilteringBoundLogger
 ) -> str:
-    """Renews the lease three times as often as need be; why that did not go on.
+    """Renews the lease when a third of it has passed, and returns the reason when that has failed for too long.
 
-    A renewal counts from the moment it was sent: when it arrived, only the store knows.
+    A renewal counts from the moment at which it was sent, since only the store knows when it arrived.
     """
     while True:
-        with trio.move_on_at(good_until):
-            await trio.sleep_until(good_until - lease_seconds * 2 / 3)
+        with trio.move_on_at(held_until):
+            await trio.sleep_until(held_until - lease_seconds * 2 / 3)
             renewed = False
             while not renewed:
                 sent_at = trio.current_time()
@@ -109,7 +109,7 @@ async def _until_lost(
                 except StoreUnavailable as error:
                     logger.warning("store_unavailable", doing="renewing the lease", reason=str(error))
                     await trio.sleep(RETRY_SECONDS)
-            good_until = sent_at + lease_seconds
+            held_until = sent_at + lease_seconds
             continue
         return f"the lease of {lease_seconds:g} s could not be renewed in time"
 

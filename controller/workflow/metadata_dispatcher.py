@@ -1,8 +1,8 @@
-"""The Metadata Dispatcher: saves what an event says, then asks the controllers that it concerns what is to be done.
+"""The Metadata Dispatcher: saves each event, then asks the controllers that it concerns for actions.
 
-All of it is one synchronous step without a clock, chance or input and output, so a recorded list of events gives the
-same actions again. A ReconciliationDue belongs after everything that was in the store has been reported: only then is
-something that has no owner an orphan.
+This is one synchronous step without clock, chance, input or output. So a recorded list of events gives the same actions
+again. A ReconciliationDue must come only after everything in the store was reported, since an object without an owner
+is an orphan only then.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +45,8 @@ from tailrace.protocol.ids import Epoch
 
 
 class Controllers(Struct, frozen=True):
+    """The controllers, one for each kind of object that has a status. See `tailrace.controller` for how to add one."""
+
     spus: SpuController
     spu_groups: SpuGroupController
     topics: TopicController
@@ -52,12 +54,13 @@ class Controllers(Struct, frozen=True):
 
 
 class DecisionCounts(Struct):
-    """How much a controller was asked, and has decided."""
+    """How many events a controller has handled, and how many actions it has decided on."""
 
     events: int = 0
     actions: int = 0
 
     def of(self, decided: Iterable[Action]) -> list[Action]:
+        """Counts one event and its actions, and returns the actions."""
         actions = list(decided)
         self.events += 1
         self.actions += len(actions)
@@ -65,10 +68,11 @@ class DecisionCounts(Struct):
 
 
 Handlers = tuple[tuple[DecisionCounts, Callable[[Any], Iterable[Action]]], ...]
-"""Each takes the change, or the event, of the kind under which it stands in a table, and is counted there."""
+"""The handlers for one kind of event or change, each with the counts of its controller."""
 
 
 def controllers_over(store: LocalStore, observed: Observed, broker_configs: BrokerConfigs) -> Controllers:
+    """Makes the controllers, which share the given state."""
     assignments = ReplicaAssignments()
     return Controllers(
         SpuController(store, observed),
@@ -97,7 +101,7 @@ class MetadataDispatcher:
             "topic": of_topics,
             "partition": of_partitions,
         }
-        """Of the controller that decides about objects of that kind."""
+        """The counts of each controller, by the kind of objects that it decides about."""
         self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_offline()),)
         self._concerned_by_object: Mapping[type[Object], Handlers] = {
             Spu: (
@@ -143,14 +147,15 @@ class MetadataDispatcher:
         }
 
     def on_event(self, event: Event) -> list[Action]:
+        """Saves an event and returns the actions that the controllers decide on."""
         match event:
             case Stored() | Removed():
                 return self._on_store(event)
             case SpusAway():
                 self._observed.apply(event)
-                return []  # a reconciliation follows
+                return []  # A reconciliation follows.
             case RebalanceDue() | ReconciliationDue() | SpuResponded():
-                pass  # nothing was said that is to be remembered
+                pass  # There is nothing to save.
             case LogEndsReported():
                 asked = {key: epoch for key, epoch in event.asked.items() if not self._is_over(key, epoch)}
                 self._observed.apply(replace(event, asked=asked))
@@ -161,11 +166,14 @@ class MetadataDispatcher:
         return _decide(self._concerned_by_event[type(event)], event)
 
     def on_broker_configs(self) -> list[Action]:
-        """Others apply now than before."""
+        """Returns the actions that follow from changed broker configs."""
         return _decide(self._on_broker_configs, None)
 
     def _is_over(self, key: PartitionKey, epoch: Epoch) -> bool:
-        """Whether that election is: who was silent in it may be the candidate of the next one, and has its own time."""
+        """Tells whether the election that ends `epoch` is over.
+
+        An SPU that was silent in it may be the candidate of the next election, in which it has its full time again.
+        """
         partition = self._store.partitions.get(key)
         return partition is None or partition.status.epoch != epoch
 

@@ -1,6 +1,6 @@
-"""Readers: whatever happens outside becomes an event here, in order, in the one channel that the SC works from.
+"""Readers: turn changes of the KV store and reports of SPUs into events, in one channel for the workflow.
 
-The channel is bounded: when the SC is busy, readers wait, and with them the store's watch and the SPUs' links.
+The channel is bounded. When the SC is busy, readers wait, and with them the store's watch and the links to SPUs.
 """
 
 from collections.abc import Mapping
@@ -30,22 +30,24 @@ RETRY_SECONDS_MAX = 5.0
 
 
 class WrittenObject(NamedTuple):
+    """An object that this SC is writing, and its encoding."""
+
     value: bytes
     object: Object
 
 
 class ReaderCounts(Struct):
-    """What a scrape shows of the reader."""
+    """The counts of the reader, for metrics."""
 
     read_events: int = 0
     store_listings: int = 0
     refused_objects: int = 0
-    """Ever; those that lie in the store now are `KvReader.refused`."""
+    """The number of values that were ever refused; `KvReader.refused` has those that are in the store now."""
     failed_reads: int = 0
 
 
 class Backoff(Struct):
-    """How long to leave something alone that just failed: longer each time, until it works again."""
+    """The pause after a failure, which grows with each failure until something succeeds."""
 
     seconds: float = RETRY_SECONDS_MIN
 
@@ -58,7 +60,7 @@ class Backoff(Struct):
 
 
 class ConnectionReader(Struct, frozen=True):
-    """Takes what the Connection Manager hears from SPUs."""
+    """Passes events of the Connection Manager on to the workflow."""
 
     events: trio.MemorySendChannel[Event]
     logger: FilteringBoundLogger
@@ -69,30 +71,30 @@ class ConnectionReader(Struct, frozen=True):
 
 
 class KvReader(Struct):
-    """Lists the store once, then follows its watch; lists again when the watch has missed something."""
+    """Lists the store once, then follows its watch. Lists again if the watch has fallen behind."""
 
     store: KeyValueStore
     events: trio.MemorySendChannel[Event]
     logger: FilteringBoundLogger
     ignored: frozenset[str] = frozenset()
-    """Keys that hold no object, such as that of the lease by which one SC leads."""
+    """Keys that hold no objects, such as the key of the lease of the active SC."""
     counts: ReaderCounts = field(default_factory=ReaderCounts)
     written: dict[str, WrittenObject] = field(default_factory=dict)
-    """By key, what this SC is writing: where that comes back to the byte, it need not be decoded."""
+    """The objects that this SC is writing, by key. If the same bytes come back, they need not be decoded."""
     _versions: dict[str, int] = field(default_factory=dict)
-    """Of each key that there is, as far as has been reported."""
+    """The last reported version of each key."""
     _refused: dict[str, int] = field(default_factory=dict)
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Keys whose value now is no object that we can read, with the version of that value.
+        """The keys whose values cannot be read as objects now, each with the version of the value.
 
-        They count as there, not as removed: whoever depends on such an object must not be taken for an orphan.
+        Their objects do not count as removed, so that objects that depend on them are not taken for orphans.
         """
         return self._refused
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; started when everything that was in the store has been reported."""
+        """Reads until it is cancelled. It has started when everything in the store was reported."""
         backoff = Backoff()
         started = False
         while True:
@@ -121,7 +123,7 @@ class KvReader(Struct):
                     await self._report_removal(change.key, change.version)
 
     async def _report_listing(self, listing: Listing) -> None:
-        """What is gone first, so that nobody sees an old object beside the one that took its place."""
+        """Reports removals first, so that no old object is seen next to its replacement."""
         present = {entry.key for entry in listing.entries}
         for key in [key for key in self._versions if key not in present]:
             await self._report_removal(key, listing.revision)
@@ -144,7 +146,7 @@ class KvReader(Struct):
         await self._report(Stored(found))
 
     def _read(self, entry: Entry) -> Object:
-        """Raises ObjectError."""
+        """Returns the object in an entry. Raises ObjectError."""
         written = self.written.pop(entry.key, None)
         if written is not None and written.value == entry.value:
             return replace(written.object, version=entry.version)
@@ -164,7 +166,7 @@ class KvReader(Struct):
 
 
 async def _send(events: trio.MemorySendChannel[Event], event: Event) -> None:
-    """Waits only where there is no room: a reader has waited already, for the event itself."""
+    """Sends an event without a checkpoint if there is room. Readers have already waited for the event itself."""
     try:
         events.send_nowait(event)
     except trio.WouldBlock:

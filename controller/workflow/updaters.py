@@ -1,8 +1,8 @@
-"""Updaters: each carries the actions for one destination outside, at the pace of that destination.
+"""Updaters: each carries out the actions for one destination, at the pace of that destination.
 
-What waits here is kept by object, the newest decision about each: so no queue holds more than there are objects, and
-whoever decides never waits for whoever carries out. To lose the older decision is safe, since a decision is made from
-the whole state and made again when the object's newer version arrives.
+An updater keeps only the newest waiting action for each object. So its queue is bounded by the number of objects, and
+controllers never wait for it. Dropping an older action is safe: decisions are made from the whole state, and made again
+when the newer version of the object arrives.
 """
 
 from collections.abc import Iterable
@@ -27,17 +27,19 @@ PROVISIONING_SECONDS_MAX = 60
 
 
 class UpdaterCounts(Struct):
+    """The counts of the updaters, for metrics."""
+
     written_objects: int = 0
     lost_writes: int = 0
-    """Compare-and-set found another version: the newer one is on its way here, and will be decided about."""
+    """Writes whose compare-and-set found another version, which arrives as an event and is decided about."""
     oversized_objects: int = 0
-    """Too large to be stored."""
+    """Objects that were too large to be stored."""
     failed_writes: int = 0
     failed_provisions: int = 0
 
 
 class KvUpdater:
-    """Writes objects by compare-and-set, in the order of the decisions, many at a time."""
+    """Writes objects by compare-and-set, in the order of the decisions and in batches."""
 
     def __init__(
         self,
@@ -46,41 +48,40 @@ class KvUpdater:
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
     ) -> None:
-        """`guard` is the entry by which this SC leads, where there may be others."""
+        """`guard` is the entry by which this SC is active, if there may be several SCs."""
         self._store = store
         self._counts = counts
         self._logger = logger
         self._guard = guard
         self.written: dict[str, WrittenObject] = {}
-        """By key, what is being written, for who reads it next."""
+        """The objects that are being written, by key, for the reader."""
         self._waiting: dict[str, KvAction] = {}
         self._being_written: dict[str, KvAction] = {}
         self._wake = trio.Event()
 
-    # what is
-
     @property
     def waiting(self) -> int:
+        """The number of actions that wait."""
         return len(self._waiting)
 
-    # what happened
-
     def take(self, action: KvAction) -> None:
+        """Takes an action, which replaces an older one for the same object."""
         self._waiting[key_of(action.object)] = action
         self._wake.set()
 
     def withdraw_status(self, spu: Spu) -> None:
-        """What is being written now may be written; then it comes back as an event, and is decided about anew."""
+        """Drops a waiting write of another status for this SPU.
+
+        A write that is under way may still succeed. Then it comes back as an event, and is decided about again.
+        """
         key = key_of(spu)
         for actions in (self._waiting, self._being_written):
             action = actions.get(key)
             if isinstance(action, Put) and isinstance(action.object, Spu) and action.object.spec == spu.spec:
                 del actions[key]
 
-    # life
-
     async def run(self) -> None:
-        """Until cancelled. Raises LeadershipLost."""
+        """Writes until it is cancelled. Raises LeadershipLost."""
         backoff = Backoff()
         while True:
             await self._wake.wait()
@@ -93,7 +94,7 @@ class KvUpdater:
                 await self._write(batch)
                 backoff.reset()
             except StoreUnavailable as reason:
-                # Some of it may have been written. To write that again changes nothing: its version is another by now.
+                # Some changes may have been written. Writing them again has no effect, since their versions differ now.
                 self._waiting = batch | self._waiting
                 self._wake.set()
                 self._counts.failed_writes += 1
@@ -125,12 +126,15 @@ class KvUpdater:
 
 
 class Connections(Protocol):
-    """What the Connection Manager does with actions: at once, for what it cannot send yet it keeps by object."""
+    """The Connection Manager as the destination of actions."""
 
-    def apply(self, action: ConnectionAction) -> None: ...
+    def apply(self, action: ConnectionAction) -> None:
+        """Carries out an action without waiting. What cannot be sent yet is remembered by object."""
 
 
 class ConnectionUpdater:
+    """Hands actions to the Connection Manager."""
+
     def __init__(self, connections: Connections, logger: FilteringBoundLogger) -> None:
         self._connections = connections
         self._logger = logger
@@ -141,17 +145,17 @@ class ConnectionUpdater:
 
 
 class Provisioner(Protocol):
-    """Starts and stops managed SPUs wherever they live. Either call may raise OSError: it is made again later."""
+    """Starts and stops managed SPUs. Both calls may raise OSError; then they are retried later."""
 
     async def provision(self, spu: Spu) -> None:
-        """The SPU runs as its spec says, from now on, also after it dies; no change when it does already."""
+        """Makes the SPU run as its spec says from now on, and restarts it when it ends."""
 
     async def terminate(self, spu: SpuId) -> None:
-        """The SPU runs no more; no error when it did not."""
+        """Stops the SPU, if it runs."""
 
 
 class NoProvisioner:
-    """Where nobody starts SPUs: managed ones stay registered and wait for somebody who does."""
+    """The provisioner of an SC that starts no SPUs. Managed SPUs stay registered, and others may start them."""
 
     def __init__(self, logger: FilteringBoundLogger) -> None:
         self._logger = logger
@@ -168,6 +172,8 @@ class NoProvisioner:
 
 
 class ProvisionerUpdater(Struct):
+    """Carries out actions with the provisioner, one at a time."""
+
     provisioner: Provisioner
     counts: UpdaterCounts
     logger: FilteringBoundLogger
@@ -179,7 +185,7 @@ class ProvisionerUpdater(Struct):
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled. What failed is tried again after the others."""
+        """Carries out actions until it is cancelled. An action that failed is retried after the others."""
         backoff = Backoff()
         while True:
             await self._wake.wait()
@@ -195,7 +201,7 @@ class ProvisionerUpdater(Struct):
             await backoff.wait()
 
     async def _carry_out(self, action: ProvisionerAction) -> bool:
-        """Whether it worked."""
+        """Carries out an action and returns whether it succeeded."""
         what = type(action).__name__
         try:
             with trio.fail_after(PROVISIONING_SECONDS_MAX):
@@ -217,7 +223,7 @@ def _spu_of(action: ProvisionerAction) -> SpuId:
 
 
 def names_of(actions: Iterable[object]) -> dict[str, int]:
-    """How many of each kind, for a log line."""
+    """Counts the actions of each kind, for a log line."""
     counted: dict[str, int] = {}
     for action in actions:
         name = (

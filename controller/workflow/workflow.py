@@ -1,7 +1,7 @@
-"""The SC's workflow, Readers, Metadata Dispatcher, Controllers, Action Dispatcher, Updaters: the loop around them.
+"""The workflow of the SC: the loop that runs readers, Metadata Dispatcher, controllers, Action Dispatcher and updaters.
 
-Everything that the SC knows is made anew when it begins to lead, from the store alone: an SC that was killed and one
-that takes over from another begin alike.
+When an SC becomes active, it builds all its state from the store. So an SC that was killed and an SC that takes over
+start in the same way.
 """
 
 from contextlib import suppress
@@ -35,15 +35,19 @@ from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCount
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
 EVENTS_AT_ONCE = 100
-"""Decided about in one turn: their actions go out together, and then clients get theirs."""
+"""How many events are handled in one turn. Their actions go out together, and then the mirror is published."""
 
 
 class PublishingConnections(Connections, Candidates, Protocol):
+    """The Connection Manager as the workflow uses it."""
+
     def publish(self, change: MirrorChange) -> None:
-        """To every SPU that is connected, after what `apply` was given before."""
+        """Sends a change of the mirror to every connected SPU, after everything that `apply` was given before."""
 
 
 class WorkflowCounts(Struct):
+    """The counts of the workflow, for metrics."""
+
     reader: ReaderCounts = field(default_factory=ReaderCounts)
     updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
     decided_events: int = 0
@@ -64,8 +68,10 @@ class Workflow:
         guard: Entry | None = None,
         counts: WorkflowCounts | None = None,
     ) -> None:
-        """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
-        leading to the next."""
+        """`guard` is the entry by which this SC is active, if there may be several SCs.
+
+        `counts` continue when the SC becomes active again.
+        """
         self.local = LocalStore()
         self.observed = Observed()
         self.cluster = Cluster()
@@ -73,7 +79,7 @@ class Workflow:
         self.counts = counts = counts or WorkflowCounts()
         self.status_changes = StatusChanges(wall_clock)
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
-        """Where readers, and whoever else has something to report, send it."""
+        """The channel to which readers and other parts of the SC send events."""
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
         self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
         self.connection_reader = ConnectionReader(self.events, logger)
@@ -86,12 +92,15 @@ class Workflow:
         self._broker_configs = broker_configs
         self._logger = logger
         self._stored_events = counts.reader.read_events
-        """Of those that the reader reported, the ones that have been decided about."""
+        """How many of the reader's events have been handled."""
 
     async def run(
         self, connections: PublishingConnections, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Until cancelled; started when all that is in the store has been decided about. Raises LeadershipLost."""
+        """Runs until it is cancelled. It has started when everything in the store was handled.
+
+        Raises LeadershipLost.
+        """
         elections = ElectionUpdater(
             connections,
             self.local,
@@ -115,10 +124,10 @@ class Workflow:
                 nursery.start_soon(elections.run)
                 await nursery.start(self.reader.run)
                 to_read = self.reader.counts.read_events
-                await self.writes.until(lambda: self._stored_events >= to_read)
+                await self.writes.wait_until(lambda: self._stored_events >= to_read)
                 task_status.started()
         finally:
-            self.writes.close()  # nothing is applied any more that could wake those who wait
+            self.writes.close()  # Nothing would wake waiting requests any more.
 
     async def _decide(self, actions: ActionDispatcher, connections: PublishingConnections) -> None:
         async for first in self._received:
@@ -126,14 +135,14 @@ class Workflow:
             gathered = 0
             while gathered < len(events) < EVENTS_AT_ONCE:
                 gathered = len(events)
-                await trio.lowlevel.checkpoint()  # readers add to it: what happens together is decided about together
+                await trio.lowlevel.checkpoint()  # Readers add events, so that simultaneous ones share a turn.
                 with suppress(trio.WouldBlock):
                     while len(events) < EVENTS_AT_ONCE:
                         events.append(self._received.receive_nowait())
             self._take_turn(events, actions, connections)
 
     def _take_turn(self, events: list[Event], actions: ActionDispatcher, connections: PublishingConnections) -> None:
-        """From events to actions, without waiting for anything. Specs leave before the mirror that tells of them."""
+        """Handles events without waiting. SPUs get their specs before the mirror that mentions them."""
         decided: list[Action] = []
         revision = 0
         for event in events:
@@ -155,7 +164,7 @@ class Workflow:
         self.writes.on_applied(revision)
 
     def _note_status(self, event: Event) -> None:
-        """Before the Local Store has it."""
+        """Records a new status of a partition. It must be called before the Local Store has the new status."""
         if isinstance(event, Stored) and isinstance(event.object, Partition):
             partition, before = event.object, self.local.partitions.get((event.object.topic_id, event.object.number))
             if before is not None and before.version < partition.version:
@@ -178,7 +187,7 @@ class Workflow:
         )
 
     def _use_broker_configs(self, event: Stored | Removed) -> bool:
-        """Those set for all SPUs count for what the SC decides, too. Whether they are others now."""
+        """Takes over broker configs that were set for all SPUs, and returns whether they have changed."""
         if not (isinstance(event, Removed) or isinstance(event.object, ConfigOverrides)):
             return False
         overrides = self.local.config_overrides.get("")
@@ -187,7 +196,7 @@ class Workflow:
             return False
         try:
             self._broker_configs.use_dynamic({}, configs)
-        except KafkaError as error:  # written by a version that allows more
+        except KafkaError as error:  # A newer version of the SC may have written them.
             self._logger.error("stored_configs_refused", reason=error.message)
             return False
         return True

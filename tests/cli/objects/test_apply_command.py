@@ -61,7 +61,7 @@ async def test_files_are_applied_again_and_again(tmp_path: Path, capsys: pytest.
         await sc.running.connect(1)
         local = sc.running.workflow.local
         orders = local.topics["orders"].id
-        await sc.running.workflow.writes.until(lambda: len(local.partitions_of(orders)) == 2)
+        await sc.running.workflow.writes.wait_until(lambda: len(local.partitions_of(orders)) == 2)
         assert await _apply(sc, path, EVERYTHING) == 0
         assert capsys.readouterr().out == "spu 1 unchanged\nspu-group main unchanged\ntopic orders unchanged\n"
 
@@ -69,7 +69,7 @@ async def test_files_are_applied_again_and_again(tmp_path: Path, capsys: pytest.
         other = other.replace("partitions: 2", "partitions: 3").replace("retention.ms", "segment.ms")
         assert await _apply(sc, path, other) == 0
         assert capsys.readouterr().out == "spu 1 updated\nspu-group main updated\ntopic orders updated\n"
-        await sc.running.workflow.writes.until(lambda: len(local.spus) == 4)
+        await sc.running.workflow.writes.wait_until(lambda: len(local.spus) == 4)
         assert [local.spus[SpuId(spu)].spec.rack for spu in (1, 11, 12, 13)] == ["zone-2"] + ["zone-3"] * 3
         assert local.topics["orders"].spec == TopicSpec(3, 1, configs={"segment.ms": "5"})
 

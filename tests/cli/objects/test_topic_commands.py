@@ -25,7 +25,7 @@ async def test_the_seeds_topic_waits_for_spus_and_gets_them(capsys: pytest.Captu
             "a replication factor of 3 needs 3 SPUs, and 2 are available\n"
         )
         await _with_spus(sc, 2)
-        await sc.running.workflow.writes.until(lambda: len(sc.running.workflow.local.partitions) == 6)
+        await sc.running.workflow.writes.wait_until(lambda: len(sc.running.workflow.local.partitions) == 6)
         capsys.readouterr()
         assert await tailrace(sc.network, "topic", "list") == 0
         assert capsys.readouterr().out == (

@@ -53,12 +53,12 @@ async def test_a_group_is_scaled_live(autojump_clock: trio.testing.MockClock) ->
     async with running_workflow() as running:
         local = running.workflow.local
         await running.objects.create("spu-group", '{"name": "main", "replicas": 2, "minId": 11}', 0)
-        await running.workflow.writes.until(lambda: sorted(local.spus) == [11, 12])
+        await running.workflow.writes.wait_until(lambda: sorted(local.spus) == [11, 12])
         document = json.dumps({"name": "main", "replicas": 1, "minId": 11})
         await running.objects.update("spu-group", document)
-        await running.workflow.writes.until(lambda: sorted(local.spus) == [11])
+        await running.workflow.writes.wait_until(lambda: sorted(local.spus) == [11])
         await running.objects.delete("spu-group", "main", force=False)
-        await running.workflow.writes.until(lambda: not local.spus)
+        await running.workflow.writes.wait_until(lambda: not local.spus)
 
 
 async def test_who_waits_for_a_group_that_does_not_come_up_is_told_why(

@@ -40,7 +40,7 @@ async def test_each_status_since_the_last_look_is_told_however_short_it_was() ->
         assert before.partitions[0].status_changes == [], "nobody wants them"
         (partition,) = running.workflow.local.partitions.values()
         await running.lose(partition.status.leader)
-        await running.workflow.writes.until(lambda: is_led_again(running))
+        await running.workflow.writes.wait_until(lambda: is_led_again(running))
         request = DescribePartitionsRequest(["orders"], changes_after_us=before.last_change_us)
         after = await handle(running.host, CONTEXT, request)
         (described,) = after.partitions

@@ -51,7 +51,7 @@ async def test_while_it_moves_a_partition_tells_who_comes_and_who_goes() -> None
         await running.administration.create_topics([NewTopic("orders", 1, 1)])
         await running.connect(2)
         assert await running.administration.reassign([Reassignment("orders", 0, (SpuId(2),))]) == [None]
-        await running.workflow.writes.until(lambda: bool(_adding(running)))
+        await running.workflow.writes.wait_until(lambda: bool(_adding(running)))
         (partition,) = await _descriptions(running).describe(None)
         assert (partition.adding, partition.removing) == ([2], [1])
 

@@ -91,7 +91,7 @@ def test_an_spu_that_holds_replicas_stays_and_those_below_it_until_it_holds_none
     sc.settle()
     assert ids(sc) == [11, 12, 13]
     assert sc.group("main").status == replace(
-        RESERVED, reason="SPU 13 is to go, but holds 2 replicas: it goes when these are moved or deleted"
+        RESERVED, reason="SPU 13 is leaving but holds 2 replicas; it is deleted when these are moved or deleted"
     )
     sc.delete_topic("t")
     sc.settle()
@@ -120,7 +120,7 @@ def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
     sc.scale("main", 2)
     sc.settle()
     assert sc.status_of("t").replica_map == {0: (12, 11), 1: (12, 11)}
-    assert sc.group("main").status.reason.startswith("SPU 13 is to go, but holds 2 replicas:")
+    assert sc.group("main").status.reason.startswith("SPU 13 is leaving but holds 2 replicas;")
     for number in (0, 1):
         partition = sc.partition(1, number)
         assert set(partition.spec.replicas) == {11, 12, 13}
@@ -170,7 +170,7 @@ def test_an_spu_is_not_deleted_under_rows_that_are_just_being_written() -> None:
     sc.scale("main", 1)
     sc.settle()
     assert ids(sc) == [11, 12]
-    assert sc.group("main").status.reason.startswith("SPU 12 is to go, but holds 1 replica:")
+    assert sc.group("main").status.reason.startswith("SPU 12 is leaving but holds 1 replica;")
 
 
 def test_a_scale_down_that_is_taken_back_leaves_no_reason_behind() -> None:
@@ -326,7 +326,7 @@ def test_the_shelves_of_an_spu_that_is_to_go_are_filled_elsewhere_first() -> Non
     sc.settle()
     assert sc.partition(1).spec.shelves == (Shelf(0, 5, (SpuId(13),), (SpuId(12),)),)
     assert sc.group("main").status == replace(
-        RESERVED, reason="SPU 13 is to go, but holds 1 shelf: it goes when these are moved or deleted"
+        RESERVED, reason="SPU 13 is leaving but holds 1 shelf; it is deleted when these are moved or deleted"
     )
     assert ids(sc) == [11, 12, 13]
     sc.report_shelves(sc.partition(1), (0, 12, 5))

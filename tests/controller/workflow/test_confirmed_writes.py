@@ -181,7 +181,7 @@ async def test_who_waits_is_woken_by_what_is_applied_and_by_the_end(nursery: tri
 
     async def wait(name: str, when: list[bool]) -> None:
         try:
-            await writes.until(lambda: bool(when))
+            await writes.wait_until(lambda: bool(when))
             reached.append(name)
         except KafkaError as error:
             reached.append(f"{name}: {error.code.name}")

@@ -64,7 +64,7 @@ async def test_elections_are_counted_and_told_but_for_the_first() -> None:
             leader = partition.status.leader
             await running.lose(leader)
             local = running.workflow.local
-            await running.workflow.writes.until(lambda: next(iter(local.partitions.values())).status.epoch == 1)
+            await running.workflow.writes.wait_until(lambda: next(iter(local.partitions.values())).status.epoch == 1)
             assert (running.workflow.counts.elections, running.workflow.counts.unclean_elections) == (2, 0)
     (told,) = [log for log in logs if log["event"].startswith("leader_elected")]
     assert (told["topic"], told["partition"], told["leader"], told["epoch"]) == ("t", 0, 3 - leader, 1)
@@ -149,7 +149,7 @@ async def test_an_sc_that_is_killed_at_any_write_leaves_what_the_next_one_finish
             (again,) = await running.administration.create_topics([NewTopic("orders", 6, 3)])
             assert isinstance(again, KafkaError)
 
-            await running.workflow.writes.until(partial(is_finished, local, topic))
+            await running.workflow.writes.wait_until(partial(is_finished, local, topic))
             topic = local.topics["orders"]
             assert topic.status.resolution is TopicResolution.PROVISIONED
             assert len(local.partitions) == 6, "no partition is there twice"
