@@ -11,7 +11,8 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.broker import handlers
 from tailrace.broker.controller_link.forwarding import Forwarding
 from tailrace.broker.controller_link.isolation import Isolation
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
+from tailrace.broker.controller_link.lease import Lease
+from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.controller_link.producer_ids import ProducerIds, allocate_from
 from tailrace.broker.controller_link.registered_rack import RegisteredRack
@@ -155,7 +156,7 @@ class Spu:
         )
 
         # the Streaming Controller
-        live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, logger)
+        live_replicas = LiveReplicaReports(self.replicas, self.metrics, logger)
         self._replication = self._replication_with(live_replicas, seams, trace)
         self._dispatcher = SpecDispatcher(
             self.id,
@@ -185,6 +186,7 @@ class Spu:
             self.cluster,
             self.storage_limit,
         )
+        self.lease = Lease()
         self.sc = ScConnection(
             self._registration(),
             settings.controllers,
@@ -192,9 +194,10 @@ class Spu:
             seams.chance,
             self._receiver,
             storage.identity,
+            self.lease,
             logger,
         )
-        self.isolation = Isolation(self.replicas, lambda: self.sc.last_lease_end, logger)
+        self.isolation = Isolation(self.replicas, self.lease, logger)
         self.forwarding = Forwarding(self.sc, self.cluster, mirror)
         self.producer_ids = ProducerIds(partial(allocate_from, self.sc.request))
         self.shelving = Shelving(
@@ -282,12 +285,12 @@ class Spu:
     # called by handlers
 
     def is_sure_to_lead(self, replica: Replica) -> bool:
-        """Whether this SPU holds its lease, so that no other SPU leads the replica.
+        """Whether this SPU holds its lease, so that no other SPU leads the replica. `Lease` has the rules.
 
         Without a lease another SPU may lead and know more. A leader then still serves, but gives no answer that a
         client cannot take back.
         """
-        return replica.is_alone or trio.current_time() < self.sc.lease_end
+        return replica.is_alone or trio.current_time() < self.lease.end
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         return await self.forwarding.create_topics(topics)
@@ -347,7 +350,7 @@ class Spu:
     # wiring
 
     def _replication_with(
-        self, live_replicas: LiveReplicasUpdater, seams: Seams, trace: ReplicaTrace | None
+        self, live_replicas: LiveReplicaReports, seams: Seams, trace: ReplicaTrace | None
     ) -> ReplicaInfoDispatcher:
         return ReplicaInfoDispatcher(
             RoleContext(

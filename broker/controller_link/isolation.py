@@ -6,13 +6,13 @@ NOT_LEADER_OR_FOLLOWER. While either side is there nothing changes: followers co
 with its leases confirmed nobody else leads.
 """
 
-from collections.abc import Callable
-
 import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
+
+from .lease import Lease
 
 WITHOUT_LEASE_SECONDS_MAX = 1.5
 """An SC that is started again at once changes nothing."""
@@ -20,9 +20,9 @@ LOOK_SECONDS = 0.5
 
 
 class Isolation:
-    def __init__(self, replicas: ReplicaRegistry, lease_end: Callable[[], float], logger: FilteringBoundLogger) -> None:
+    def __init__(self, replicas: ReplicaRegistry, lease: Lease, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
-        self._lease_end = lease_end
+        self._lease = lease
         self._logger = logger
         self._is_without_lease = False
         self._is_said = False
@@ -43,7 +43,7 @@ class Isolation:
 
     @property
     def _well_until(self) -> float:
-        return self._lease_end() + WITHOUT_LEASE_SECONDS_MAX
+        return self._lease.last_end + WITHOUT_LEASE_SECONDS_MAX
 
     def _look(self) -> None:
         """Who waits for what does not come is told so."""

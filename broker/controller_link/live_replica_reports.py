@@ -36,7 +36,7 @@ REPORTED_AT_ONCE_MAX = 5000
 Report = Callable[[ReportLiveReplicasRequest], Awaitable[ReportLiveReplicasResponse]]
 
 
-class LiveReplicasUpdater:
+class LiveReplicaReports:
     def __init__(self, replicas: ReplicaRegistry, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
         self._metrics = metrics

@@ -4,7 +4,6 @@ The SC may be away at any time. Requests to it wait, within the caller's patienc
 from what it said last. Whatever it says after a reconnect begins with everything, so nothing has to be remembered here.
 """
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
@@ -28,6 +27,7 @@ from tailrace.runtime.network import Address, Connection, Network
 from tailrace.server.private_link import LinkClosed, PrivateLink
 
 from .cluster_identity import ClusterIdentity
+from .lease import Lease
 from .reconnecting import Reconnecting
 
 CONNECT_SECONDS_MAX = 2.0
@@ -94,10 +94,12 @@ class ScConnection:
         chance: Chance,
         receiver: Receiver,
         identity: ClusterIdentity,
+        lease: Lease,
         logger: FilteringBoundLogger,
     ) -> None:
         self._registration = registration
         self._identity = identity
+        self._lease = lease
         self._network = network
         self._receiver = receiver
         self._logger = logger
@@ -106,11 +108,6 @@ class ScConnection:
         """While this SPU is registered on it."""
         self._leaving = False
         self._ended = False
-        self.lease_end = -math.inf
-        """Until then nobody else is given what this SPU leads. Only a renewal counts: by then the specs that the SC has
-        sent on this connection are here."""
-        self.last_lease_end = -math.inf
-        """Of the last lease that there was, whatever has become of the connection since."""
         self._changed = trio.Event()
         self._said: dict[Address, str] = {}
         """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
@@ -136,7 +133,7 @@ class ScConnection:
     async def leave(self) -> None:
         """Gives the lease back, so that others lead at once; this SPU does not register again."""
         self._leaving = True
-        self.lease_end = -math.inf  # whatever is renewed while it is given back
+        self._lease.lose()
         link = self._link
         if link is not None:
             with trio.move_on_after(LEAVE_SECONDS_MAX):
@@ -248,7 +245,7 @@ class ScConnection:
                 nursery.cancel_scope.cancel()
         finally:
             self._link = None
-            self.lease_end = -math.inf  # the SC may take this process for dead, and give the lease to another one
+            self._lease.lose()
             self._reconnecting.on_lost(trio.current_time() - since)
             if not self._leaving:
                 self._logger.warning("sc_lost", address=str(address), reason=link.closed_because)
@@ -263,7 +260,7 @@ class ScConnection:
         """Returns when the SC is silent for too long, or does not know this SPU any more. While an answer is late this
         SPU has no lease, by its own reckoning; the SC ends the connection if it has given it to somebody else."""
         renewed = trio.current_time()
-        self.last_lease_end = renewed + lease_seconds
+        self._lease.begin(renewed + lease_seconds)
         while True:
             await trio.sleep_until(renewed + heartbeat_seconds)
             asked = trio.current_time()
@@ -273,7 +270,7 @@ class ScConnection:
                     answer = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:
                     await trio.sleep_forever()
-            if asked <= self.last_lease_end < trio.current_time():
+            if asked <= self._lease.last_end < trio.current_time():
                 self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
             if answer is None:
                 self._reconnecting.on_silent()
@@ -283,9 +280,10 @@ class ScConnection:
                 link.close(f"the lease was refused: {known_code(answer.error_code).name}")
                 return
             renewed = asked  # counted from the sending, as the SC counts it from the receipt
-            self.last_lease_end = renewed + lease_seconds
-            if not self._leaving:
-                self.lease_end = self.last_lease_end
+            if self._leaving:
+                self._lease.begin(renewed + lease_seconds)
+            else:
+                self._lease.renew(renewed + lease_seconds)
 
     # what is said
 

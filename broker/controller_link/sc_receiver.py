@@ -18,7 +18,7 @@ from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecs
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 
-from .live_replica_reports import LiveReplicasUpdater
+from .live_replica_reports import LiveReplicaReports
 from .mirror_updater import MirrorUpdater
 from .sc_connection import Ask
 from .spec_dispatcher import SpecDispatcher
@@ -34,7 +34,7 @@ class ScReceiver:
         spu: SpuId,
         dispatcher: SpecDispatcher,
         mirror: MirrorUpdater,
-        live_replicas: LiveReplicasUpdater,
+        live_replicas: LiveReplicaReports,
         replication: ReplicaInfoDispatcher,
         replicas: ReplicaRegistry,
         cluster: Cluster,

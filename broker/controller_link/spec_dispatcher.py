@@ -7,7 +7,6 @@ leaves its files where they are: they go with the topic, and are attached again 
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Protocol
 
 import trio
@@ -16,14 +15,11 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.descriptions.replica_counts import note_live_replicas
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import TopicSettings, settings_of
-from tailrace.broker.replication.high_watermark import epoch_at_start
-from tailrace.broker.roles.replica_controller import LOG_ERRORS
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.spu_counters import BrokerMetrics
-from tailrace.broker.upkeep.closed_replicas import NOTHING_SAVED, ClosedReplicas
+from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.flusher import Flusher
 from tailrace.broker.upkeep.parking import Parking, Storage
 from tailrace.broker.upkeep.unreadable_logs import UnreadableLogs
@@ -31,24 +27,18 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
-from tailrace.runtime.descriptors import are_used_up, files_of_logs
 from tailrace.runtime.files import Files
-from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey
-from tailrace.storage.directory.directory_syncs import DirectorySyncs
-from tailrace.storage.indexes.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
 from tailrace.storage.log.log import Log
-from tailrace.storage.segments.segment_recovery import WouldLoseRecordsError
 
 from .held_specs import HeldSpecs, HeldTopic
+from .replica_opener import ReplicaOpener
 
 APPLIED_IN_A_ROW = 5
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
 REMOVED_IN_A_ROW = 50
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
-REMOVED = "what it had was removed as that of a deleted topic, and it is brought back as one that has it all"
-LACKING = "bits have flipped in what was not known to be on the disk yet, and it is named as one that has it all"
 _SHARED_SETTINGS_MAX = 1000
 
 
@@ -86,8 +76,6 @@ class SpecDispatcher:
         """`repair` serves `UnreadableLogs`. `on_shelved` is called with each message, before the replicas that it names
         have their specs."""
         self._spu = spu
-        self._data_directory = data_directory
-        self._files = files
         self._replicas = replicas
         self._parking = parking
         self._broker_configs = broker_configs
@@ -95,12 +83,21 @@ class SpecDispatcher:
         self._metrics = metrics
         self._replication = replication
         self._logger = logger
-        limit = min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // FILES_A_HOLDER_MAX))
-        self._open_files = OpenFiles(files, limit, metrics.lookups)
-        self._open_files.on_index_rebuilt = self._report_rebuilt_index
-        self._directory_syncs = DirectorySyncs(files)
         self._closed = closed
         self._unreadable = UnreadableLogs(nursery, repair, closed, self)
+        self._opener = ReplicaOpener(
+            spu,
+            data_directory,
+            files,
+            replicas,
+            parking,
+            flusher,
+            metrics,
+            replication,
+            closed,
+            self._unreadable,
+            logger,
+        )
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
@@ -210,84 +207,7 @@ class SpecDispatcher:
         return damage is None or damage.epoch != spec.epoch
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings, *, is_new: bool = False) -> None:
-        """`is_new`: it is known that nothing lies here of it."""
-        key = spec.topic_id, spec.partition
-        directory = layout.replica_directory(self._data_directory, spec.topic, *key)
-        # With no other replica everything in the log is committed; else only what was known to be so.
-        alone = spec.replicas == (self._spu,)
-        await self._unreadable.give_back(key)
-        try:
-            if not is_new:
-                for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
-                    await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
-                is_new = not self._files.list(directory)
-            if self._parking.was_removed(key):
-                if self._spu in spec.live_replicas:
-                    # It may be the only one that is taken to have what it acknowledged: it must not say that it does.
-                    self._refuse_to_open(spec, REMOVED if is_new else LACKING, was_tried=False)
-                    return
-                await self._replication.doubt(key)  # what it promised may be known here yet, and look as if it had it
-                await self._parking.forget_removed(key)
-            was_whole, is_in_doubt = self._closed.take_whole(key), self._replication.is_in_doubt(spec)
-            open_log = partial(
-                Log,
-                self._files,
-                directory,
-                settings.log,
-                clean=was_whole or is_new,
-                # Doubt outlives this process, if it ends before the log is on the disk.
-                rewrite_unsynced=self._closed.has_disk_failed or is_in_doubt,
-                open_files=self._open_files,
-                directory_syncs=self._directory_syncs,
-            )
-            try:
-                # After some stops all others know of the whole store that something may have gone from it.
-                log = open_log(may_lose=alone or is_in_doubt)
-            except WouldLoseRecordsError as error:
-                if await self._refuses_as_lacking(spec, error):
-                    return
-                log = open_log()
-        except LOG_ERRORS as error:
-            self._refuse_to_open(spec, str(error), was_tried=not (isinstance(error, OSError) and are_used_up(error)))
-            return
-        if log.epochs.latest > spec.epoch:
-            reason = f"its log is at epoch {log.epochs.latest}, and epoch {spec.epoch} was assigned"
-            await self._refuse_opened(spec, log, reason)
-            return
-        self._report_recovery(spec, log)
-        saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
-        try:
-            entries = ReplicaLog(log)
-            entries.load_producers()
-            if alone and settings.log.flush_messages == 1:
-                await log.sync()  # what only reached the page cache was acknowledged to nobody, and can be read now
-            high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
-        except DamagedLogError as error:
-            self._refuse_to_open(spec, str(error))
-            replica = Replica(self._spu, spec, log, settings, min(saved.value, log.log_end))
-            self._unreadable.add(replica, error.offset, was_whole=was_whole)
-            return
-        except OSError as error:
-            await self._refuse_opened(spec, log, str(error), was_tried=not are_used_up(error))
-            return
-        epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
-        self._closed.high_watermarks.pop(key, None)
-        replica = Replica(self._spu, spec, log, settings, high_watermark, epoch, on_offline=self._report_offline)
-        self._replicas.add(replica)
-        self._report_storage(replica, is_new=is_new)
-        await self._replication.attend(replica)
-        if log.synced_end < log.log_end:
-            self._flusher.flush(replica)  # what an unclean stop left in the page cache
-
-    async def _refuses_as_lacking(self, spec: PartitionSpec, error: WouldLoseRecordsError) -> bool:
-        """Something will go from the log: others must not count on it, and are to learn that first."""
-        key, is_counted_on = (spec.topic_id, spec.partition), self._spu in spec.live_replicas
-        if is_counted_on:
-            await self._parking.note_removed(key)
-        await self._replication.doubt(key)
-        if is_counted_on:
-            self._refuse_to_open(spec, f"{LACKING}: {error}", was_tried=False)
-        return is_counted_on
+        await self._opener.open(spec, settings, is_new=is_new, is_starting=not self.has_applied_all)
 
     async def on_readable(self, key: ReplicaKey) -> None:
         """One that did not open, and can be read by now."""
@@ -321,55 +241,9 @@ class SpecDispatcher:
                 again = Replica(self._spu, replica.spec, replica.log, replica.settings, saved.value, saved.epoch)
                 self._unreadable.add(again, damaged_from, was_whole=False)
 
-    def _refuse_to_open(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
-        self._log(spec).error("replica_did_not_open", reason=reason)
-        self._replicas.add_damaged(spec, reason, was_tried=was_tried)
-        self._replication.on_failed((spec.topic_id, spec.partition))
-
-    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str, *, was_tried: bool = True) -> None:
-        self._refuse_to_open(spec, reason, was_tried=was_tried)
-        try:
-            await log.close(clean=False)
-        except OSError as error:
-            self._log(spec).error("log_not_closed", reason=str(error))
-        self.on_log_closed(log)
-
     def on_log_closed(self, log: Log) -> None:
-        """What a sync failed to bring to the disk is written again by whoever opens it next, here or in another
-        process."""
-        if log.may_have_lost:
-            self._closed.has_disk_failed = True
-            self._replication.on_disk_failed()
-
-    def _report_offline(self, replica: Replica) -> None:
-        self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
-        self._replication.on_failed(replica.key)
-        if replica.damaged_from is not None:
-            self._unreadable.add_soon(replica)
-        if replica.replication is None and replica.is_open and replica.log.may_have_lost:
-            self._replication.on_disk_failed()
-
-    def _report_storage(self, replica: Replica, *, is_new: bool) -> None:
-        """What is found at the start is what was there before; later it is worth a line that something was."""
-        if is_new:
-            self._log(replica.spec).debug("replica_created")
-        elif self.has_applied_all:
-            self._log(replica.spec).info("replica_reattached", log_end=replica.log.log_end)
-        else:
-            self._log(replica.spec).debug("replica_reattached", log_end=replica.log.log_end)
-
-    def _report_recovery(self, spec: PartitionSpec, log: Log) -> None:
-        report = log.recovery
-        if not report.was_clean:
-            self._metrics.recovered_replicas += 1
-            self._metrics.truncated_bytes += report.truncated_bytes
-            self._metrics.rebuilt_indexes += report.indexes_rebuilt
-        for event in report.events:
-            self._log(spec).warning("log_recovered", what=event)
-
-    def _report_rebuilt_index(self, path: str) -> None:
-        self._metrics.rebuilt_indexes += 1
-        self._logger.warning("index_rebuilt", path=path, reason="it was missing or damaged")
+        """Implements `LogOwner`."""
+        self._opener.on_log_closed(log)
 
     # what should be here no more
 

@@ -408,7 +408,7 @@ class Invariants:
         number, status = registered.spec.id, registered.status
         spu = self._world.running_spus().get(number)
         if status.resolution is SpuResolution.OFFLINE and spu is not None and spu.process == status.incarnation:
-            seconds_left = spu.sc.lease_end - trio.current_time()
+            seconds_left = spu.lease.end - trio.current_time()
             _hold(
                 seconds_left <= 0, f"SPU {number} is offline, and has a lease for {seconds_left:.3f} s: {status.reason}"
             )

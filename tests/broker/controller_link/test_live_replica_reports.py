@@ -11,8 +11,8 @@ from simulation.files import SimulatedFiles
 from spus import batch
 from structlog.testing import capture_logs
 
-from tailrace.broker.controller_link import live_replica_reports as live_replicas_updater
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicasUpdater
+from tailrace.broker.controller_link import live_replica_reports
+from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
@@ -53,7 +53,7 @@ class _Spu:
 
     def __post_init__(self) -> None:
         self.metrics = BrokerMetrics()
-        self.updater = LiveReplicasUpdater(self.replicas, self.metrics, structlog.get_logger())
+        self.updater = LiveReplicaReports(self.replicas, self.metrics, structlog.get_logger())
 
     def add(self, spec: PartitionSpec) -> Replica:
         settings = settings_of({}, BrokerConfigs({}))
@@ -219,7 +219,7 @@ async def test_a_leader_that_comes_back_is_reported_again() -> None:
 
 
 async def test_many_partitions_go_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_replicas_updater, "REPORTED_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(live_replica_reports, "REPORTED_AT_ONCE_MAX", 3)
     spu = _Spu()
     for number in range(7):
         spu.add(_spec(number))

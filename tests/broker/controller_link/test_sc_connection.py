@@ -15,6 +15,7 @@ from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
 from tailrace.broker.controller_link.cluster_identity import ClusterIdentity
+from tailrace.broker.controller_link.lease import Lease
 from tailrace.broker.controller_link.sc_connection import (
     LATE_SECONDS_MAX,
     Ask,
@@ -70,6 +71,7 @@ class _Receiver(Struct):
 class _Spu(Struct):
     connection: ScConnection
     receiver: _Receiver
+    lease: Lease
 
 
 @asynccontextmanager
@@ -83,12 +85,13 @@ async def _running(
     files = files or SimulatedFiles()
     files.make_directories("/data")
     identity = ClusterIdentity(files, "/data", SpuId(1))
+    lease = Lease()
     connection = ScConnection(
-        registration, addresses, network, RandomChance(1), receiver, identity, structlog.get_logger()
+        registration, addresses, network, RandomChance(1), receiver, identity, lease, structlog.get_logger()
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
-        yield _Spu(connection, receiver)
+        yield _Spu(connection, receiver, lease)
         nursery.cancel_scope.cancel()
 
 
@@ -129,13 +132,13 @@ async def test_there_is_a_lease_from_the_first_renewal_until_one_is_missed(autoj
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
-        assert spu.connection.lease_end < trio.current_time()
+        assert spu.lease.end < trio.current_time()
         await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
-        renewed = spu.connection.lease_end - LEASE_MS / 1000
+        renewed = spu.lease.end - LEASE_MS / 1000
         assert trio.current_time() - 0.2 < renewed < trio.current_time()
         sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: None
         await trio.sleep(10 * LEASE_MS / 1000)
-        assert spu.connection.lease_end < trio.current_time()
+        assert spu.lease.end < trio.current_time()
 
 
 async def test_there_is_no_lease_without_the_connection_on_which_it_was_renewed(autojump_clock: object) -> None:
@@ -143,10 +146,10 @@ async def test_there_is_no_lease_without_the_connection_on_which_it_was_renewed(
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
         await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
-        assert spu.connection.lease_end > trio.current_time()
+        assert spu.lease.end > trio.current_time()
         sc.drop()
         await trio.testing.wait_all_tasks_blocked()
-        assert spu.connection.lease_end < trio.current_time()
+        assert spu.lease.end < trio.current_time()
 
 
 async def test_it_waits_for_a_controller_and_comes_back_when_the_connection_broke(autojump_clock: object) -> None:
@@ -247,7 +250,7 @@ async def test_who_gives_its_lease_back_has_none_whatever_is_renewed_meanwhile(a
         heartbeats = sc.heartbeats
         await spu.connection.leave()
         assert sc.heartbeats > heartbeats
-        assert spu.connection.lease_end < trio.current_time()
+        assert spu.lease.end < trio.current_time()
 
 
 async def test_who_has_left_does_not_register_again(autojump_clock: object) -> None:
@@ -289,10 +292,10 @@ async def test_a_controller_that_confirms_a_lease_late_is_waited_for_and_not_ask
             await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
             sc.renewal_seconds, late_seconds = 0, sc.renewal_seconds
             await trio.sleep(late_seconds - 0.2)
-            assert spu.connection.lease_end < trio.current_time()
+            assert spu.lease.end < trio.current_time()
             await trio.sleep(0.2)
         assert [event["event"] for event in logged] == ["lease_not_confirmed"]
-        assert spu.connection.lease_end > trio.current_time()
+        assert spu.lease.end > trio.current_time()
         assert len(sc.heard_of(RegisterSpuRequest)) == 1
 
 

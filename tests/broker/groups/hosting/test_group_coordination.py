@@ -249,7 +249,7 @@ async def test_clients_wait_for_what_the_leader_before_left_if_nobody_else_can_l
         replica.begin_leading()
         recovering = ask(running.spu, tell)
         replica.is_alone = False
-        running.spu.sc.lease_end = trio.current_time()
+        running.spu.lease.end = trio.current_time()
         unsure = ask(running.spu, tell)
         replica.is_alone = True
         replica.end_recovering()

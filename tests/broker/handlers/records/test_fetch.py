@@ -620,9 +620,9 @@ async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: o
         await produce(client, batch(b"a"))
         ahead = fetch(wanted(3, last_fetched_epoch=last_fetched_epoch))
         running.spu.replicas.leading("t", 0).is_alone = False
-        running.spu.sc.lease_end = trio.current_time()
+        running.spu.lease.end = trio.current_time()
         assert only(await ask(client, ahead)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        running.spu.sc.lease_end = trio.current_time() + 1
+        running.spu.lease.end = trio.current_time() + 1
         answer = only(await ask(client, ahead))
         assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or answer.diverging_epoch is not None
 

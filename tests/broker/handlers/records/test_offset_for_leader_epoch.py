@@ -83,7 +83,7 @@ async def test_a_leader_without_a_lease_may_not_have_heard_of_an_epoch(autojump_
             return int(answer.topics[0].partitions[0].error_code)
 
         running.spu.replicas.leading("t", 0).is_alone = False
-        running.spu.sc.lease_end = trio.current_time()
+        running.spu.lease.end = trio.current_time()
         assert await ask() == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        running.spu.sc.lease_end = trio.current_time() + 1
+        running.spu.lease.end = trio.current_time() + 1
         assert await ask() == ErrorCode.NONE

@@ -92,10 +92,10 @@ async def test_a_leader_without_a_lease_does_not_report_a_gap_as_a_loss(autojump
         first, gap = (batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 3))
         await ask(client, request(first))
         running.spu.replicas.leading("t", 0).is_alone = False
-        running.spu.sc.lease_end = trio.current_time()
+        running.spu.lease.end = trio.current_time()
         (refused,) = await ask(client, request(gap))
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        running.spu.sc.lease_end = trio.current_time() + 1
+        running.spu.lease.end = trio.current_time() + 1
         (refused,) = await ask(client, request(gap))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
