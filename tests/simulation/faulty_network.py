@@ -1,8 +1,8 @@
-"""The network of a simulated cluster: hosts, and between each two of them links that are late, blocked, or lose peers.
+"""The network of a simulated cluster: hosts, with links between them that are slow, blocked, or lose connections.
 
-It behaves as TCP does where programs can tell. Bytes come in order and late; a blocked link delivers what it was given
-when it works again; a process that dies ends its connections, a machine that dies says nothing; whoever sends to one
-that is not there any more is told so a round trip later. All delays come from a seed.
+It behaves like TCP as far as programs can tell. Bytes arrive in order and late. A blocked link delivers its bytes when
+it works again. A process that dies ends its connections, and a machine that dies says nothing. A host that sends to a
+lost connection learns that a round trip later. All delays come from a seed.
 """
 
 import errno
@@ -25,33 +25,33 @@ from .virtual_clock import Sleeper
 FIRST_FREE_PORT = 40_000
 BUFFER_BYTES = 64 * 1024
 SILENT_CONNECT_SECONDS_MAX = 30.0
-"""How long a machine tries to reach one that does not answer."""
+"""How long a machine tries to connect to one that does not respond."""
 
 Mark = Literal["end", "reset"]
 
 
 class Link(Struct):
-    """From one host to another: one way."""
+    """One direction between two hosts."""
 
     delay_seconds: float
     jitter_seconds: float
     blocked_by: int = 0
-    """How many faults block it now."""
+    """How many faults block the link now."""
     slowed_by: float = 0.0
-    """What clogging adds to each delivery."""
+    """The additional delay of each delivery while the link is clogged."""
     streams: "dict[_Stream, None]" = field(default_factory=dict)
-    """In the order in which they began."""
+    """The streams over the link, in the order in which they began."""
     opened: trio.Event = field(default_factory=trio.Event)
 
     def arrival(self, chance: Random) -> float:
-        """Of what is sent now."""
+        """Returns when bytes arrive that are sent now."""
         if self.blocked_by:
             return math.inf
         return trio.current_time() + self.delay_seconds + self.slowed_by + self.jitter_seconds * chance.random()
 
 
 class _Stream:
-    """One direction of a connection: what is under way, and what has arrived and is not read."""
+    """One direction of a connection: bytes in flight, and bytes that have arrived and are unread."""
 
     def __init__(self, link: Link, chance: Random, capacity_bytes: int) -> None:
         self._link = link
@@ -61,9 +61,9 @@ class _Stream:
         self._held_bytes = 0
         self._last_arrival = 0.0
         self._changed: trio.Event | None = None
-        """Somebody waits for it."""
+        """An event for tasks that wait for a change, or None if none wait."""
         self._reader = Sleeper()
-        """Until what comes next arrives."""
+        """The reader, which sleeps until the next bytes arrive."""
 
     @property
     def room_bytes(self) -> int:
@@ -79,7 +79,7 @@ class _Stream:
         self._expect_arrival()
 
     def on_link_opened(self) -> None:
-        """What waited comes now."""
+        """Schedules the waiting bytes."""
         waiting = [what for arrival, what in self._under_way if arrival == math.inf]
         arrived = [(arrival, what) for arrival, what in self._under_way if arrival != math.inf]
         self._under_way = deque(arrived)
@@ -90,7 +90,7 @@ class _Stream:
             self.put(what)
 
     def on_link_blocked(self) -> None:
-        """What is on its way gets lost, and is repeated when the link works again."""
+        """Stops the delivery of bytes in flight, which TCP repeats when the link works again."""
         now = trio.current_time()
         self._under_way = deque((arrival if arrival <= now else math.inf, what) for arrival, what in self._under_way)
         self._last_arrival = self._under_way[-1][0] if self._under_way else 0.0
@@ -102,13 +102,13 @@ class _Stream:
 
     @property
     def first(self) -> bytes | Mark | None:
-        """What has arrived and is not read."""
+        """Returns the first unread item that has arrived."""
         under_way = self._under_way
         if not under_way:
             return None
         now = trio.current_time()
         if len(under_way) > 1 and under_way[0][1] == "end" and under_way[1][0] <= now:
-            under_way.popleft()  # who was told of the end may still be told that it was one for both directions
+            under_way.popleft()  # a reader that was told of the end may still learn that both directions have ended
         arrival, what = under_way[0]
         return what if arrival <= now else None
 
@@ -126,7 +126,7 @@ class _Stream:
         return count
 
     def forget(self) -> None:
-        """Nobody reads any more."""
+        """Drops everything, because there is no reader any more."""
         self._under_way.clear()
         self._held_bytes = 0
         self._link.streams.pop(self, None)
@@ -139,11 +139,11 @@ class _Stream:
         self._reader.wake()
 
     def _expect_arrival(self) -> None:
-        """A reader sleeps until then, and need not be woken to be told so."""
+        """Tells the sleeping reader when the next bytes arrive, so that nothing has to wake it then."""
         self._reader.move(self.next_arrival)
 
     async def wait_for_arrival(self) -> None:
-        """Or until something else has happened."""
+        """Waits until bytes arrive, or something else happens."""
         await self._reader.sleep(self.next_arrival)
 
     async def wait_for_change(self, until: float) -> None:
@@ -154,7 +154,7 @@ class _Stream:
 
 
 class SimulatedConnection:
-    """One side of a connection; `peer` is the other."""
+    """One side of a connection; `peer` is the other side."""
 
     peer: "SimulatedConnection"
 
@@ -168,7 +168,7 @@ class SimulatedConnection:
         self._outgoing = outgoing
         self.is_closed = False
         self.is_gone = False
-        """Its machine has lost power: nobody answers."""
+        """Whether the machine has lost power, so that it does not respond."""
         self._sent_to_nobody = False
 
     @property
@@ -201,7 +201,7 @@ class SimulatedConnection:
         await call_in_a_loop(self, on_readable, turn_ended)
 
     def expect_soon(self) -> None:
-        pass  # nobody sleeps here
+        pass  # nothing sleeps here
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         assert parts, "sending nothing is a mistake of the caller"
@@ -239,7 +239,7 @@ class SimulatedConnection:
         await trio.lowlevel.checkpoint()
         self._check_open_for_waiting()
         while not (self._outgoing.room_bytes or self._is_reset()):
-            await self._outgoing.wait_for_change(self._incoming.next_arrival)  # a reset comes that way
+            await self._outgoing.wait_for_change(self._incoming.next_arrival)  # a reset arrives on the incoming stream
             self._check_open_for_waiting()
 
     def end_sending(self) -> None:
@@ -254,29 +254,29 @@ class SimulatedConnection:
                 self._outgoing.put("reset" if isinstance(unread, bytes) else "end")
             self._outgoing.notify()
 
-    # faults
+    # # faults
 
     def reset(self) -> None:
-        """Both sides learn at once that it is broken; what was under way is lost."""
+        """Breaks the connection for both sides at once; bytes in flight are lost."""
         for side in (self, self.peer):
             side._incoming.forget()
             if not side.is_closed and not side.is_gone:
                 side._hear_reset()
 
     def vanish(self) -> None:
-        """The machine stops."""
+        """Stops this side, because its machine stops."""
         self.is_gone = self.is_closed = True
         self._incoming.forget()
 
     def on_machine_back(self) -> None:
-        """Whoever went on sending is told that nobody knows this connection any more."""
+        """Tells a peer that still sends that this connection is unknown."""
         self.is_gone = False
         if self.peer._sent_to_nobody and not self.peer.is_closed:
             self.peer._hear_reset()
 
     def _hear_reset(self) -> None:
         self._incoming.put("reset")
-        self._outgoing.notify()  # who waits to send looks again
+        self._outgoing.notify()  # wake the task that waits to send
 
     def _is_reset(self) -> bool:
         return self._incoming.first == "reset"
@@ -331,10 +331,10 @@ class SimulatedListener:
 
 
 class Internet:
-    """All hosts are on it, by their names."""
+    """All hosts, by name, and the links between them."""
 
     def __init__(self, chance: Random, *, buffer_bytes: int = BUFFER_BYTES, link_seconds: float = 0.0005) -> None:
-        """`link_seconds`: how long messages are under way, at most."""
+        """Prepares the network; `link_seconds` is the longest delay of a message."""
         self._link_seconds = link_seconds
         self.chance = chance
         self.buffer_bytes = buffer_bytes
@@ -344,7 +344,7 @@ class Internet:
         self._gone: dict[str, list[SimulatedConnection]] = {}
         self._next_port = FIRST_FREE_PORT
         self.digest = 0
-        """Of everything that was ever sent: two runs with the same one had the same history."""
+        """A digest of everything that was sent: two runs with the same digest had the same history."""
 
         self.on_sent: Callable[[SimulatedConnection, bytes], None] = lambda connection, data: None
 
@@ -365,7 +365,7 @@ class Internet:
         self._next_port += 1
         return self._next_port
 
-    # faults
+    # # faults
 
     def block(self, sender: str, receiver: str) -> None:
         link = self.link(sender, receiver)
@@ -383,7 +383,7 @@ class Internet:
                 stream.on_link_opened()
 
     def switch_off(self, host: str, network: "ProcessNetwork") -> None:
-        """The machine loses power: what it was connected to hears nothing."""
+        """Cuts the power of a machine: its peers hear nothing."""
         self.machines_off.add(host)
         for connection in network.connections:
             if not connection.is_closed:
@@ -398,7 +398,7 @@ class Internet:
 
 
 class ProcessNetwork:
-    """The network seam of one process. When that is killed, the kernel ends what it had."""
+    """The network seam of one process; if that is killed, the kernel ends its connections."""
 
     def __init__(self, internet: Internet, host: str) -> None:
         self.internet = internet
@@ -433,7 +433,7 @@ class ProcessNetwork:
             await trio.sleep_until(back.arrival(internet.chance))
         self._check_alive()
         if waiting.cancelled_caught:
-            raise OSError(errno.ETIMEDOUT, f"cannot connect to {address}: it does not answer")
+            raise OSError(errno.ETIMEDOUT, f"cannot connect to {address}: it does not respond")
         if listener is None or internet.listeners.get(address) is not listener:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"cannot connect to {address}")
         here = Address(self.host, internet.free_port())

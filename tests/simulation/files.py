@@ -1,9 +1,9 @@
-"""Files in memory with a page cache that a crash may lose: what the disk holds is only what was synced.
+"""Files in memory with a page cache that a crash may lose: the disk only has what was synced.
 
-The model is stricter than most file systems: after a crash each file has any prefix of what was done to it since its
-last sync, the last write torn at any byte, and each directory any prefix of the creations, renames and removals since
-it was synced. Where pages were written out of order, a write that is followed by others may have left zeros. What a
-sync failed to bring to the disk can be read on, and no later one tries it again.
+The model is stricter than most file systems. After a crash, each file has any prefix of the operations since its last
+sync, the last write being torn at any byte. Each directory has any prefix of the creations, renames and removals since
+its last sync. Pages may be written out of order, so that a write with later writes behind it may leave zeros. What a
+failed sync did not write can still be read, and no later sync writes it.
 """
 
 import errno
@@ -19,8 +19,8 @@ from msgspec import Struct, field
 from tailrace.runtime.files import Buffer, UnreadableError
 
 Keep = Literal["all", "synced", "nothing"] | Random
-"""What a crash keeps: everything (the process died), what was synced (the machine did), by chance some of the rest as
-well; or nothing at all (so did its disk, and there is an empty one)."""
+"""What a crash keeps: everything (the process ended), what was synced (the machine stopped), in addition a random part
+of the rest, or nothing at all (the disk was replaced by an empty one)."""
 
 
 class Write(Struct, frozen=True):
@@ -34,32 +34,32 @@ class Truncate(Struct, frozen=True):
 
 class Flipped(Struct, frozen=True):
     byte: int
-    """As it is now."""
+    """The current value of the byte."""
     is_covered: bool
-    """By a checksum that whoever reads it looks at."""
+    """Whether a checksum covers the byte, which every reader checks."""
     was: int | None = None
-    """Where a process alone can tell, as long as it runs: that it is so again when it ends."""
+    """The original value, which returns when the process ends, if only that process knew it."""
 
 
 class _Map(bytearray):
-    """A file as somebody has mapped it: what flips, flips there, too."""
+    """A file that a process has mapped; bits of the file that flip also flip here."""
 
 
 class Node(Struct, eq=False):
-    """A file or a directory; the name is not its own."""
+    """A file or a directory, without its name."""
 
     is_directory: bool = False
     content: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
     unsynced: list[Write | Truncate] = field(default_factory=list)
     has_dropped: bool = False
-    """A sync failed: some of the content is in the page cache alone, and stays there unless it is written again."""
+    """Whether a sync failed, so that some content stays only in the page cache until it is written again."""
     flipped: dict[int, Flipped] = field(default_factory=dict)
-    """By position."""
+    """The flipped bytes, by position."""
     maps: list["ref[_Map]"] = field(default_factory=list)
 
     def wrong(self) -> list[Flipped]:
-        """Of those that have flipped, what nobody has written again."""
+        """Returns the flipped bytes that were not written again."""
         return list(_still(self.flipped, self.content).values())
 
 
@@ -169,19 +169,19 @@ class SimulatedFiles:
         self.on_operation: Callable[[], None] = lambda: None
         """Called after everything that changes what a crash would leave."""
         self.room_bytes: int | None = None
-        """How many more bytes the disk takes; None for any number."""
+        """How many more bytes the disk accepts, or None for any number."""
         self.syncs_fail = False
         self.reads_fail = False
         self.opens_left: int | None = None
-        """How many more files this process can open; None for any number."""
+        """How many more files this process can open, or None for any number."""
         self.removal_seconds = 0.0
-        """How long the blocks of a large file take to be freed."""
+        """How long the file system takes to free the blocks of a large file."""
         self.sync_seconds: Callable[[], float] = lambda: 0.0
-        """How long the disk takes this time."""
+        """Returns how long the disk takes for the next sync."""
         self.boots = 1
-        """How often the machine has been started."""
+        """How often the machine has started."""
 
-    # what a log does
+    # # the seam
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         self._check_open_files(path)
@@ -215,7 +215,7 @@ class SimulatedFiles:
         return [*self.names(directory)]
 
     def names(self, directory: str) -> Sequence[str]:
-        """For onlookers, whatever fails."""
+        """Returns the names in a directory, for checks, whatever fails."""
         prefix = directory + "/"
         return sorted(
             path[len(prefix) :]
@@ -245,7 +245,7 @@ class SimulatedFiles:
         self.remove(path)
 
     async def discard_tree(self, directory: str) -> None:
-        """In any order, as far as directories are left for their last: a process may end in between."""
+        """Deletes a tree in any order that keeps directories until they are empty, as a process may end meanwhile."""
         await self._take_long_to_remove()
         below = [path for path in self._names if path == directory or path.startswith(directory + "/")]
         for path in sorted(below, key=lambda path: (-path.count("/"), crc32c.crc32c(path.encode()))):
@@ -296,34 +296,34 @@ class SimulatedFiles:
         return f"boot-{self.boots}"
 
     def content(self, path: str) -> bytes:
-        """For onlookers, whatever fails."""
+        """Returns the content of a file, for checks, whatever fails."""
         return bytes(self._open(path).node.content)
 
     def synced_content(self, path: str) -> bytes:
-        """What the disk is sure to have of that file; nothing if its name is not there."""
+        """Returns what the disk surely has of the file, which is nothing without its directory entry."""
         node = self._synced_names.get(path)
         return b"" if node is None else node.synced
 
-    # bits that flip
+    # # flipped bits
 
     def paths(self) -> Sequence[str]:
-        """Of all files."""
+        """Returns the paths of all files."""
         return [path for path, node in self._names.items() if not node.is_directory]
 
     def is_at_rest(self, path: str) -> bool:
-        """Whether the disk has all of it, and will after a power failure."""
+        """Whether the disk has the whole file, and keeps it after a power failure."""
         node = self._names[path]
         return not node.unsynced and not node.has_dropped and self._synced_names.get(path) is node
 
     def end_at_rest(self, path: str) -> int:
-        """The same up to there, where all else is appended behind it."""
+        """Returns the offset up to which the disk has the file, if everything else is appended after it."""
         node = self._names[path]
         end = 0 if node.has_dropped else len(node.synced)
         appends_alone = all(isinstance(each, Write) and each.position >= end for each in node.unsynced)
         return end if appends_alone and self._synced_names.get(path) is node else 0
 
     def flip(self, path: str, position: int, bit: int, *, is_covered: bool, is_noted: bool = True) -> None:
-        """Of what is at rest. `is_noted`: something on the disk tells what was there."""
+        """Flips a bit at rest; `is_noted` means that something on the disk proves what it was."""
         assert position < self.end_at_rest(path)
         node = self._names[path]
         was = None if is_noted else node.content[position]
@@ -338,7 +338,7 @@ class SimulatedFiles:
                 mapped[position] ^= 1 << bit
 
     def flip_back(self) -> None:
-        """What a process alone could tell that has ended."""
+        """Restores bytes that only a process knew that has ended."""
         for node in self._names.values():
             synced = bytearray(node.synced)
             for content in (node.content, synced):
@@ -349,10 +349,10 @@ class SimulatedFiles:
             node.flipped = {position: each for position, each in node.flipped.items() if each.was is None}
 
     def flipped(self) -> dict[str, Sequence[Flipped]]:
-        """By path, what nobody has written again."""
+        """Returns the flipped bytes that were not written again, by path."""
         return {path: wrong for path, node in self._names.items() if node.flipped and (wrong := node.wrong())}
 
-    # below the calls
+    # # internals
 
     def do(self, node: Node, operation: Write | Truncate) -> None:
         before = len(node.content)
@@ -369,7 +369,7 @@ class SimulatedFiles:
             self.opens_left -= 1
 
     async def close_others_after(self, seconds: float) -> None:
-        """Then files can be opened again."""
+        """Closes other files after a while, so that files can be opened again."""
         await trio.sleep(seconds)
         self.opens_left = None
 
@@ -403,7 +403,7 @@ class SimulatedFiles:
         self.on_operation()
 
     def _drop(self, node: Node, count: int) -> None:
-        """What it was to bring to the disk counts as written from now on."""
+        """Counts the content that a sync did not write as written from now on."""
         sizes = [operation for operation in node.unsynced[:count] if isinstance(operation, Truncate)]
         node.has_dropped = node.has_dropped or len(sizes) < count
         node.unsynced[:count] = sizes
@@ -416,7 +416,7 @@ class SimulatedFiles:
             node.has_dropped = reached != content
             content = bytes(reached)
         node.synced = content
-        node.flipped = _still(node.flipped, node.content)  # some may have flipped while this was written
+        node.flipped = _still(node.flipped, node.content)  # some bytes may have flipped during the sync
 
     async def _take_long_to_remove(self) -> None:
         if self.removal_seconds:
@@ -439,10 +439,10 @@ class SimulatedFiles:
         self._unsynced_entries.setdefault(directory, []).append(entry)
         self.on_operation()
 
-    # crashing
+    # # crashes
 
     def crash(self, keep: Keep) -> "SimulatedFiles":
-        """The files as a machine may find them that starts after this one has stopped here; these go on unchanged."""
+        """Returns the files that a machine may find when it starts after a crash now; this object stays unchanged."""
         after = SimulatedFiles()
         after.boots = self.boots if keep == "all" else self.boots + 1
         if keep == "nothing":
@@ -460,7 +460,7 @@ class SimulatedFiles:
         return after
 
     def after_kill(self) -> "SimulatedFiles":
-        """The files as the next process finds them while the machine goes on: what was not synced may still be lost."""
+        """Returns the files as the next process finds them on the same machine; unsynced content may still be lost."""
         after = SimulatedFiles()
         copies: dict[int, Node] = {}
 
@@ -513,7 +513,7 @@ def _after_crash(node: Node, keep: Keep) -> Node:
             if number == len(kept) - 1:
                 operation = Write(operation.position, operation.data[: keep.randint(0, len(operation.data))])
             elif keep.random() < 0.05:
-                # Where the file grew there are zeros then, and elsewhere what was there before.
+                # If the file grew there are zeros at these positions, and otherwise the old content.
                 grown = operation.data[max(0, len(content) - operation.position) :]
                 operation = Write(operation.position + len(operation.data) - len(grown), bytes(len(grown)))
         _apply_write(content, operation)

@@ -39,11 +39,11 @@ class GenerationHistory:
         assigned = self._assigned.setdefault(generation, {})
         before = assigned.setdefault(member, partitions)
         self._check(
-            before == partitions, f"{member} was given {_sorted(before)} of {generation}, then {_sorted(partitions)}"
+            before == partitions, f"{member} was assigned {_sorted(before)} in {generation}, then {_sorted(partitions)}"
         )
         for other, theirs in assigned.items():
             shared = theirs & partitions if other != member else None
-            self._check(not shared, f"{member} and {other} were both given {_sorted(shared or ())} of {generation}")
+            self._check(not shared, f"{member} and {other} were both assigned {_sorted(shared or ())} in {generation}")
         fitting = [
             plan
             for plan in self._plans.get(generation, ())
@@ -60,7 +60,7 @@ class GenerationHistory:
 
     def _check_not_fallen(self, member: str, generation: int, began: float) -> None:
         known = max((told for at, told in self._told if at < began), default=-1)
-        self._check(generation >= known, f"{member} was told generation {generation} after {known} was known")
+        self._check(generation >= known, f"{member} was told of generation {generation} although {known} was known")
 
     def _check(self, holds: bool, sentence: str) -> None:
         if not holds:

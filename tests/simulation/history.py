@@ -1,7 +1,7 @@
-"""What clients were told, and whether all of it can be true of one log: pure, no cluster in sight.
+"""Whether everything that clients were told about one partition fits one log. Pure, without a cluster.
 
-Producers and consumers of one partition tell what happened to them, in the order in which it did. What contradicts
-something told before is refused at once; what only the final log can show, when that is known.
+Producers and consumers of a partition report what happened to them, in that order. A report that contradicts an earlier
+one fails at once. What only the final log can show is checked when that is known.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,18 +14,18 @@ UNKNOWN_OFFSET = -1
 
 
 class HistoryError(AssertionError):
-    """One sentence: what a client was told that cannot be."""
+    """One sentence about a response to a client that cannot be true."""
 
 
 class Sent(NamedTuple):
     producer: str
     number: int
-    """Counts a producer's records."""
+    """The number of the record among those of its producer."""
     is_idempotent: bool
     key: bytes | None = None
-    """Compaction may remove a record when a later one has the same."""
+    """The key, because of which compaction may remove the record after a later one with the same key."""
     may_be_lost: bool = False
-    """Its producer does not wait until it is committed."""
+    """Whether the producer does not wait until the record is committed."""
 
 
 class Read(NamedTuple):
@@ -37,39 +37,42 @@ class _Reader(Struct):
     start: int = 0
     offsets: list[int] = field(default_factory=list)
     high_watermarks: dict[int, int] = field(default_factory=dict)
-    """By leader epoch, the largest."""
+    """The largest high watermark of each leader epoch."""
     log_end: int = -1
-    """The largest that ListOffsets answered."""
+    """The largest log end in a ListOffsets response."""
     goes_on_anywhere: bool = False
-    """An unclean election may have taken from it what it had passed over."""
+    """Whether the reader may skip records, because an unclean election may have removed what it had read."""
 
 
 class PartitionHistory:
     def __init__(self, partition: int, *, is_retained: bool = False) -> None:
-        """`is_retained`: the log's beginning goes when it is old."""
+        """Prepares the history; with `is_retained`, the log's beginning is deleted when it is old."""
         self.partition = partition
         self.is_retained = is_retained
         self.sent: dict[bytes, Sent] = {}
         self.acknowledged: dict[bytes, int] = {}
         self.deleted_end = 0
-        """Records below it may have been deleted on request."""
+        """The offset below which records may have been deleted on request."""
         self.deleted_for_good = 0
-        """Somebody was told that all below it is deleted."""
+        """The offset below which all records are deleted, according to a response to a client."""
         self._at: dict[int, bytes] = {}
-        """What is known to be committed at an offset: some client was told."""
+        """The records that are known to be committed, by offset, because a client was told of them."""
         self._readers: dict[str, _Reader] = {}
         self._begins_with_epoch = -1
-        """Whatever was told in earlier ones may have been lost with an unclean election."""
+        """The epoch of the last unclean election. Responses from earlier epochs may describe lost records."""
 
-    # what happened to producers
+    # # producers
 
     def on_sent(self, value: bytes, sent: Sent) -> None:
         assert value not in self.sent, "records are told apart by their values"
         self.sent[value] = sent
 
     def on_acknowledged(self, value: bytes, offset: int, epoch: int | None = None) -> None:
-        """`UNKNOWN_OFFSET`: the broker said that it has it, not where. `epoch`: it was no earlier one; None if it does
-        not matter."""
+        """Records an acknowledgement.
+
+        The offset is `UNKNOWN_OFFSET` if the broker has the record but does not say where. The record was stored in
+        `epoch` or later; None means that the epoch does not matter.
+        """
         if epoch is not None and epoch < self._begins_with_epoch:
             return
         self.check(value in self.sent, f"{value!r} was acknowledged and never sent")
@@ -81,23 +84,23 @@ class PartitionHistory:
         if offset != UNKNOWN_OFFSET:
             self._settle(offset, value, "acknowledged")
 
-    # what happened to records
+    # # records
 
     @property
     def known_end(self) -> int:
-        """Somebody was told that all below it is committed, or was."""
+        """The offset below which all records are, or were, committed according to a response to a client."""
         return max(self._at, default=-1) + 1
 
     def on_deleting(self, offset: int) -> None:
-        """All below may be deleted from now on."""
+        """Records that a client is about to delete everything below the offset."""
         self.deleted_end = max(self.deleted_end, offset)
 
     def on_deleted(self, offset: int) -> None:
-        """As DeleteRecords was answered."""
+        """Records a response to DeleteRecords."""
         self.deleted_for_good = max(self.deleted_for_good, offset)
 
     def on_unclean_election(self, epoch: int) -> None:
-        """All that was told so far may be lost, and what anybody is told by leaders of earlier epochs."""
+        """Forgets what clients were told so far, and what leaders of earlier epochs will tell them."""
         self._begins_with_epoch = epoch
         self._at.clear()
         self.acknowledged.clear()
@@ -108,13 +111,13 @@ class PartitionHistory:
             reader.log_end = -1
 
     def may_be_lost(self, epoch: int) -> bool:
-        """What was told in that epoch."""
+        """Whether a response from that epoch may describe lost records."""
         return epoch < self._begins_with_epoch
 
-    # what happened to consumers
+    # # consumers
 
     def on_started(self, consumer: str, start: int) -> None:
-        """It reads from there on; from the beginning, if nothing else is said."""
+        """Records where a consumer starts to read, which is the beginning by default."""
         reader = self._reader(consumer)
         reader.start = start
         reader.offsets.clear()
@@ -131,7 +134,7 @@ class PartitionHistory:
             reader.offsets.append(offset)
 
     def on_high_watermark(self, consumer: str, epoch: int, high_watermark: int) -> None:
-        """As the leader of that epoch answered."""
+        """Records the high watermark in a response from the leader of that epoch."""
         known = self._reader(consumer).high_watermarks
         before = known.get(epoch, 0)
         self.check(
@@ -141,8 +144,10 @@ class PartitionHistory:
         known[epoch] = high_watermark
 
     def on_log_end(self, consumer: str, epoch: int, log_end: int) -> None:
-        """As the leader of that epoch answered ListOffsets: a reader that starts there must miss nothing that one
-        before it saw."""
+        """Records the log end in a ListOffsets response from the leader of that epoch.
+
+        A reader that starts there must not miss records that an earlier reader saw.
+        """
         if self.may_be_lost(epoch):
             return
         reader = self._reader(consumer)
@@ -150,13 +155,13 @@ class PartitionHistory:
         reader.log_end = log_end
 
     def on_truncation(self, consumer: str, sentence: str) -> None:
-        """A consumer that read committed records alone is told that they were cut off."""
+        """Fails: a reader of committed records must never be told that they were truncated."""
         raise HistoryError(f"partition {self.partition}: {consumer} was told of a truncation: {sentence}")
 
-    # what the log is in the end
+    # # the final log
 
     def check_final(self, log: Sequence[Read]) -> None:
-        """Against the whole log, as it is when everything has settled."""
+        """Checks all reports against the whole log after everything has settled."""
         final = dict(log)
         newest = {self.sent[value].key: offset for offset, value in log if value in self.sent}
         for offset, value in self._at.items():
@@ -178,7 +183,7 @@ class PartitionHistory:
 
     def _check_producers(self, log: Sequence[Read]) -> None:
         newest: dict[str, tuple[int, int]] = {}
-        """The number of each producer's last record, and where that is."""
+        """The number and the offset of each producer's last record."""
         seen: set[bytes] = set()
         for offset, value in log:
             producer, number, is_idempotent, key, may_be_lost = self.sent[value]
@@ -192,14 +197,15 @@ class PartitionHistory:
                 or key is not None
                 or may_be_lost
                 or (self.deleted_end > 0 and not is_idempotent)
-                or before_at < self.deleted_end  # what lay between was deleted, before this log was read or meanwhile
+                # the records between them were deleted, before or while this log was read
+                or before_at < self.deleted_end
             )
             follows = number == before + 1 or (may_lack and (number > before or not is_idempotent))
             self.check(follows, f"record {number} of {producer} at {offset} follows record {before}")
             newest[producer] = number, offset
 
     def _check_gapless(self, offsets: Sequence[int]) -> None:
-        """`offsets` are those of records that nobody may have been without."""
+        """Checks that no reader skipped records; `offsets` are those that must be read."""
         for name, reader in self._readers.items():
             if reader.offsets:
                 start = max(reader.start, self.deleted_end)
@@ -207,10 +213,10 @@ class PartitionHistory:
                 skipped = set(passed) - set(reader.offsets)
                 self.check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
 
-    # below
+    # # helpers
 
     def _may_be_gone(self, value: bytes, offset: int, newest: Mapping[bytes | None, int]) -> bool:
-        """`newest` is where the last record with each key is."""
+        """Whether the record may have been removed; `newest` has the last offset of each key."""
         key = self.sent[value].key
         return (self.deleted_end > max(offset, 0)) or (key is not None and newest.get(key, UNKNOWN_OFFSET) > offset)
 

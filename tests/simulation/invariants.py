@@ -1,7 +1,7 @@
-"""What must hold in a running cluster at any moment, seen from inside: the servers' own objects, read and left alone.
+"""Checks what must hold in a running cluster at any moment, by reading the servers' own objects without changing them.
 
-Logs are compared as their entries are: (base, end, content), where the content is the batch's own checksum, which
-covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
+Logs are compared by their entries: (base, end, content). The content is the batch's own checksum, which covers neither
+base nor epoch. Nothing is compared twice, so that frequent checks are cheap.
 """
 
 import math
@@ -38,11 +38,11 @@ from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
 NO_STORE = "none"
-"""Instead of an incarnation."""
+"""The value in place of a store incarnation that does not exist."""
 
 
 class InvariantError(AssertionError):
-    """The sentence says which one."""
+    """One sentence about the invariant that does not hold."""
 
 
 class Entry(NamedTuple):
@@ -59,18 +59,18 @@ class _Batch(NamedTuple):
 
 
 class _Committed(Struct):
-    """Of one partition: what replicas showed below their high watermarks."""
+    """What replicas of one partition showed below their high watermarks."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
     batches: list[_Batch] = field(default_factory=list)
-    """In some order; those that were gone before anybody looked are not among them."""
+    """The batches, in no order, except for those that were deleted before the first check."""
     leaders: dict[int, int] = field(default_factory=dict)
-    """By epoch: the process that led."""
+    """The process that led in each epoch."""
 
 
 class _Seen(Struct):
-    """Of one replica in one process."""
+    """The last observation of one replica in one process."""
 
     high_watermark: int = 0
     epoch: int = -1
@@ -87,37 +87,41 @@ class Invariants:
         may_lose: bool = False,
         retention: Mapping[str, str] | None = None,
     ) -> None:
-        """`policy`: what makes a record of the topic committed. `may_lose`: whether somebody may be elected who lacks
-        some of that. `retention`: how long what is kept, as the topic's configs say, if it is not kept for good."""
+        """Prepares the checks.
+
+        `policy` decides when a record of the topic is committed. With `may_lose`, a replica may be elected that lacks
+        committed records. `retention` has the topic's retention configs if it does not keep everything.
+        """
         self._world = world
         self._histories = histories
         self._policy = policy
         self._may_lose = may_lose
         self._retention = retention or {}
         self._log_starts: dict[int, int] = {}
-        """By partition, the largest; only where not everything is kept."""
+        """The largest log start of each partition, if not everything is kept."""
         self._committed: dict[Key, _Committed] = {}
         self._seen: dict[tuple[int, Key], _Seen] = {}
-        """By the process's id, as an object: none is forgotten while this one knows it."""
+        """The last observation of each replica, by the `id()` of its process object, all of which exist until the run
+        ends."""
         self._processes: list[Spu] = []
         self._checked_versions: dict[str, int] = {}
-        """Of the objects in the store, the newest that was looked at."""
+        """The last checked version of each object in the store."""
         self._stored: dict[str, Partition] = {}
         self._latest_ms = 0
-        """By the wall clock that was most ahead."""
+        """The time of the wall clock that is most ahead."""
         self.elections = 0
         self.unclean_elections = 0
         self._begins_with_epoch: dict[Key, int] = {}
-        """Of partitions that may have lost something, the epoch of the last unclean election."""
+        """The epoch of the last unclean election of each partition that may have lost records."""
 
-    # what whoever plans faults, and waits for their end, asks
+    # # called by the plan of faults, and while everything settles
 
     def stored_live(self) -> dict[str, set[int]]:
-        """By partition."""
+        """Returns the live replicas of each partition that the SC has stored."""
         return {key: set(map(int, found.status.live_replicas)) for key, found in self._stored.items()}
 
     def proposed_live(self) -> list[set[int]]:
-        """What leaders have proposed, and may have on its way to the store: it may become true without them."""
+        """Returns the live replica sets that leaders have proposed, which the SC may store later."""
         proposals = [
             proposal
             for spu in self._world.running_spus().values()
@@ -128,7 +132,7 @@ class Invariants:
         return [{int(spu) for spu, _ in proposal.members} for proposal in proposals if proposal.members]
 
     def has_caught_up(self, spu: int, before: str, *, by_live_set: bool) -> bool:
-        """Whether it has, in each partition, all that it may have lost when its machine stopped in that incarnation."""
+        """Whether the SPU again has everything that it may have lost when its machine stopped in that incarnation."""
         machine = self._world.spus[spu]
         incarnation = store_incarnation(machine)
         if incarnation in (before, NO_STORE):
@@ -145,7 +149,7 @@ class Invariants:
         return any(map(self._is_in_doubt, self._world.spus))
 
     def _is_in_doubt(self, spu: int) -> bool:
-        """Whether one of its replicas may lack what it acknowledged, for all that is on its disk."""
+        """Whether a replica of the SPU may lack what it acknowledged, according to the promises on its disk."""
         promises = Promises(self._world.spus[spu].files.after_kill(), DATA_DIRECTORY)
         return any(_may_lack_some(promises, key) for key in self._held_by(spu))
 
@@ -153,12 +157,13 @@ class Invariants:
         return [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
 
     def log_start(self, partition: int) -> int:
-        """The largest there is now, with what is on shelves. Of the others some may not have heard of it yet."""
+        """Returns the largest log start of the partition, including shelves, of which some replicas may not have
+        heard."""
         self.check_retention()
         return self._log_starts.get(partition, 0)
 
     def unsettled(self, partitions: int) -> str | None:
-        """Why this is not a cluster in which all is well; it should have so many partitions."""
+        """Returns a reason why the cluster is not in order yet, or None; it should have `partitions` partitions."""
         spus = self._world.running_spus()
         serving = [
             number for number, machine in self._world.spus.items() if machine.process and machine.process.is_serving
@@ -214,7 +219,8 @@ class Invariants:
         begins = self._begins_with_epoch.get(replica.key)
         falls = high_watermark < seen.high_watermark and begins is None
         _hold(not falls, f"the high watermark of {where} fell to {high_watermark}")
-        # A compacted log that is cut where nothing is left ends before that, until the next batch is appended.
+        # A compacted log that is truncated after its last records may end before that, until the next batch is
+        # appended.
         is_within = high_watermark <= replica.log.log_end or replica.settings.log.compacts
         _hold(is_within, f"the high watermark of {where} lies beyond its log")
         _hold(epoch >= seen.epoch, f"the epoch of {where} fell from {seen.epoch} to {epoch}")
@@ -228,22 +234,25 @@ class Invariants:
             self._check_deleted(where, replica)
         if replica.settings.shelves and not (replica.is_internal or self._retention):
             self._check_let_go(where, replica)
-        # After an unclean election followers may have what its leader has not, until they have compared their logs.
+        # After an unclean election, followers may have other records than the leader, until they have compared their
+        # logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
         is_new = seen.checked_end < high_watermark
         if is_new and is_right and not replica.settings.log.compacts and not flipped_logs(self._world.spus[number]):
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 
     def _check_copies(self, number: int, leader: Replica) -> None:
-        """That enough others have what a leader takes for committed: whoever is not there now may have it, and who has
-        lost something may have had it."""
+        """Checks that enough other replicas have what a leader takes for committed.
+
+        Replicas that are offline, or may have lost acknowledged records, count as if they had it.
+        """
         stored = self._stored.get(f"{leader.topic}-{leader.partition}")
         leads = stored is not None and (stored.status.leader, stored.status.epoch) == (number, leader.spec.epoch)
         if not leads or stored is None or not leader.is_leader or leader.settings.log.compacts:
             return
         policy = LIVE if leader.is_internal else self._policy
         if policy != LIVE and (stored.spec.copy_sets or leader.spec.copy_sets):
-            return  # what one set has the next may yet have to fetch
+            return  # one copy set may still have to fetch what another one has
         key, end, live = leader.key, leader.high_watermark, stored.status.live_replicas
         lack = []
         for spu, process in self._world.running_spus().items():
@@ -261,7 +270,7 @@ class Invariants:
         )
 
     def _check_synced(self, where: str, spu: SpuId, replica: Replica) -> None:
-        """Where power may fail anywhere, a leader counts no copy of its own that has not reached the disk."""
+        """Checks that a leader does not count its own copy before it is synced, if power may fail on any machine."""
         role, counted = _leader_of(replica), None
         if role is not None and role.core.syncs_before_acknowledging and not replica.is_merging:
             counted = role.core.follower_matched_end(spu)
@@ -271,33 +280,33 @@ class Invariants:
         _hold(is_synced, f"{where} counts itself up to {counted}, and has synced up to {replica.log.synced_end}")
 
     def _check_unsealed(self, where: str, replica: Replica) -> None:
-        """What a leader found is one segment, and what it has appended since is in others."""
+        """Checks that at most two segments are uncommitted: the one that a leader found, and the one that it began."""
         role = _leader_of(replica)
         if role is None or replica.is_merging:
             return
         recovered_end, high_watermark = role.core.recovered_end, replica.high_watermark
         own = [segment for segment in replica.log.segments() if segment.end > max(recovered_end, high_watermark)]
         unsealed = len(own) + (high_watermark < recovered_end)
-        _hold(unsealed <= 2, f"{unsealed} segments of {where} are not committed")
+        _hold(unsealed <= 2, f"{unsealed} segments of {where} are uncommitted")
 
     def _check_deleted(self, where: str, replica: Replica) -> None:
-        """A leader that has heard of its successor, or not yet, may have what was deleted after its time."""
+        """Checks that a leader's log does not have deleted records, unless the leader has a successor already."""
         stored = self._stored.get(f"{replica.topic}-{replica.partition}")
         if stored is None or stored.status.epoch > replica.spec.epoch:
             return
         start, told = replica.log.log_start, self._histories[replica.partition].deleted_for_good
-        _hold(start >= told, f"{where} leads and begins at {start}: records before {told} were deleted")
+        _hold(start >= told, f"{where} leads, and its log starts at {start}, but records before {told} were deleted")
 
     def _check_let_go(self, where: str, replica: Replica) -> None:
-        """What a log does not have any more is on a shelf, or somebody wanted it to be deleted."""
+        """Checks that records missing from the start of a log are on a shelf, or were deleted on request."""
         stored = self._stored.get(f"{replica.topic}-{replica.partition}")
         shelves = () if stored is None else stored.spec.shelves
         gone = max(self._histories[replica.partition].deleted_end, shelves[-1].end if shelves else 0)
         start = replica.log.log_start
-        _hold(start <= gone, f"{where} begins at {start}, and only what is before {gone} is on shelves or deleted")
+        _hold(start <= gone, f"{where} starts at {start}, but only records before {gone} are on shelves or deleted")
 
     def shelves_survive(self, without: Collection[int]) -> bool:
-        """Whether each shelf is whole on the disk of a store that is none of these SPUs."""
+        """Whether each shelf is complete on the disk of at least one store other than these SPUs."""
         return all(
             any(
                 is_whole_on(self._world.spus[store].files, key, max(shelf.base, partition.spec.shelved_from), shelf.end)
@@ -310,7 +319,7 @@ class Invariants:
         )
 
     async def check_shelves(self) -> int:
-        """Each store of a shelf has all of it, and nothing else. How many there are."""
+        """Checks that each store of a shelf has exactly its records, and returns the number of copies."""
         count = 0
         for partition in self._stored.values():
             key = partition.topic_id, partition.number
@@ -326,7 +335,7 @@ class Invariants:
         return count
 
     async def _check_portion(self, where: str, store: SpuId, request: ReadShelfRequest) -> int:
-        """Where the next one begins."""
+        """Checks a portion of a shelf, and returns the offset of the next one."""
         answer = await self._world.running_spus()[store].shelves.reading.read(request)
         _hold(
             answer.error_code == ErrorCode.NONE, f"{where} cannot be read at {request.offset}: {answer.error_message}"
@@ -354,7 +363,10 @@ class Invariants:
         return end
 
     def check_retention(self) -> None:
-        """Nothing goes before its time, by the clock that is most ahead, or while the rest is no larger than said."""
+        """Checks that records are deleted only after their retention time or size.
+
+        The time is that of the wall clock that is most ahead.
+        """
         if not self._retention:
             return
         machines = (*self._world.spus.values(), *self._world.scs.values())
@@ -375,14 +387,14 @@ class Invariants:
                 )
                 is_old = self._latest_ms - max(removed, default=0) > int(self._retention.get("retention.ms", 1 << 60))
                 is_much = size_bytes >= int(self._retention.get("retention.bytes", 1 << 60))
-                _hold(is_old or is_much, f"partition {key[1]} lost records up to {newest} that are to be kept")
+                _hold(is_old or is_much, f"partition {key[1]} lost records up to {newest} before their retention ended")
 
     def _earliest(self, key: Key, log_start: int) -> int:
-        """Of a partition of which a log begins there: what is on shelves is kept, too."""
+        """Returns the earliest offset of a partition whose log starts at `log_start`, including shelves."""
         stored = next((each for each in self._stored.values() if (each.topic_id, each.number) == key), None)
         return log_start if stored is None else earliest_offset(stored.spec, log_start)
 
-    # what the Streaming Controller has stored
+    # # what the Streaming Controller has stored
 
     async def _check_stored(self) -> None:
         for entry in (await self._world.store.list("partition/")).entries:
@@ -393,7 +405,7 @@ class Invariants:
                 self._check_partition(partition)
 
     def on_stored(self, changes: Sequence[Change]) -> None:
-        """Who waited until it is looked at the next time would have heard of what came after it."""
+        """Checks objects at the moment when they are stored, because a later check would see later states."""
         for change in changes:
             if isinstance(change, Put):
                 match decode(change.key, change.value, change.version):
@@ -404,18 +416,21 @@ class Invariants:
                         self._check_lease(registered)
 
     def _check_lease(self, registered: RegisteredSpu) -> None:
-        """Who is taken for gone, so that others lead what it led, must not count on its lease any more."""
+        """Checks that an SPU that the SC takes for offline no longer relies on its lease."""
         number, status = registered.spec.id, registered.status
         spu = self._world.running_spus().get(number)
         if status.resolution is SpuResolution.OFFLINE and spu is not None and spu.process == status.incarnation:
             seconds_left = spu.lease.end - trio.current_time()
             _hold(
-                seconds_left <= 0, f"SPU {number} is offline, and has a lease for {seconds_left:.3f} s: {status.reason}"
+                seconds_left <= 0,
+                f"SPU {number} is offline, but has a lease for another {seconds_left:.3f} s: {status.reason}",
             )
 
     def _check_unclean(self, partition: Partition) -> None:
-        """Whoever is not known to have all may be elected where the topic allows it, or nobody else is left, and says
-        so."""
+        """Records an unclean election.
+
+        If the topic allows it, or nobody else is left, a replica may be elected that may lack records. It then says so.
+        """
         before = self._stored.get(f"{partition.topic}-{partition.number}")
         if before is None or not self._may_lose or partition.topic in INTERNAL_TOPICS:
             return
@@ -436,7 +451,7 @@ class Invariants:
         name, replicas = f"{partition.topic}-{partition.number}", set(partition.spec.replicas)
         status = partition.status
         live = set(status.live_replicas)
-        _hold(live <= replicas, f"of {name}, {live} are live and {replicas} are the replicas")
+        _hold(live <= replicas, f"{name} has live replicas {live}, but its replicas are {replicas}")
         before = self._stored[name].status.epoch if name in self._stored else -1
         _hold(status.epoch >= before, f"the stored epoch of {name} fell from {before} to {status.epoch}")
         self._stored[name] = partition
@@ -449,12 +464,12 @@ def store_incarnation(machine: Machine) -> str:
 
 
 def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
-    """Whole batches from `start` on that end by `end`."""
+    """Yields whole batches that start at `start` or later and end at `end` or earlier."""
     return (entry for entry, _ in _stamped_entries_of(replica, start, end))
 
 
 def _may_lack_some(promises: Promises, key: Key) -> bool:
-    """Of what was acknowledged: one that never promised anything may have lost its promises."""
+    """Whether the store may lack acknowledged records; without a promise, it may have lost its promises."""
     return promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key)
 
 
@@ -470,7 +485,7 @@ def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tupl
 
 
 def contents_of(replica: Replica, start: int) -> Iterator[object]:
-    """What must be the same in all replicas: all entries, or what compaction must leave, which may come at any time."""
+    """Yields what must be the same in all replicas: all entries, or only those records that compaction must keep."""
     log = replica.log
     if not replica.settings.log.compacts:
         yield from entries_of(replica, start, log.log_end)
@@ -493,7 +508,7 @@ def _leader_of(replica: Replica) -> LeaderController | None:
 
 
 def _size_between(start: int, end: int, batches: Iterable[_Batch]) -> float:
-    """In bytes; inf where some of them were never seen."""
+    """Returns the size of these batches in bytes, or inf if some of them were never seen."""
     found = [each for each in batches if start < each.end <= end]
     is_whole = sum(each.end - max(each.base, start) for each in found) >= end - start
     return sum(each.size for each in found) if is_whole else math.inf

@@ -1,4 +1,4 @@
-"""Who leads a partition, as a simulated client knows it: like any Kafka client it believes no epoch that is over."""
+"""The leader of a partition as a simulated client knows it, which ignores past epochs like any Kafka client."""
 
 from msgspec import Struct
 
@@ -14,21 +14,21 @@ class Leader(Struct, frozen=True):
     spu: int
     epoch: int
     replicas: tuple[int, ...] = ()
-    """Its own, and all others."""
+    """The SPUs of the leader and of all other replicas."""
 
 
 class Leaders:
-    """Of one partition."""
+    """The known leader epochs of one partition."""
 
     def __init__(self, client: PatientClient, topic: str, partition: int, epoch: int = -1) -> None:
-        """The epoch is one that is known to have been."""
+        """Prepares the search; `epoch` is an epoch that is known to have existed."""
         self.topic = topic
         self.partition = partition
         self._client = client
         self._epoch = epoch
 
     async def find(self) -> Leader:
-        """Raises RetryError."""
+        """Asks for the leader; raises RetryError if there is none."""
         async with self._client.connected(self._client.any_spu()) as connected:
             asked = MetadataRequest([MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False)
             response = await self._client.ask(connected, ApiKey.METADATA, METADATA_VERSION, asked)

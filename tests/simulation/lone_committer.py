@@ -1,6 +1,6 @@
-"""Somebody who commits offsets of a group without being a member, and deletes them: one group after the other.
+"""A client that commits and deletes offsets of groups without members, one group after the other.
 
-Nobody else commits there, so what a deletion leaves can be told from what it should have taken away.
+No other client commits there, so that the effect of a deletion is known exactly.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ OFFSET_DELETE_VERSION = 0
 
 class LoneCommitter:
     def __init__(self, world: World, name: str, new_group: Callable[[str], Group], is_settling: trio.Event) -> None:
-        """`new_group` makes one for each name."""
+        """Prepares the client; `new_group` makes a group for each name."""
         self.is_done = False
         self._is_settling = is_settling
         self._world = world
@@ -38,7 +38,7 @@ class LoneCommitter:
         self._new_group = new_group
 
     async def run(self) -> None:
-        """Until all is to come to rest."""
+        """Works until the load settles."""
         number = 0
         while not self._is_settling.is_set():
             await _Life(self._world, self._name, self._new_group(f"{self._name}-{number}")).run()
@@ -47,7 +47,7 @@ class LoneCommitter:
 
 
 class _Life:
-    """Of one group: commits, a deletion, and commits again."""
+    """The life of one group: commits, a deletion, and more commits."""
 
     def __init__(self, world: World, name: str, group: Group) -> None:
         self._group = group
@@ -80,7 +80,7 @@ class _Life:
             await self._client.commit(connected, {each: Position(self._offset, 0) for each in partitions})
 
     async def _delete(self, connected: WireClient) -> None:
-        """Once: nobody could tell a second one, or its absence, from the first."""
+        """Deletes offsets once, because the effect of a second deletion could not be distinguished from the first."""
         self._has_deleted = True
         now = trio.current_time()
         writes = {

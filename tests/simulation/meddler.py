@@ -1,4 +1,4 @@
-"""Somebody who sets a topic's configs in a simulation, now and then, and who deletes the topic and brings it back."""
+"""A client in a simulation that changes a topic's configs now and then, and deletes and recreates the topic."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -26,19 +26,19 @@ TOPIC_RESOURCE = 2
 PAUSE_SECONDS_MAX = 3.0
 GONE_SECONDS_MAX = 2.0
 LATE_SECONDS = 10.0
-"""Whoever has taken a request and lost its client has carried it out by then."""
+"""How long a server may take to carry out a request after its client has gone."""
 
 
 class Meddler:
     def __init__(self, world: World, topic: str, configs: Mapping[str, Sequence[str]], chance: Random) -> None:
-        """`configs` are those that may be set, each with its values."""
+        """Prepares the client; `configs` has the configs that it may set, with their possible values."""
         self.client = PatientClient(world, "meddler", chance)
         self._scs = list(world.scs)
         self._topic = topic
         self._configs = configs
         self._chance = chance
         self._asked_at = -LATE_SECONDS
-        """When it was last asked that the topic be deleted."""
+        """When the client last asked to delete the topic."""
         self.is_done = False
 
     async def run(self, is_over: trio.Event) -> None:
@@ -76,7 +76,7 @@ class Meddler:
         self._check(response.responses[0].error_code)
 
     async def _bring_back(self) -> None:
-        """Until it is there, or was never deleted."""
+        """Recreates the topic; returns once it exists, even if it was never deleted."""
         is_there = False
         while not is_there:
             async with self.client.trying():

@@ -1,10 +1,10 @@
-"""What clients are in the middle of: whoever wants to break something then waits for it here."""
+"""Moments in the work of clients, at which a fault can wait to strike."""
 
 import trio
 
 GROW = "grow"
 MOMENTS = ("join", "sync", "commit", "fetch", "leave")
-"""Of members of groups."""
+"""The moments of a group's member."""
 
 
 class Moments:

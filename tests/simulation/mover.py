@@ -1,4 +1,4 @@
-"""Somebody who moves a partition to other SPUs in a simulation, again and again, and sometimes thinks better of it."""
+"""A client in a simulation that repeatedly moves a partition to other SPUs, and sometimes cancels the move."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ EXPECTED = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-        ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # an SPU that is not there cannot be given a replica
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # an SPU that is offline cannot get a replica
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -31,7 +31,7 @@ EXPECTED = frozenset(
 
 class Mover:
     def __init__(self, world: World, name: str, topic: str, partition: int, sizes: tuple[int, ...], chance: Random):
-        """`sizes`: how many replicas there may be."""
+        """Prepares the client; `sizes` are the possible numbers of replicas."""
         self.client = PatientClient(world, name, chance)
         self._spus = list(world.spus)
         self._topic = topic
@@ -40,7 +40,7 @@ class Mover:
         self._chance = chance
         self.is_done = False
         self.moves = 0
-        """Those that were accepted."""
+        """The number of moves that were accepted."""
 
     async def run(self, is_over: trio.Event) -> None:
         while not is_over.is_set():

@@ -1,7 +1,7 @@
-"""The network seam in memory: no sockets, no threads, so that Trio's MockClock drives it and a run can be repeated.
+"""The network seam in memory, without sockets and threads, so that MockClock can drive it and a run can be repeated.
 
-It behaves as TCP does where servers can tell: buffers are bounded and a full one takes nothing, the end of the stream
-comes after the bytes before it, and a side that closes with bytes unread resets the other.
+It behaves like TCP as far as servers can tell: buffers are bounded and a full one accepts nothing, the end of the
+stream follows the bytes before it, and a side that closes with unread bytes resets the other side.
 """
 
 import errno
@@ -21,7 +21,7 @@ SERVER = Address("192.0.2.2", 9092)
 async def call_in_a_loop(
     connection: Connection, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None
 ) -> None:
-    """`call_when_readable`, for connections that can do nothing better than to wait each time."""
+    """Implements `call_when_readable` for connections that can only wait each time."""
     goes_on = True
     while goes_on:
         await connection.wait_readable()
@@ -39,7 +39,7 @@ class _Pipe:
         self.capacity_bytes = capacity_bytes
         self.held = bytearray()
         self.ended = False
-        """The writer will add nothing more; what is held can still be read."""
+        """Whether the writer has ended; bytes in the pipe can still be read."""
         self.changed = trio.Event()
 
     @property
@@ -52,7 +52,7 @@ class _Pipe:
 
 
 class MemoryConnection:
-    """One side of a connection; `peer` is the other."""
+    """One side of a connection; `peer` is the other side."""
 
     peer: "MemoryConnection"
 
@@ -64,9 +64,9 @@ class MemoryConnection:
         self._closed = False
         self._reset = False
         self.send_calls = 0
-        """How many sends took at least one byte: what a server saves by gathering."""
+        """How many sends accepted at least one byte, which shows how well a server gathers its writes."""
         self.times_expected = 0
-        """How often more was said to be on its way."""
+        """How often the server announced that it expects more soon."""
 
     @property
     def local(self) -> Address:
@@ -150,12 +150,12 @@ class MemoryConnection:
         self._notify()
 
     def end_sending(self) -> None:
-        """Half a close: the peer reads what was sent and then the end of the stream, and may still answer."""
+        """Ends one direction: the peer reads what was sent and then the end of the stream, and may still send."""
         self._outgoing.ended = True
         self._notify()
 
     def reset(self) -> None:
-        """Breaks the connection at once, as a crash of either machine does; what was in flight is lost."""
+        """Breaks the connection at once, as the crash of a machine does; bytes in flight are lost."""
         self._closed = True
         self.peer._reset = True
         self._notify()
@@ -181,7 +181,7 @@ def connected_pair(
     *,
     buffer_bytes: int = 64 * 1024,
 ) -> tuple[MemoryConnection, MemoryConnection]:
-    """Both sides of one connection: the client's and the server's."""
+    """Returns the client's and the server's side of one connection."""
     to_server = _Pipe(buffer_bytes)
     to_client = _Pipe(buffer_bytes)
     client_side = MemoryConnection(client, server, to_client, to_server)
@@ -199,7 +199,7 @@ class MemoryListener:
         self._changed = trio.Event()
         self._closed = False
         self.accept_errors: list[OSError] = []
-        """Raised by the next calls of `accept`, one each: too many open files, say."""
+        """Errors that the next calls of `accept` raise, one each, for example too many open files."""
 
     @property
     def address(self) -> Address:
@@ -233,7 +233,7 @@ class MemoryListener:
 
 
 class MemoryNetwork:
-    """All hosts are on it: an address is whatever was listened on."""
+    """The network of all hosts; an address is whatever a listener chose."""
 
     def __init__(self, *, buffer_bytes: int = 64 * 1024) -> None:
         self.listeners: dict[Address, MemoryListener] = {}

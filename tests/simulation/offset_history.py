@@ -1,12 +1,12 @@
-"""What clients were told of the offset that a group committed in one partition: all of it must fit one register. Pure.
+"""Whether everything that clients were told about one committed offset fits one register. Pure.
 
-Each commit carries a mark of its own as its metadata, so that a fetch names the commit it saw. With that known, a
-history fits a register if, and only if, no two commits have to come each before the other (Gibbons and Korach): a
-commit together with the fetches that saw it has to come before another one if anything of the first ended before
-anything of the second began. Whatever is told later only adds to that, so a contradiction is found when it is told.
+Each commit carries a unique mark as its metadata, so that a fetch names the commit that it saw. A history then fits a
+register if and only if no two commits must each precede the other (Gibbons and Korach). A commit, together with the
+fetches that saw it, must precede another one if anything of the first ended before anything of the second began. Later
+reports only add to that, so that a contradiction is found at the report that causes it.
 
-A commit of an earlier term (a generation, or what a member's epoch is to a partition) cannot happen any more once
-somebody was told that a later one has begun. Nothing else says when a commit without an answer can still happen.
+A commit of an earlier term (a generation, or a member's epoch for a partition) cannot happen after a client was told
+that a later term has begun. Nothing else limits when a commit without a response may happen.
 """
 
 from math import inf
@@ -15,11 +15,11 @@ from msgspec import Struct
 
 NO_OFFSET = -1
 NO_TERM = -1
-"""Of who commits without being a member."""
+"""The term of commits without a membership."""
 
 
 class GroupHistoryError(AssertionError):
-    """One sentence: what a client was told of a group that cannot be."""
+    """One sentence about a response to a client of a group that cannot be true."""
 
 
 class Write(Struct, eq=False):
@@ -30,12 +30,12 @@ class Write(Struct, eq=False):
     term: int
     began: float
     ended: float = inf
-    """Not later than that it happened."""
+    """The time by which the write has happened."""
     is_refused: bool = False
     first_end: float = inf
-    """Of itself and of the fetches that saw it, the one that ended first."""
+    """The first end among the write and the fetches that saw it."""
     last_begin: float = -inf
-    """And the one that began last."""
+    """The last beginning among the write and the fetches that saw it."""
 
     @property
     def has_happened(self) -> bool:
@@ -47,27 +47,27 @@ class Write(Struct, eq=False):
 
 class OffsetHistory:
     def __init__(self, name: str) -> None:
-        """The name is of the group and the partition, for whoever reads an error."""
+        """Prepares the history; the name of group and partition is for error messages."""
         self._name = name
         self._initial = Write("", NO_OFFSET, NO_TERM, -inf, -inf, first_end=-inf)
         self._writes: dict[str, Write] = {}
         self._happened: list[Write] = [self._initial]
         self._deletion: Write | None = None
         self._told: list[tuple[int, float]] = []
-        """Terms, and when somebody was first told of one as late as that: both rise."""
+        """Terms, and when a client was first told of each; both rise."""
         self.fetches = 0
         self.acknowledged = 0
 
-    # commits
+    # # commits
 
     def on_commit(self, mark: str, offset: int, at: float, *, term: int = NO_TERM) -> Write:
-        """It is on its way."""
+        """Records a commit that is being sent."""
         assert mark not in self._writes, "commits are told apart by their marks"
         write = self._writes[mark] = Write(mark, offset, term, at, self._end_of(term))
         return write
 
     def on_delete(self, mark: str, at: float) -> Write:
-        """Once in a history: nobody could tell two of them apart."""
+        """Records a deletion, which must happen only once in a history, because two could not be distinguished."""
         assert self._deletion is None
         write = self._deletion = Write(mark, NO_OFFSET, NO_TERM, at)
         return write
@@ -79,12 +79,12 @@ class OffsetHistory:
         self._extend(write, write.began, write.ended)
 
     def on_refused(self, write: Write) -> None:
-        """For good: it did not happen, and never will."""
+        """Records that a write was refused, so that it never happens."""
         write.is_refused = True
-        self._check(not write.has_happened, f"{write} was refused, and somebody has seen it")
+        self._check(not write.has_happened, f"{write} was refused, but a fetch has seen it")
 
     def on_term(self, term: int, at: float) -> None:
-        """Somebody was told that it has begun."""
+        """Records that a client was told that the term has begun."""
         if self._told and term <= self._told[-1][0]:
             return
         self._told.append((term, at))
@@ -92,7 +92,7 @@ class OffsetHistory:
             if write.term != NO_TERM and write.term < term:
                 write.ended = min(write.ended, at)
 
-    # fetches
+    # # fetches
 
     def on_fetched(self, offset: int, mark: str, began: float, ended: float) -> None:
         self.fetches += 1
@@ -109,13 +109,14 @@ class OffsetHistory:
             self._check(write is not None, f"offset {offset} with {mark!r} was fetched, which nobody committed")
             assert write is not None
             return write
-        # Nothing is there before the first commit, or after the deletion: what cannot be the one must be the other.
+        # Nothing exists before the first commit or after the deletion: if one of the two cases is impossible, it is the
+        # other.
         ended_before = [each for each in self._happened[1:] if each.first_end < began]
         if ended_before and self._deletion is not None:
             return self._deletion
         return self._initial
 
-    # what must come before what
+    # # the order of writes
 
     def _extend(self, write: Write, began: float, ended: float) -> None:
         if not write.has_happened:

@@ -1,8 +1,8 @@
-"""What members of one KIP-848 group were told that they own: no partition is held by two at a time. Pure.
+"""What members of one KIP-848 group were told that they own: a partition never has two owners at a time. Pure.
 
-A member holds a partition from when it was told so until it says that it has given it up (which is when it sends that,
-not when it is heard), leaves, or is told that it is none. The coordinator may also stop waiting for it: then a member
-that keeps its own clock knows the moment before which that cannot have happened.
+A member owns a partition from the time when it is told so. The ownership ends when it sends that it has released the
+partition, leaves, or is told that it is no member. The coordinator may also stop waiting for it; a member with its own
+clock then knows the time before which that cannot have happened.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,30 +16,34 @@ from .offset_history import GroupHistoryError, OffsetHistory
 class _Holder(Struct):
     partitions: set[int] = field(default_factory=set)
     sure_until: float = inf
-    """Before that the coordinator cannot have taken them away by itself."""
+    """The time before which the coordinator cannot have removed the member."""
     epoch: int = 0
 
 
 class OwnershipHistory:
     def __init__(self, group: str, offsets: Sequence[OffsetHistory]) -> None:
-        """The offsets, by partition, are told who has it now; none of them, if epochs of the group can fall."""
+        """Prepares the history; `offsets`, by partition, are told of each new owner, or are empty if epochs may
+        fall."""
         self._group = group
         self._offsets = offsets
         self._holders: dict[str, _Holder] = {}
         self.handovers = 0
-        """How often somebody was given what another had before."""
+        """How often a partition was assigned to a member after another one had owned it."""
         self._last: dict[int, str] = {}
-        """Who was the last to be given a partition."""
+        """The last owner of each partition."""
 
     def on_told(self, member: str, epoch: int) -> None:
-        """A heartbeat was answered."""
+        """Records the epoch in a response to a heartbeat."""
         holder = self._holders.setdefault(member, _Holder())
         self._check(epoch >= holder.epoch, f"the epoch of {member} fell from {holder.epoch} to {epoch}")
         holder.epoch = epoch
 
     def on_given(self, member: str, partitions: Iterable[int], at: float) -> None:
-        """It may use them from now on, in the epoch that it was told before: unless that took so long that it is sure
-        of nothing any more, when somebody else may have been told sooner."""
+        """Records that the member may use the partitions from now on, in its last epoch.
+
+        If the response took so long that the member is sure of nothing any more, another member may have been told
+        sooner.
+        """
         holder = self._holders.setdefault(member, _Holder())
         is_sure = at < holder.sure_until
         for partition in partitions:
@@ -58,15 +62,16 @@ class OwnershipHistory:
             self._last[partition] = member
 
     def on_sure_until(self, member: str, until: float) -> None:
-        """Unless it is told otherwise before."""
+        """Records how long the member is surely known to the coordinator, unless it learns more later."""
         self._holders.setdefault(member, _Holder()).sure_until = until
 
     def on_given_up(self, member: str, partitions: Iterable[int]) -> None:
-        """It is about to say so."""
+        """Records that the member is about to send that it has released the partitions."""
         self._holders.setdefault(member, _Holder()).partitions -= set(partitions)
 
     def on_gone(self, member: str) -> None:
-        """It leaves, stops, or was told that it is no member. If it comes back it begins anew, as another."""
+        """Records that the member leaves, stops, or was told that it is no member; it may only return as a new
+        member."""
         self._holders.pop(member, None)
 
     def _check(self, holds: bool, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""What simulated clients share: connections to SPUs, requests that may get no answer, and one more attempt."""
+"""What simulated clients share: connections to SPUs, requests that may get no response, and retries."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -24,11 +24,11 @@ CHANGED_LATER = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""What whoever wants to change a topic may be told, and has to ask once more."""
+"""Errors after which a client that changes a topic has to retry."""
 
 
 class RetryError(Exception):
-    """Not now, or not here: look again for whom to ask."""
+    """A request failed for now, or at this SPU: the client finds out again whom to ask."""
 
 
 class PatientClient:
@@ -36,7 +36,7 @@ class PatientClient:
         self.name = name
         self.chance = chance
         self.last_reason = ""
-        """Why the last attempt did not succeed: for whoever wonders why this client never finished."""
+        """Why the last attempt failed, for people who wonder why this client never finished."""
         self._world = world
         self._network = world.internet.process_on(name)
 
@@ -44,7 +44,7 @@ class PatientClient:
         return self.chance.choice(list(self._world.spus))
 
     def die(self) -> None:
-        """As a process does that is killed: its connections end."""
+        """Ends all connections of the client, as if its process were killed."""
         self._network.die()
 
     @asynccontextmanager
@@ -64,19 +64,19 @@ class PatientClient:
     async def ask(
         self, client: WireClient, api: IntEnum, version: int, message: object, *, more_seconds: float = 0.0
     ) -> Any:
-        """`more_seconds` is how long a server is expected to think about it."""
+        """Sends a request, and returns the response; `more_seconds` is how long the server may take in addition."""
         with trio.fail_after(self._world.patience_seconds + more_seconds):
             await client.send(client.encode(api, version, message))
             return await _response(client)
 
     async def answer(self, client: WireClient, *, more_seconds: float = 0.0) -> Any:
-        """The next response."""
+        """Returns the next response."""
         with trio.fail_after(self._world.patience_seconds + more_seconds):
             return await _response(client)
 
     @asynccontextmanager
     async def trying(self) -> AsyncIterator[None]:
-        """Whatever a client has to expect ends the attempt, and a pause follows."""
+        """Makes an attempt; expected errors end it, and a pause follows."""
         try:
             yield
         except (OSError, trio.TooSlowError, trio.ClosedResourceError, RetryError) as error:

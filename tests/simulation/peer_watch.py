@@ -1,7 +1,7 @@
-"""Looks at what SPUs write to each other: whoever speaks in an epoch has promised it, on the disk, before.
+"""Watches the bytes between SPUs: an SPU that sends in an epoch must have promised it on its disk before.
 
-It reads the wire and the disk, not the objects that should have done it: what was only meant to be synced is not found
-there.
+The watch reads the network and the disk, and not the objects that should have written them. It therefore notices a
+promise that was never synced.
 """
 
 import struct
@@ -17,23 +17,23 @@ from .world import DATA_DIRECTORY, Machine
 PEER_PORT = 9006
 _SIZE = struct.Struct(">i")
 _START = struct.Struct(">hh16sii")
-"""Of each message about a replica: API, version, topic id, partition, epoch."""
+"""The beginning of each message about a replica: API, version, topic id, partition, epoch."""
 _SPEAKING_IN_AN_EPOCH = frozenset(
     {InternalApiKey.SEAL, InternalApiKey.SEAL_REPLY, InternalApiKey.APPEND, InternalApiKey.APPEND_REPLY}
 )
 
 Key = tuple[bytes, int]
-"""Of a replica: the id of its topic and its partition."""
+"""The topic id and the partition of a replica."""
 
 
 class PeerWatch:
     def __init__(self, machines: dict[str, Machine], on_broken: Callable[[str], None]) -> None:
-        """By host; `on_broken` is told a sentence."""
+        """Prepares the watch of machines by host; it passes a sentence to `on_broken`."""
         self._machines = machines
         self._on_broken = on_broken
         self._unfinished: dict[SimulatedConnection, bytearray] = {}
         self._promises: dict[str, tuple[bytes, dict[Key, int]]] = {}
-        """By host: what was on the disk when it was last looked at, and what it says."""
+        """The promises of each host: the file at the last check, and its contents."""
         self.messages = 0
 
     def on_sent(self, connection: SimulatedConnection, data: bytes) -> None:
@@ -60,10 +60,10 @@ class PeerWatch:
         promised = self._promised(host).get((topic_id, partition), -1)
         if promised < epoch:
             name = InternalApiKey(api).name
-            self._on_broken(f"{host} sent {name} of epoch {epoch}, and has promised {promised} on its disk")
+            self._on_broken(f"{host} sent {name} of epoch {epoch}, but has promised {promised} on its disk")
 
     def _promised(self, host: str) -> dict[Key, int]:
-        """As another process would find it after a power failure now."""
+        """Returns the promises that a new process would find after a power failure now."""
         content = self._machines[host].files.synced_content(promises_path(DATA_DIRECTORY))
         known = self._promises.get(host)
         if known is None or known[0] is not content:

@@ -20,7 +20,7 @@ def test_all_members_are_given_what_one_leader_planned() -> None:
     history.on_planned(1, {"a": _set(0, 1), "b": _set(2)})  # by another process of the leader's instance
     history.on_assigned("a", 1, _set(0), 0, 2)
     history.on_assigned("a", 1, _set(0), 3, 4)
-    with pytest.raises(GroupHistoryError, match=r"a was given \[0\] of 1, then \[0, 1\]"):
+    with pytest.raises(GroupHistoryError, match=r"a was assigned \[0\] in 1, then \[0, 1\]"):
         history.on_assigned("a", 1, _set(0, 1), 5, 6)
 
 
@@ -45,7 +45,7 @@ def test_a_partition_has_one_owner_in_a_generation() -> None:
     history = _history()
     history.on_planned(1, {"a": _set(0, 1), "b": _set(1)})
     history.on_assigned("a", 1, _set(0, 1), 0, 1)
-    with pytest.raises(GroupHistoryError, match=r"b and a were both given \[1\] of 1"):
+    with pytest.raises(GroupHistoryError, match=r"b and a were both assigned \[1\] in 1"):
         history.on_assigned("b", 1, _set(1), 0, 1)
 
 
@@ -56,9 +56,9 @@ def test_generations_do_not_fall() -> None:
     history.on_assigned("a", 5, _set(0), 0, 2)
     history.on_assigned("a", 4, _set(0), 1, 3)  # it was asked before, and is answered late
     history.on_joined("b", 5, 3)
-    with pytest.raises(GroupHistoryError, match="told generation 4 after 5"):
+    with pytest.raises(GroupHistoryError, match="told of generation 4 although 5"):
         history.on_joined("b", 4, 3)
-    with pytest.raises(GroupHistoryError, match="told generation 4 after 5"):
+    with pytest.raises(GroupHistoryError, match="told of generation 4 although 5"):
         history.on_assigned("a", 4, _set(0), 3, 4)
 
 

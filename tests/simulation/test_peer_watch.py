@@ -1,4 +1,4 @@
-"""Whoever speaks in an epoch without a durable promise is caught, however the bytes are cut."""
+"""The watch detects messages in an epoch without a durable promise, however their bytes are split."""
 
 from random import Random
 from uuid import UUID
@@ -44,4 +44,4 @@ async def test_a_promise_that_is_not_synced_is_none(virtual_clock: object) -> No
     assert watch.messages == 19
     say(4, 10)
     (sentence,) = broken
-    assert sentence == "spu-1 sent APPEND_REPLY of epoch 4, and has promised 3 on its disk"
+    assert sentence == "spu-1 sent APPEND_REPLY of epoch 4, but has promised 3 on its disk"
