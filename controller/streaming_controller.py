@@ -168,11 +168,11 @@ class StreamingController:
             guard,
             self._counts,
         )
-        changes = ChangeWriter(workflow.writes)
+        writer = ChangeWriter(workflow.writes)
         completion = CompletionConditions(workflow.local, workflow.cluster)
         chance = self._seams.chance
         administration = AdminRequests(
-            changes,
+            writer,
             completion,
             workflow.local,
             workflow.observed,
@@ -181,7 +181,7 @@ class StreamingController:
             chance,
             self._logger,
         )
-        objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, self._logger)
+        objects = ObjectAdministration(administration, writer, completion, workflow.local, chance, self._logger)
         host = PublicHost(
             workflow.cluster,
             broker_configs,

@@ -1,3 +1,3 @@
-"""Requests that change the cluster: each is planned purely, then written, then awaited. May import the workflow and
-all that it imports.
+"""Requests that change the cluster: each is planned by pure functions, then written, then awaited. May import workflow
+and all that it imports.
 """

@@ -1,6 +1,6 @@
-"""Carries out what admin requests ask for: plans it from the Local Store, writes it, and waits until it has happened.
+"""Carries out admin requests: plans the change from the Local Store, writes it, and waits until it has taken effect.
 
-What happens between the write and its effect is the controllers' work, as for any other change of an object.
+Between the write and its effect the controllers act, as after any other change of an object.
 """
 
 from collections.abc import Sequence
@@ -49,14 +49,16 @@ from .reassignment_planning import (
     plan_reassignments,
 )
 
-SERVED_AGAIN_MS_MAX = 2_000
-"""How long who brings a topic back is kept, so as to find it served: that it is back does not depend on it."""
+RESTORED_SERVICE_MS_MAX = 2_000
+"""How long the response to an undeletion waits for leaders. The topic is restored even if that takes longer."""
 
 
 class AdminRequests:
+    """Carries out admin requests of clients, and a few changes of the SC itself."""
+
     def __init__(
         self,
-        changes: ChangeWriter,
+        writer: ChangeWriter,
         completion: CompletionConditions,
         local: LocalStore,
         observed: Observed,
@@ -65,7 +67,7 @@ class AdminRequests:
         chance: Chance,
         logger: FilteringBoundLogger,
     ) -> None:
-        self._changes = changes
+        self._writer = writer
         self._completion = completion
         self._local = local
         self._observed = observed
@@ -74,9 +76,10 @@ class AdminRequests:
         self._chance = chance
         self._logger = logger
 
-    # what Kafka's admin requests ask for
+    # Kafka's admin requests
 
     def identify(self, topic: str | TopicId) -> TopicIdentity | None:
+        """Returns the name and the id of a topic, given one of them."""
         found = self._local.topics.get(topic) if isinstance(topic, str) else self._local.topics_by_id.get(topic)
         return None if found is None else TopicIdentity(found.name, found.id)
 
@@ -88,9 +91,9 @@ class AdminRequests:
 
         if validate_only:
             return without_writes(plan(topics))
-        ends = Deadlines(timeout_ms)
-        created = await self._changes.write(topics, plan, ends)
-        return await self._when_served(created, ends)
+        deadlines = Deadlines(timeout_ms)
+        created = await self._writer.write(topics, plan, deadlines)
+        return await self._wait_until_served(created, deadlines)
 
     async def delete_topics(
         self, topic_ids: Sequence[TopicId], *, timeout_ms: int = TIMEOUT_MS
@@ -98,13 +101,15 @@ class AdminRequests:
         def plan(topic_ids: Sequence[TopicId]) -> Plans[TopicSpec]:
             return plan_deletions(topic_ids, self._local, self._wall_clock.now_ms())
 
-        ends = Deadlines(timeout_ms)
-        deleted = await self._changes.write(topic_ids, plan, ends)
+        deadlines = Deadlines(timeout_ms)
+        deleted = await self._writer.write(topic_ids, plan, deadlines)
         for topic in deleted:
             if isinstance(topic, TopicSpec):
                 self._logger.info("topic_deleted", topic=topic.name, topic_id=str(topic.id))
-        gone = [None if isinstance(topic, KafkaError) else self._completion.topic_gone(topic.id) for topic in deleted]
-        return await self._changes.when(gone, deleted, ends)
+        deletions = [
+            None if isinstance(topic, KafkaError) else self._completion.topic_deleted(topic.id) for topic in deleted
+        ]
+        return await self._writer.wait_for(deletions, deleted, deadlines)
 
     async def create_partitions(
         self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
@@ -114,9 +119,9 @@ class AdminRequests:
 
         if validate_only:
             return without_writes(plan(requests))
-        ends = Deadlines(timeout_ms)
-        grown = await self._changes.write(requests, plan, ends)
-        return await self._when_served(grown, ends)
+        deadlines = Deadlines(timeout_ms)
+        grown = await self._writer.write(requests, plan, deadlines)
+        return await self._wait_until_served(grown, deadlines)
 
     async def elect_leaders(
         self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
@@ -124,10 +129,12 @@ class AdminRequests:
         def plan(partitions: Sequence[PartitionName]) -> Plans[Elected]:
             return plan_elections(partitions, self._local, self._observed, unclean=unclean)
 
-        ends = Deadlines(timeout_ms)
-        elected = await self._changes.write(partitions, plan, ends)
-        led = [None if isinstance(each, KafkaError) else self._completion.partition_led(*each) for each in elected]
-        outcomes = await self._changes.when(led, elected, ends)
+        deadlines = Deadlines(timeout_ms)
+        elected = await self._writer.write(partitions, plan, deadlines)
+        leaderships = [
+            None if isinstance(each, KafkaError) else self._completion.partition_led(*each) for each in elected
+        ]
+        outcomes = await self._writer.wait_for(leaderships, elected, deadlines)
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
     async def reassign(
@@ -137,7 +144,7 @@ class AdminRequests:
             return plan_reassignments(topics, self._local, other_factor_allowed=other_factor_allowed)
 
         topics = group_by_topic(wanted)
-        planned = await self._changes.write(topics, plan, Deadlines(timeout_ms))
+        planned = await self._writer.write(topics, plan, Deadlines(timeout_ms))
         outcomes = {each.topic: outcome for each, outcome in zip(topics, planned, strict=True)}
         return [_of_partition(outcomes[each.topic], each.partition) for each in wanted]
 
@@ -148,7 +155,7 @@ class AdminRequests:
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
-        """The Local Store and the mirror have them at the end, and so will each SPU before its next metadata."""
+        """Changes configs. On return, the Local Store and the mirror have them; SPUs get them before newer metadata."""
 
         def plan(alterations: Sequence[Alteration]) -> Plans[Alteration]:
             return plan_configs(alterations, self._local, self._broker_configs)
@@ -156,13 +163,13 @@ class AdminRequests:
         if validate_only:
             outcomes = without_writes(plan(alterations))
         else:
-            outcomes = await self._changes.write(alterations, plan, Deadlines(timeout_ms))
+            outcomes = await self._writer.write(alterations, plan, Deadlines(timeout_ms))
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
-    # what our own requests ask for
+    # Tailrace's own requests
 
     async def undelete_topic(self, name_or_id: str) -> Topic:
-        """The topic, which is back: served again if that can be soon, else waiting for SPUs. Raises KafkaError."""
+        """Restores a deleted topic and returns it, with leaders if they are elected soon. Raises KafkaError."""
 
         retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
 
@@ -172,43 +179,45 @@ class AdminRequests:
         def plan(name_or_id: str) -> Planned[Topic]:
             return plan_undeletion(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
 
-        ends = Deadlines(TIMEOUT_MS)
-        (ended,) = await self._changes.write([name_or_id], plan_each(plan_first), ends)
+        deadlines = Deadlines(TIMEOUT_MS)
+        (ended,) = await self._writer.write([name_or_id], plan_each(plan_first), deadlines)
         result_or_raise(ended)
-        (planned,) = await self._changes.write([name_or_id], plan_each(plan), ends)
+        (planned,) = await self._writer.write([name_or_id], plan_each(plan), deadlines)
         topic = result_or_raise(planned)
         self._logger.info("topic_undeleted", topic=topic.name, topic_id=str(topic.id))
-        settled = self._completion.topic_settled(topic.id, topic.spec.partitions)
-        await self._changes.when([settled], [topic], Deadlines(SERVED_AGAIN_MS_MAX))
+        is_settled = self._completion.topic_settled(topic.id, topic.spec.partitions)
+        await self._writer.wait_for([is_settled], [topic], Deadlines(RESTORED_SERVICE_MS_MAX))
         return self._local.topics_by_id.get(topic.id, topic)
 
     async def allocate_producer_ids(self) -> range:
-        """A block that nobody else has or will get, also after a crash. Raises KafkaError."""
+        """Allocates a block of producer ids, which no one else ever gets, even after a crash. Raises KafkaError."""
 
         def plan(_: None) -> Planned[range]:
             return plan_producer_ids(self._local, self._wall_clock.now_ms())
 
-        (block,) = await self._changes.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
+        (block,) = await self._writer.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
         return result_or_raise(block)
 
-    # what is done without being asked
+    # changes of the SC itself
 
     async def forget_deleted_topics(self) -> None:
-        """Those whose storage is no longer kept."""
+        """Forgets deleted topics whose files the SPUs no longer keep."""
 
         def plan(_: None) -> Planned[None]:
             retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
             return Planned(None, plan_purge(self._local, self._wall_clock.now_ms(), retention_ms))
 
-        await self._changes.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
+        await self._writer.write([None], plan_each(plan), Deadlines(TIMEOUT_MS))
 
-    async def _when_served(self, topics: list[TopicSpec | KafkaError], ends: Deadlines) -> list[TopicSpec | KafkaError]:
-        """The topics as the mirror has them by then."""
+    async def _wait_until_served(
+        self, topics: list[TopicSpec | KafkaError], deadlines: Deadlines
+    ) -> list[TopicSpec | KafkaError]:
+        """Waits until the topics are served, and returns them as the mirror shows them."""
         served = [
             None if isinstance(topic, KafkaError) else self._completion.topic_served(topic.id, len(topic.partitions))
             for topic in topics
         ]
-        outcomes = await self._changes.when(served, topics, ends)
+        outcomes = await self._writer.wait_for(served, topics, deadlines)
         mirror = self._completion.cluster
         return [
             outcome if isinstance(outcome, KafkaError) else mirror.topic_by_id(outcome.id) or outcome

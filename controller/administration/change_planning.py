@@ -1,4 +1,4 @@
-"""What an admin request asks for, as writes to the KV store; or why it cannot be. No change is made here."""
+"""Plans admin requests: each function returns the writes for the KV store, or the error for the client. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID
@@ -44,17 +44,17 @@ from .planned_changes import Planned, Plans
 PRODUCER_IDS_PER_BLOCK = 1000
 PRODUCER_IDS_PER_MS = 1000
 DELETED_TOPICS_MAX = 1000
-"""Remembered at a time; what is forgotten can no longer be brought back."""
+"""How many deleted topics are remembered. Topics that are forgotten cannot be brought back."""
 _REPLICA_BYTES_MAX = len("2147483647,")
 _ROW_BYTES_MAX = len('"100000":[],')
 _WITHOUT_ROWS_BYTES_MAX = 128 * 1024
-"""Of a topic: two of its configs may have any text, however long that may be."""
+"""The space for the rest of a topic. Two of its configs may have long texts."""
 
 
 def plan_topics(
     topics: Sequence[NewTopic], local: LocalStore, new_topic_id: Callable[[], TopicId]
 ) -> Plans[specs.TopicSpec]:
-    """A request for too many is refused as a whole, as in Kafka, and before any of it is looked at."""
+    """Plans new topics. A request for too many partitions is refused as a whole first, as in Kafka."""
     try:
         check_added(sum(max(new.partitions, len(new.replica_map or ()), 1) for new in topics))
     except KafkaError as error:
@@ -77,7 +77,7 @@ def plan_topics(
 
 
 def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int) -> Plans[specs.TopicSpec]:
-    """The deletion is remembered before the topic goes: an SC that dies in between has lost nothing."""
+    """Plans deletions of topics. The deletion is stored before the topic is removed, in case the SC crashes between."""
     plans: Plans[specs.TopicSpec] = []
     left = dict(local.topics_by_id)
     for topic_id in topic_ids:
@@ -93,20 +93,26 @@ def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int)
 
 
 def plan_end_of_leadership(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[None]:
-    """Before a topic is brought back: whoever led has ended, and leads again in another epoch, or somebody else does.
-    What was decided before the deletion and is written late, loses to this. Raises KafkaError."""
+    """Plans the end of all leaderships of a deleted topic, before it is brought back. Raises KafkaError.
+
+    So its leaders are elected anew with other epochs, and a decision from before the deletion that is written late
+    loses its compare-and-set.
+    """
     topic = _find_restorable(name_or_id, local, now_ms, retention_ms).topic
     there = local.partitions_of(topic.id).values() if topic.id not in local.topics_by_id else ()
     return Planned(None, tuple(Put(replace(each, status=offline(each, "it was deleted"))) for each in there))
 
 
 def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[Topic]:
-    """The topic as it was, with its id and its replicas; it stays remembered until it is there. One of which SPUs may
-    be removing the files is not found any more. Raises KafkaError."""
+    """Plans the return of a deleted topic, with its id and its replicas. Raises KafkaError.
+
+    The deleted topic is removed only after the topic is stored. A topic is not found any more as soon as SPUs may begin
+    to remove its files.
+    """
     deleted = _find_restorable(name_or_id, local, now_ms, retention_ms)
     topic = deleted.topic
     if topic.id in local.topics_by_id:
-        return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
+        return Planned(topic, (Delete(deleted),))  # An SC crashed between the two writes of a deletion or a return.
     TakenNames(local.topics).check_free(topic.name)
     return Planned(topic, (Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
 
@@ -117,7 +123,7 @@ def _find_restorable(name_or_id: str, local: LocalStore, now_ms: int, retention_
 
 
 def plan_purge(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:
-    """Of the deleted topics, those that are too old, and the oldest of too many."""
+    """Plans the removal of deleted topics that are too old, and of the oldest ones if there are too many."""
     newest_first = sorted(local.deleted_topics.values(), key=lambda each: each.deleted_at_ms, reverse=True)
     return tuple(
         Delete(each)
@@ -131,6 +137,7 @@ def _is_expired(deleted: DeletedTopic, now_ms: int, retention_ms: int) -> bool:
 
 
 def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) -> Plans[specs.TopicSpec]:
+    """Plans further partitions for existing topics."""
     plans: Plans[specs.TopicSpec] = []
     added = 0
     for request in requests:
@@ -146,7 +153,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
             after = plan_partitions(request, before, _spus_for(request.replica_map, local))
             added += len(after.partitions) - len(before.partitions)
             check_added(added)
-            factor = len(after.partitions[0].replicas)  # which a reassignment may have changed
+            factor = len(after.partitions[0].replicas)  # A reassignment may have changed it.
             check_topic_size(topic.name, len(after.partitions), factor)
         except KafkaError as error:
             plans.append(error)
@@ -162,6 +169,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
 def plan_configs(
     alterations: Sequence[Alteration], local: LocalStore, broker_configs: BrokerConfigs
 ) -> Plans[Alteration]:
+    """Plans changes of configs of topics, groups and SPUs."""
     twice = named_twice([(each.kind, each.name) for each in alterations])
     plans: Plans[Alteration] = []
     for alteration in alterations:
@@ -181,9 +189,12 @@ def plan_configs(
 
 
 def plan_producer_ids(local: LocalStore, now_ms: int) -> Planned[range]:
-    """A block that nobody else has or will get, also after an older copy of the store was put back: that does not know
-    which ids have been given since, and what a second producer of one id sends first looks like what was sent before.
-    So ids are at least as large as the time says. (JavaScript reads them exactly until the year 2255.)"""
+    """Plans a block of producer ids that are unique even after an older copy of the store was restored.
+
+    A restored store does not know which ids were given out since it was copied. If two producers had the same id, the
+    first batch of the second one would look like a duplicate. So ids are at least as large as the current time implies.
+    (JavaScript represents them exactly until the year 2255.)
+    """
     block = local.producer_ids or ProducerIdBlock(0)
     first = max(block.next_id, now_ms * PRODUCER_IDS_PER_MS)
     after = first + PRODUCER_IDS_PER_BLOCK
@@ -191,7 +202,7 @@ def plan_producer_ids(local: LocalStore, now_ms: int) -> Planned[range]:
 
 
 def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:
-    """The topic as handlers know it, with the partitions that it is to have, made already or not."""
+    """Returns a topic as handlers know it, including partitions that are not created yet."""
     partitions = []
     for number, replicas in sorted(topic.status.replica_map.items()):
         made = local.partitions.get((topic.id, number))
@@ -204,7 +215,10 @@ def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:
 
 
 def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
-    """Those that may hold what is new: by choice any that is registered, else those that stay, or come back to it."""
+    """Returns the SPUs that new replicas may be placed on.
+
+    If a person chose them, every registered SPU may be used. Otherwise the SPUs that stay or are expected back.
+    """
     if chosen is not None:
         return sorted(spu.spec.id for spu in local.spus.values())
     online = staying_spus(local)
@@ -219,13 +233,14 @@ def _find_existing(name: str, local: LocalStore) -> Topic:
 
 
 def find_deleted(name_or_id: str, deleted_topics: Iterable[DeletedTopic]) -> DeletedTopic:
+    """Finds a deleted topic by its name or its id. Raises KafkaError if there is none, or several."""
     try:
         topic_id = UUID(name_or_id)
     except ValueError:
         topic_id = None
     found = [each for each in deleted_topics if each.topic.id == topic_id or each.topic.name == name_or_id]
     if not found:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no deleted topic {name_or_id:.300} is kept")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no deleted topic {name_or_id:.300}")
     if len(found) > 1:
         ids = ", ".join(str(each.topic.id) for each in sorted(found, key=lambda each: each.deleted_at_ms))
         raise KafkaError(
@@ -250,7 +265,7 @@ def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: Br
 
 
 def _group_configs(alteration: Alteration, local: LocalStore, broker_configs: BrokerConfigs) -> tuple[KvAction, ...]:
-    """There need not be such a group yet: only its coordinator knows which groups there are."""
+    """Plans configs of a group. The group need not exist: only its coordinator knows whether it does."""
     if not alteration.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of groups are altered one group at a time: name one")
     before = local.group_configs.get(alteration.name) or GroupConfigs(alteration.name, {})
@@ -281,7 +296,7 @@ def _config_overrides(alteration: Alteration, local: LocalStore, broker_configs:
 
     try:
         after = altered(before.configs, alteration, BROKER_CONFIGS, effective)
-    except KafkaError as error:  # for topics Kafka has an error of its own, for brokers it does not use it
+    except KafkaError as error:  # Kafka has a special error for configs of topics, but not for those of brokers.
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
     return Put(replace(before, configs=after))
 
@@ -291,8 +306,10 @@ def _first_of(name: str, own: Mapping[str, str], default: ConfigOverrides | None
 
 
 def check_topic_size(topic: str, partitions: int, replication_factor: int) -> None:
-    """The map of replicas is one object of the store, and what is drawn up there must fit into it, and into what is
-    remembered of the topic when it is deleted."""
+    """Raises KafkaError if the topic's replica map would not fit into the topic's object in the KV store.
+
+    The factor 2 leaves room for rows in the spec and in the status, which a deleted topic keeps as well.
+    """
     size_bytes = 2 * partitions * (_ROW_BYTES_MAX + replication_factor * _REPLICA_BYTES_MAX)
     if size_bytes > VALUE_BYTES_MAX - _WITHOUT_ROWS_BYTES_MAX:
         raise KafkaError(

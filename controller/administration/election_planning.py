@@ -1,4 +1,4 @@
-"""Elections that a person asks for, as writes, or why there is none."""
+"""Plans elections that a person requests: returns the writes for the KV store, or the error for the client. Pure."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,13 @@ from tailrace.server.administration import PartitionName
 from .planned_changes import Planned, Plans
 
 Elected = tuple[Partition, Epoch]
-"""The partition as it was, and the epoch that was given."""
+"""The partition before the election, and the epoch of the elected leader."""
 
 
 def plan_elections(
     asked: Sequence[PartitionName], local: LocalStore, observed: Observed, *, unclean: bool
 ) -> Plans[Elected]:
+    """Plans elections of the preferred replicas, or unclean elections for partitions without a leader."""
     plans: Plans[Elected] = []
     for name in asked:
         try:
@@ -45,19 +46,22 @@ def _find_existing(name: PartitionName, local: LocalStore) -> Partition:
 
 
 def _with_preferred_leader(partition: Partition, local: LocalStore, reports: PartitionReports) -> Partition:
-    """The one before it hands over: all that was acknowledged, the preferred one has."""
+    """Elects the preferred replica, which must have everything that was committed. Raises KafkaError."""
     preferred, status = partition.spec.initial_leader, partition.status
     if status.leads == preferred:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {preferred} leads already")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {preferred} already leads")
     if not is_sure(preferred, status.live_replicas, local.spus):
-        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"SPU {preferred} is no live replica now")
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"SPU {preferred} is not a live replica now")
     if reports.has_failed(local.spus[preferred]):
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"the storage of SPU {preferred} has failed")
     return replace(partition, status=elected_cleanly(partition, preferred, local.spus))
 
 
 def _elected_uncleanly(partition: Partition, local: LocalStore, reports: PartitionReports) -> Partition:
-    """The first that is there: a live one before others, which lack what was acknowledged since they left."""
+    """Elects the first replica that is online, sure ones and live ones first. Raises KafkaError.
+
+    A replica that is not live lacks what was committed since it left the live set.
+    """
     spus, status = local.spus, partition.status
     if status.leads != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {status.leads} leads")
@@ -73,8 +77,8 @@ def _elected_uncleanly(partition: Partition, local: LocalStore, reports: Partiti
     if not able:
         raise KafkaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            f"its shelves go up to {end}, and of no replica that is online it is known that its log does; with "
-            "unclean.leader.election.enable they are asked",
+            f"its shelves end at {end}, and no replica that is online is known to have a log up to there; with "
+            "unclean.leader.election.enable the replicas are asked for their log ends",
         )
     leader = min(able, key=lambda spu: (not is_sure(spu, status.live_replicas, spus), spu not in status.live_replicas))
     if is_sure(leader, status.live_replicas, spus):

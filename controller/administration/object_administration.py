@@ -1,4 +1,4 @@
-"""Carries out what our own command line asks for: whole objects to be listed, created, updated and deleted."""
+"""Carries out requests of the command line for whole objects: list, create, update, delete and undelete."""
 
 from collections.abc import Callable
 
@@ -26,23 +26,23 @@ from .planned_changes import ChangeWriter, Condition, Deadlines, Planned, plan_e
 
 TIMEOUT_MS = 30_000
 DECISION_MS_MAX = 2_000
-"""How long who does not wait for the effect is kept, so as to be told what the controllers decided."""
+"""How long the creation of an object waits for the controllers' decision, even if it does not wait for the effect."""
 
 
 class ObjectAdministration:
-    """Each call raises KafkaError when it cannot be done."""
+    """Carries out requests for objects. Every call raises KafkaError if the request is refused."""
 
     def __init__(
         self,
         administration: AdminRequests,
-        changes: ChangeWriter,
+        writer: ChangeWriter,
         completion: CompletionConditions,
         local: LocalStore,
         chance: Chance,
         logger: FilteringBoundLogger,
     ) -> None:
         self._administration = administration
-        self._changes = changes
+        self._writer = writer
         self._completion = completion
         self._local = local
         self._chance = chance
@@ -52,21 +52,21 @@ class ObjectAdministration:
         return list_objects(kind, names, self._local)
 
     async def create(self, kind: str, document: str, timeout_ms: int) -> Object:
-        """The object as it is when it does what it says, or at the latest after the timeout.
+        """Creates an object and returns it as it is when it has taken effect, or after the timeout.
 
-        A topic that waits for SPUs has been created: only whoever waits for it is told that this took too long.
+        A topic that waits for SPUs has been created all the same. Only a caller that waits for it gets a timeout error.
         """
         wanted = read_object(kind, document)
 
         def plan(wanted: Object) -> Planned[Object]:
             return plan_creation(wanted, self._local, new_topic_id(self._chance.uuid))
 
-        ends = Deadlines(timeout_ms)
-        made = await self._write(wanted, plan, ends)
+        deadlines = Deadlines(timeout_ms)
+        made = await self._write(wanted, plan, deadlines)
         self._logger.info("object_created", key=key_of(made))
-        await self._changes.when([self._decided(made)], [made], Deadlines(DECISION_MS_MAX))
+        await self._writer.wait_for([self._is_decided(made)], [made], Deadlines(DECISION_MS_MAX))
         if timeout_ms > 0:
-            (outcome,) = await self._changes.when([self._working(made)], [made], ends)
+            (outcome,) = await self._writer.wait_for([self._has_taken_effect(made)], [made], deadlines)
             if isinstance(outcome, KafkaError):
                 raise KafkaError(outcome.code, self._why_late(made, outcome))
         return self._newest(made)
@@ -91,15 +91,15 @@ class ObjectAdministration:
         def plan(name: str) -> Planned[None]:
             return plan_removal(kind, name, self._local, force=force)
 
-        (outcome,) = await self._changes.write([name], plan_each(plan), Deadlines(TIMEOUT_MS))
+        (outcome,) = await self._writer.write([name], plan_each(plan), Deadlines(TIMEOUT_MS))
         result_or_raise(outcome)
         self._logger.info("object_deleted", kind=kind, name=name, force=force)
 
     async def undelete(self, name_or_id: str) -> Object:
         return await self._administration.undelete_topic(name_or_id)
 
-    async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], ends: Deadlines) -> Object:
-        (outcome,) = await self._changes.write([wanted], plan_each(plan), ends)
+    async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], deadlines: Deadlines) -> Object:
+        (outcome,) = await self._writer.write([wanted], plan_each(plan), deadlines)
         if isinstance(outcome, KafkaError):
             raise outcome
         return outcome
@@ -107,7 +107,7 @@ class ObjectAdministration:
     def _newest(self, found: Object) -> Object:
         return self._local.objects.get(key_of(found), found)
 
-    def _decided(self, made: Object) -> Condition | None:
+    def _is_decided(self, made: Object) -> Condition | None:
         match made:
             case Topic():
                 return self._completion.topic_decided(made.id)
@@ -116,7 +116,7 @@ class ObjectAdministration:
             case _:
                 return None
 
-    def _working(self, made: Object) -> Condition | None:
+    def _has_taken_effect(self, made: Object) -> Condition | None:
         match made:
             case Topic():
                 return self._completion.topic_served(made.id, made.spec.partitions)

@@ -1,4 +1,4 @@
-"""What somebody asks for with a whole object, as writes to the KV store, or why it cannot be; no change is made."""
+"""Plans requests for whole objects: returns the writes for the KV store, or the error for the client. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -38,12 +38,12 @@ DOCUMENT_CHARACTERS_MAX = 4 * 1024 * 1024
 
 
 def read_object(kind: str, document: str) -> Object:
-    """What a person sent. Raises KafkaError with a sentence that names the field."""
+    """Reads the document of an object that a person sent. Raises KafkaError with a message that names the field."""
     check_kind(kind)
     if len(document) > DOCUMENT_CHARACTERS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the document has {len(document)} characters; there may be {DOCUMENT_CHARACTERS_MAX}",
+            f"the document has {len(document)} characters; at most {DOCUMENT_CHARACTERS_MAX} are allowed",
         )
     try:
         return parse_object(kind, json.loads(document))
@@ -54,19 +54,21 @@ def read_object(kind: str, document: str) -> Object:
 
 
 def check_kind(kind: str) -> None:
+    """Raises KafkaError if there is no such kind of object."""
     if kind not in KINDS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no kind {kind!r:.100}; there are {', '.join(KINDS)}")
 
 
 def write_document(found: Object) -> str:
+    """Returns the object as a JSON document."""
     return json.dumps(document_of(found), ensure_ascii=False)
 
 
-# what there is
+# listing
 
 
 def list_objects(kind: str, names: list[str] | None, local: LocalStore) -> list[tuple[str, Object]]:
-    """By name, in an order that a person expects. Raises KafkaError when one that is named is not there."""
+    """Returns objects with their names, in the order that a person expects. Raises KafkaError for an unknown name."""
     check_kind(kind)
     there = _all_of(kind, local)
     if names is None:
@@ -114,11 +116,11 @@ def _aliases(found: Object) -> tuple[str, ...]:
             return ()
 
 
-# what is wanted
+# changes
 
 
 def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Planned[Object]:
-    """With a status that the controllers have yet to give it; `topic_id` is for a topic. Raises KafkaError."""
+    """Plans a new object, whose status the controllers will decide. `topic_id` is for a topic. Raises KafkaError."""
     match wanted:
         case Spu(spec):
             _check_unmanaged(spec.type, spec.group)
@@ -137,12 +139,12 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
             check_topic_size(name, topic.partitions, topic.replication_factor)
             made = Topic(name, topic_id, topic, TopicStatus())
         case _:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the SC alone makes objects of this kind")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "only the SC creates objects of this kind")
     return Planned(made, (Put(made),))
 
 
 def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
-    """The spec of an object that there is; its status stays. Raises KafkaError."""
+    """Plans another spec for an existing object, which keeps its status. Raises KafkaError."""
     match wanted:
         case Spu(spec):
             spu = local.spus.get(spec.id)
@@ -166,7 +168,7 @@ def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
                 )
             changed = replace(group, spec=spec)
             fault = fault_of(changed, local)
-            if fault is not None:  # what there is goes on, better than as an invalid group that is half changed
+            if fault is not None:  # The old group is better than an invalid group that is half changed.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
             updated = changed
         case Topic():
@@ -174,12 +176,12 @@ def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
                 ErrorCode.INVALID_REQUEST, "a topic's configs and partitions are altered by Kafka's own requests"
             )
         case _:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the SC alone changes objects of this kind")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "only the SC changes objects of this kind")
     return Planned(updated, (Put(updated),))
 
 
 def plan_removal(kind: str, name: str, local: LocalStore, *, force: bool) -> Planned[None]:
-    """All kinds but topics, which are deleted as Kafka's requests delete them. Raises KafkaError."""
+    """Plans the removal of an object of any kind except topics, for which see `plan_deletions`. Raises KafkaError."""
     match kind:
         case "spu":
             spu = _spus_by_name(local).get(name)
@@ -250,7 +252,7 @@ def _not_found(kind: str, name: str) -> KafkaError:
 
 
 def find_topic(name: str, local: LocalStore) -> Topic:
-    """By its name or its id. Raises KafkaError."""
+    """Finds a topic by its name or its id. Raises KafkaError."""
     topic = local.topics.get(name)
     if topic is None:
         try:

@@ -1,4 +1,4 @@
-"""Carries out what was planned for a request: changes are written one after the other, and waited for side by side."""
+"""Writes planned changes one after the other, and waits concurrently until they have taken effect."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -14,49 +14,53 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 TIMEOUT_MS_MAX = 120_000
 WRITE_SECONDS_MIN = 5
-"""A client that does not want to wait for the effect still wants it written."""
+"""How long the write itself may take at least, even if the client does not wait for the effect."""
 
 I = TypeVar("I")  # noqa: E741 - an item of a request
 R = TypeVar("R")
 
 
 class Planned(Struct, Generic[R], frozen=True):
+    """One planned change: its result for the caller, and the writes that it needs."""
+
     result: R
     writes: tuple[KvAction, ...]
 
 
 Plans = list[Planned[R] | KafkaError]
-"""For each thing asked for, in the same order."""
+"""The plan, or the error, for each item of a request, in the same order."""
 
 Condition = Callable[[], bool]
 
 
 class Deadlines:
-    """Until when a request waits for its write, and for the effect."""
+    """The times until which a request waits for its write, and for the effect."""
 
     def __init__(self, timeout_ms: int) -> None:
         now = trio.current_time()
-        self.at = now + min(max(timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
-        self.writing_at = max(self.at, now + WRITE_SECONDS_MIN)
+        self.effect_at = now + min(max(timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
+        self.write_at = max(self.effect_at, now + WRITE_SECONDS_MIN)
 
 
 class ChangeWriter:
+    """Plans, writes and awaits the changes of requests."""
+
     def __init__(self, writes: ConfirmedWrites) -> None:
         self._writes = writes
         self._changing = trio.Lock()
-        """Held from planning a change until the Local Store has it: the next one is planned from what it made."""
+        """Held while a change is planned and until the Local Store has it, so that the next plan is based on it."""
 
     async def write(
-        self, items: Sequence[I], plan: Callable[[Sequence[I]], Plans[R]], ends: Deadlines
+        self, items: Sequence[I], plan: Callable[[Sequence[I]], Plans[R]], deadlines: Deadlines
     ) -> list[R | KafkaError]:
-        """For each item what was planned as its result, once that is written, or why it is not.
+        """Plans and writes the items. Returns for each item its planned result once it is written, or an error.
 
-        What somebody else changed in the meantime is planned again, from what it is by then.
+        An item whose objects were changed by others in the meantime is planned again.
         """
         results: list[R | KafkaError] = [timed_out("it could not be written to the store in time")] * len(items)
         todo = list(range(len(items)))
         try:
-            with trio.move_on_at(ends.writing_at):
+            with trio.move_on_at(deadlines.write_at):
                 async with self._changing:
                     while todo:
                         todo = await self._write_once(todo, items, plan, results)
@@ -65,21 +69,21 @@ class ChangeWriter:
                 results[place] = error
         return results
 
-    async def when(
-        self, reached: Sequence[Condition | None], results: Sequence[R | KafkaError], ends: Deadlines
+    async def wait_for(
+        self, conditions: Sequence[Condition | None], results: Sequence[R | KafkaError], deadlines: Deadlines
     ) -> list[R | KafkaError]:
-        """The results, once what belongs to each is reached; an error for those where it is not in time."""
-        waiting = dict(enumerate(reached))
+        """Waits for the conditions of the results. Returns an error for each result whose condition is late."""
+        waiting = dict(enumerate(conditions))
 
-        def all_reached() -> bool:
+        def are_all_reached() -> bool:
             for place in [place for place, each in waiting.items() if each is None or each()]:
                 del waiting[place]
             return not waiting
 
-        late = timed_out("it is stored, but has not taken effect in time; it may still do so")
+        late = timed_out("the change is stored, but has not taken effect in time; it may still do so")
         try:
-            with trio.move_on_at(ends.at):
-                await self._writes.wait_until(all_reached)
+            with trio.move_on_at(deadlines.effect_at):
+                await self._writes.wait_until(are_all_reached)
         except KafkaError as error:
             late = error
         return [late if place in waiting else result for place, result in enumerate(results)]
@@ -91,7 +95,7 @@ class ChangeWriter:
         plan: Callable[[Sequence[I]], Plans[R]],
         results: list[R | KafkaError],
     ) -> list[int]:
-        """Those that have to be planned again."""
+        """Plans and writes once, and returns the places of the items that have to be planned again."""
         planned: list[tuple[int, R, list[Change]]] = []
         for place, each in zip(todo, plan([items[place] for place in todo]), strict=True):
             try:
@@ -111,7 +115,7 @@ class ChangeWriter:
 
 
 def plan_each(plan: Callable[[I], Planned[R]]) -> Callable[[Sequence[I]], Plans[R]]:
-    """A plan for one item that may raise, as one for all of them."""
+    """Makes a plan for many items from a plan for one item, which may raise KafkaError."""
 
     def plans(items: Sequence[I]) -> Plans[R]:
         outcomes: Plans[R] = []
@@ -126,14 +130,17 @@ def plan_each(plan: Callable[[I], Planned[R]]) -> Callable[[Sequence[I]], Plans[
 
 
 def without_writes(plans: Plans[R]) -> list[R | KafkaError]:
+    """Returns the planned results, for a request that should only be validated."""
     return [each if isinstance(each, KafkaError) else each.result for each in plans]
 
 
 def result_or_raise(outcome: R | KafkaError) -> R:
+    """Returns a result, or raises the error in its place."""
     if isinstance(outcome, KafkaError):
         raise outcome
     return outcome
 
 
 def timed_out(why: str) -> KafkaError:
+    """Returns the error for a request that took too long."""
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)

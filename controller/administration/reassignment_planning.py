@@ -1,6 +1,6 @@
-"""Other replicas for partitions, as a person asks for them: other rows of their topics, or why they cannot have them.
+"""Plans reassignments of partitions: returns other rows for their topics, or the error for the client. Pure.
 
-The rows of a topic are one object, so all that is asked of one topic is planned together.
+The rows of a topic are in one object, so all reassignments of one topic are planned together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,15 +22,18 @@ from .change_planning import check_topic_size
 from .planned_changes import Planned, Plans
 
 Outcomes = Mapping[int, KafkaError | None]
-"""By partition: why its row stays as it was."""
+"""For each partition, the reason why its row stays unchanged, or None if it changes."""
 
 
 class TopicReassignments(Struct, frozen=True):
+    """All reassignments that a request wants for one topic."""
+
     topic: str
     wanted: Sequence[Reassignment]
 
 
 def group_by_topic(wanted: Iterable[Reassignment]) -> list[TopicReassignments]:
+    """Collects the reassignments of each topic."""
     gathered: dict[str, list[Reassignment]] = {}
     for each in wanted:
         gathered.setdefault(each.topic, []).append(each)
@@ -40,11 +43,12 @@ def group_by_topic(wanted: Iterable[Reassignment]) -> list[TopicReassignments]:
 def plan_reassignments(
     topics: Sequence[TopicReassignments], local: LocalStore, *, other_factor_allowed: bool
 ) -> Plans[Outcomes]:
+    """Plans the reassignments of each topic."""
     return [_plan_topic(each, local, other_factor_allowed) for each in topics]
 
 
 def ongoing_reassignments(local: LocalStore) -> list[OngoingReassignment]:
-    """Those that are not as their topic wants them yet: their replicas as they will be, and then those that leave."""
+    """Returns the partitions whose replicas are being changed, each with its final replicas before those that leave."""
     found = []
     for topic in local.topics.values():
         for number, wanted in topic.status.replica_map.items():
@@ -85,7 +89,9 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
     factor = len(before_change(partition))
     if not other_factor_allowed and len(asked.replicas) != factor:
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"it has {factor} replicas, and is to keep as many")
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"it has {factor} replicas, and the request must not change that"
+        )
     try:
         quorum_sizes(policy_of(topic.spec.configs), len(asked.replicas))
     except ValueError as error:
@@ -96,5 +102,5 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
 
 def _cancelled_row(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
     if not is_changing(partition, wanted_row(partition, topic)):
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are the ones that it is to have")
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are not being changed")
     return before_change(partition)

@@ -107,7 +107,7 @@ def test_a_partition_whose_spus_are_away_is_not_waited_for() -> None:
 
 def test_a_topic_that_was_deleted_meanwhile_is_not_waited_for() -> None:
     world = World()
-    served, gone = world.completion.topic_served(TOPIC, 1), world.completion.topic_gone(TOPIC)
+    served, gone = world.completion.topic_served(TOPIC, 1), world.completion.topic_deleted(TOPIC)
     world.store(topic(TopicResolution.PENDING))
     assert not served()
     assert not gone()

@@ -93,7 +93,7 @@ async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) ->
 
 async def test_the_effect_is_waited_for_until_the_timeout(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
-        outcomes = await ChangeWriter(running.workflow.writes).when(
+        outcomes = await ChangeWriter(running.workflow.writes).wait_for(
             [None, lambda: True, lambda: False], ["a", "b", "c"], Deadlines(3000)
         )
         assert outcomes[:2] == ["a", "b"]
@@ -110,7 +110,7 @@ async def test_a_client_that_does_not_wait_still_has_its_change_written(autojump
 
 async def test_nobody_chooses_for_how_long_we_wait(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
-        await ChangeWriter(running.workflow.writes).when([lambda: False], ["a"], Deadlines(2**31 - 1))
+        await ChangeWriter(running.workflow.writes).wait_for([lambda: False], ["a"], Deadlines(2**31 - 1))
         assert trio.current_time() == pytest.approx(120)
 
 
