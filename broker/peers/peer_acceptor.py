@@ -1,6 +1,7 @@
-"""Accepts on the private port (9006): SPUs that follow this one, and whoever else comes, who is refused.
+"""Accepts connections on the private port (9006): admits SPUs that follow this one, and refuses all others.
 
-The log says who came, and with what, so that a Kafka client which was pointed at the wrong port is found by its line.
+A refusal is logged with its reason and the remote address. So a Kafka client that was configured with the wrong port
+can be found.
 """
 
 import trio
@@ -17,11 +18,14 @@ from .peer_messages import PeerIdentity
 
 INTRODUCTIONS_AT_ONCE = 64
 INTRODUCTIONS_MAX = 256
-"""The others wait; more are turned away, for each holds an open file that a log may need."""
+"""Further connections wait up to this number, and are closed beyond it: each one holds an open file that a log may
+need."""
 REFUSED_KEPT_MAX = 1000
 
 
 class PeerAcceptor:
+    """The listening side of the links."""
+
     def __init__(self, identity: PeerIdentity, cluster: Cluster, use: Use, logger: FilteringBoundLogger) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -30,15 +34,15 @@ class PeerAcceptor:
         self._introductions = trio.CapacityLimiter(INTRODUCTIONS_AT_ONCE)
         self._introduction_count = 0
         self._refused: dict[str, None] = {}
-        """Reasons that were logged since somebody was let in: each is said once, for who is refused comes again."""
+        """The reasons logged since an SPU was last admitted. Each is logged once, because refused clients retry."""
 
     async def serve(self, listener: Listener) -> None:
-        """Until cancelled."""
+        """Accepts connections until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 connection = await accept(listener, "PRIVATE", self._logger)
                 if self._introduction_count >= INTRODUCTIONS_MAX:
-                    self._log_refused(connection, f"{INTRODUCTIONS_MAX} others wait to be let in")
+                    self._log_refused(connection, f"{INTRODUCTIONS_MAX} others already wait for their introduction")
                     connection.close()
                     continue
                 self._introduction_count += 1

@@ -1,7 +1,7 @@
-"""The replication core's messages as SPUs write them to each other, and back.
+"""Encodes the replication core's messages for the wire, decodes them, and checks received batches.
 
-What a follower is does not travel with each message: it said so once, when it introduced itself. Entries do not travel
-beside the batches either: they are what the headers of the batches say, each checked before anybody believes it.
+A message does not carry the sender's identity: the sender introduced itself once. Entries are not sent beside their
+batches: they are derived from the headers of the batches, after each batch was checked.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,18 +38,18 @@ _KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind
 
 
 class DamagedBatchError(RemoteProtocolError):
-    """A batch, or what is said of it, is not what was produced: bits have flipped where it was stored, for the
-    connection has checksums too."""
+    """A batch, or what is said about it, is corrupt. The bits flipped on a disk, because the connection has its own
+    checksums."""
 
 
 DecodedMessage = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
 
 
-# From the core to the wire
+# from the core to the wire
 
 
 def encode(key: ReplicaKey, message: PeerMessage, records: Part | None = None) -> list[Part]:
-    """The frame; `records` stands in it as it was given."""
+    """Returns the frame of a message; `records` stands in it as given."""
     return frame(_TO_WIRE[type(message)](key, message, records))
 
 
@@ -136,21 +136,21 @@ _TO_WIRE: Mapping[type[PeerMessage], Callable[[ReplicaKey, Any, Part | None], An
 }
 
 
-# From the wire to the core
+# from the wire to the core
 
 
 def decode_message(received: memoryview, peer: PeerIdentity, *, from_leader: bool) -> DecodedMessage | None:
-    """What a frame (without its size) says, about which replica; None: nothing, its sender is just there.
+    """Decodes a frame without its size; returns None for a Ping.
 
-    Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round; a
-    DamagedBatchError if the message alone is in doubt, and not the one who sent it.
+    Raises RemoteProtocolError for a broken message, and for one that this side of a link does not send. Raises
+    DamagedBatchError if only this message is corrupt, and its sender can be trusted otherwise.
     """
     expected = (_FROM_LEADER if from_leader else _FROM_FOLLOWER).get(bytes(received[:START_BYTES]))
     if expected is None:
         key = read_key(received)
         if key is InternalApiKey.PING:
             return None
-        raise RemoteProtocolError(f"{PEER_APIS[key].name}, which this side does not expect")
+        raise RemoteProtocolError(f"{PEER_APIS[key].name} is not expected on this side of a link")
     cls, from_wire = expected
     wire = read_body(cls, received)
     try:
@@ -260,7 +260,7 @@ def _fetched(wire: FetchedEntriesMessage, peer: PeerIdentity) -> tuple[FetchedEn
 
 
 def _by_start(*readers: tuple[type[Any], FromWire]) -> Mapping[bytes, tuple[type[Any], FromWire]]:
-    """By what stands at the beginning of their frames: the one thing that has to be looked at before the body."""
+    """Maps the first bytes of a frame, which have to be known before its body can be read, to class and decoder."""
     return {start_of(cls): (cls, from_wire) for cls, from_wire in readers}
 
 
@@ -279,13 +279,13 @@ _FROM_FOLLOWER = _by_start(
 )
 
 
-# What may be believed
+# checks
 
 
 def read_batches(
     records: Buffer, epoch: int, start: int, log_end: int | None
 ) -> tuple[tuple[Entry, ...], ReceivedBatches]:
-    """The batches, and what they are: whole, in order, beyond `start`, of this epoch or an earlier one."""
+    """Checks batches and returns their entries: complete, in order, beyond `start`, and not of a later epoch."""
     position, stop = 0, len(records)
     entries: list[Entry] = []
     headers: list[BatchHeader] = []
@@ -303,16 +303,18 @@ def read_batches(
         if following > stop:
             raise DamagedBatchError(f"the batch at offset {base} is truncated")
         if crc32c(records[position + CRC_START : following]) != header.crc:
-            raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
+            raise DamagedBatchError(f"the batch at offset {base} does not match its checksum")
         if not previous_end <= base < end > start:
-            # As well as the epoch this is what no checksum of a batch covers.
-            raise DamagedBatchError(f"a batch from {base} to {end} is out of place: before it all is known to {start}")
+            # No checksum of a batch covers its offset or its epoch.
+            raise DamagedBatchError(f"a batch from {base} to {end} does not continue after {start}")
         if not 0 <= header.leader_epoch <= epoch:
-            raise DamagedBatchError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
+            raise DamagedBatchError(
+                f"the batch at offset {base} has epoch {header.leader_epoch}, but was sent in epoch {epoch}"
+            )
         if header.attributes & CONTROL:
             kind = control_kind(header, records, position)
             entry = entry_of(header) if kind is None else entry_of_control(header, kind, records, position)
-        else:  # as `entry_of` has it, of what is known here already
+        else:  # the same as `entry_of`, with values that are known already
             is_whole = header.record_count == end - base
             entry = Entry(base, end, header.leader_epoch, header.crc, _EVENT if is_whole else _COMPACTED, size)
         entries.append(entry)
@@ -325,14 +327,14 @@ def read_batches(
 
 
 def _decoded(records: Part) -> memoryview:
-    assert isinstance(records, memoryview), "records that were decoded lie in what was received"
+    assert isinstance(records, memoryview), "decoded records lie in the received bytes"
     return records
 
 
 def _described(wire: DescribedEntry) -> Entry:
     kind = _KIND_NUMBERS.get(wire.kind)
     if kind is None:
-        raise RemoteProtocolError(f"an entry of kind {wire.kind}, which there is not")
+        raise RemoteProtocolError(f"unknown entry kind {wire.kind}")
     return Entry(wire.base, wire.end, Epoch(wire.epoch), wire.content, kind, wire.size)
 
 
@@ -345,5 +347,5 @@ def _check_order(entries: Sequence[Entry], log_end: int) -> None:
 
 
 def _negative(name: str) -> RemoteProtocolError:
-    """Numbers joined with `|` are negative if one of them is."""
-    return RemoteProtocolError(f"{name} names a negative number")
+    """Returns an error for numbers that were joined with `|`: the result is negative if one of them is."""
+    return RemoteProtocolError(f"{name} has a negative number")

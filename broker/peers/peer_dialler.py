@@ -1,7 +1,6 @@
-"""Keeps a connection to each SPU that this one follows, for as long as it follows it, and a moment longer.
+"""Keeps a connection to each SPU that this one follows, while any replica follows it and a moment longer.
 
-Whoever does not answer, or refuses, is asked again and again, after pauses that grow; why there is no link is said
-once.
+It retries with growing pauses, and logs each reason once.
 """
 
 import math
@@ -23,25 +22,27 @@ from .peer_messages import PeerIdentity
 
 CONNECT_SECONDS_MAX = 2.0
 STABLE_SECONDS = 1.0
-"""A link that lived for less is as good as none: trying again at once could go on forever."""
+"""A link that lasted less than this counts as a failure, so that retries slow down."""
 UNUSED_SECONDS_MAX = 1.0
-"""A new epoch of the same leader ends the part in the last one and begins the next, and may do something to the log in
-between: a link given up meanwhile would have to be made anew, and nothing would be committed until then."""
+"""How long an unused link stays. A new epoch of the same leader ends one role and begins another, and the log may be
+changed between them. If the link were closed in this time, nothing could be committed until there is another one."""
 
 Use = Callable[[Connection, PeerIdentity], Awaitable[None]]
-"""Takes a connection on which both sides know each other; returns when it has ended, and closed it."""
+"""Uses an introduced connection until it ends, and closes it."""
 
 
 class _Leader(Struct):
-    """An SPU that is followed, for so many replicas."""
+    """An SPU that some replicas follow."""
 
     replicas: int = 0
     dialling: trio.CancelScope = field(default_factory=trio.CancelScope)
     logged_reason: str | None = None
-    """What was logged last of why there is no link."""
+    """The reason that was logged last for a missing link."""
 
 
 class PeerDialler:
+    """The dialling side of the links."""
+
     def __init__(
         self,
         identity: PeerIdentity,
@@ -61,7 +62,7 @@ class PeerDialler:
         self._leaders: dict[SpuId, _Leader] = {}
 
     def follow(self, spu: SpuId) -> None:
-        """One replica more follows that SPU: there shall be a link to it."""
+        """Counts one more replica that follows the SPU, and dials the SPU if there is no link."""
         assert spu != self._identity.spu, "no SPU follows itself"
         leader = self._leaders.get(spu)
         if leader is None:
@@ -72,18 +73,18 @@ class PeerDialler:
         leader.dialling.deadline = math.inf
 
     def unfollow(self, spu: SpuId) -> None:
-        """One replica fewer; the link ends soon after the last one."""
+        """Counts one replica less that follows the SPU. The link ends soon after the last one."""
         leader = self._leaders[spu]
         leader.replicas -= 1
         if leader.replicas == 0:
             leader.dialling.deadline = trio.current_time() + UNUSED_SECONDS_MAX
 
     def followed(self) -> Mapping[SpuId, int]:
-        """How many replicas follow each SPU that is followed."""
+        """Returns how many replicas follow each SPU."""
         return {spu: leader.replicas for spu, leader in self._leaders.items() if leader.replicas}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Dials until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -94,7 +95,7 @@ class PeerDialler:
             self._nursery = None
 
     async def _keep_linked(self, spu: SpuId, leader: _Leader) -> None:
-        """Until nobody follows it any more."""
+        """Keeps a link until no replica follows the SPU any more."""
         failures = 0
         while leader.replicas:
             with trio.CancelScope() as leader.dialling:
@@ -104,11 +105,11 @@ class PeerDialler:
         del self._leaders[spu]
 
     async def _dial(self, spu: SpuId, leader: _Leader) -> float:
-        """For how long there was a link."""
+        """Dials once and uses the link; returns how long it lasted."""
         address = self._address_of(spu)
         if address is None:
-            if self._cluster.spus:  # else nobody has said anything yet: at a start replicas are told before metadata
-                self._on_unreachable(leader, spu, "nobody has said where its private port is")
+            if self._cluster.spus:  # at the start, specs of replicas come before the metadata of the cluster
+                self._on_unreachable(leader, spu, "the address of its private port is not known")
             return 0.0
         try:
             with trio.fail_after(CONNECT_SECONDS_MAX):
@@ -125,7 +126,7 @@ class PeerDialler:
         return trio.current_time() - since
 
     async def _introduced(self, connection: Connection, spu: SpuId, leader: _Leader) -> PeerIdentity | None:
-        """Who answers; None, with the connection closed, if it is not the one who was wanted."""
+        """Returns the SPU that answers; None, with the connection closed, if it is not the wanted one."""
         peer = None
         try:
             with trio.fail_after(INTRODUCTION_SECONDS_MAX):
@@ -133,7 +134,7 @@ class PeerDialler:
         except RefusedError as refusal:
             self._on_refused(leader, spu, str(refusal))
         except (RemoteProtocolError, OSError, trio.TooSlowError) as error:
-            self._on_unreachable(leader, spu, str(error) or f"{connection.remote} does not introduce itself")
+            self._on_unreachable(leader, spu, str(error) or f"{connection.remote} did not introduce itself in time")
         finally:
             if peer is None:
                 connection.close()
@@ -152,7 +153,7 @@ class PeerDialler:
             self._logger.warning("peer_refused", spu=spu, reason=reason)
 
     def _is_news(self, leader: _Leader, reason: str) -> bool:
-        """It is tried again and again; only what is new is said."""
+        """Returns whether the reason has changed, because retries repeat it."""
         is_news = reason != leader.logged_reason
         leader.logged_reason = reason
         return is_news

@@ -1,4 +1,4 @@
-"""What SPUs write to each other: frames, and what a frame is that strayed here from elsewhere."""
+"""Frames of the private protocol between SPUs, and a description of frames that do not belong there."""
 
 import struct
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.internal_apis import PEER_APIS, InternalApiKey
 
 FRAME_BYTES_MAX = RECORDS_BYTES_MAX + 64 * 1024
-"""The largest frame: records, and room for what the message says about them. Memory is allocated for bytes that have
+"""The largest frame: records, and room for the rest of the message. Memory is allocated only for bytes that have
 arrived, never for the announced size."""
 
 Wire = TypeVar("Wire")
@@ -25,7 +25,7 @@ _KAFKA_VERSION_MAX = 100
 
 
 def frame(message: Any) -> list[Part]:
-    """A message of one of the classes in PEER_APIS, with what stands before it."""
+    """Encodes a message of a class in PEER_APIS with its frame header."""
     parts: list[Part] = []
     encoder(type(message), _VERSION)(message, parts)
     size = _KEY_AND_VERSION.size + sum(map(len, parts))
@@ -40,36 +40,36 @@ def frame(message: Any) -> list[Part]:
 
 
 def start_of(cls: Any) -> bytes:
-    """How frames with a message of this class begin, after their size."""
+    """Returns the first bytes of frames with a message of this class, after their size."""
     return _KEY_AND_VERSION.pack(cls.API_KEY, _VERSION)
 
 
 def read_key(received: memoryview) -> InternalApiKey:
-    """What kind of message a frame (without its size) is, if it is one that SPUs say to each other."""
+    """Returns the kind of message in a frame without its size, if it belongs to this protocol."""
     try:
         api_key, version = _KEY_AND_VERSION.unpack_from(received)
     except struct.error:
-        raise RemoteProtocolError("a frame that ends in its header") from None
+        raise RemoteProtocolError("a frame ends within its header") from None
     api = PEER_APIS.get(api_key)
     if api is None:
         raise RemoteProtocolError(_describe_stray_frame(received, api_key, version))
     if not api.min_version <= version <= api.max_version:
-        raise RemoteProtocolError(f"{api.name} version {version} is not understood here")
+        raise RemoteProtocolError(f"{api.name} version {version} is not supported")
     return api.key
 
 
 def read_body(cls: type[Wire], received: memoryview) -> Wire:
-    """The message in a frame of which the key was read."""
+    """Decodes the message in a frame whose key was read."""
     message: Wire = decoder(cls, _VERSION)(received, START_BYTES, len(received))[0]
     return message
 
 
 def _describe_stray_frame(received: memoryview, api_key: int, version: int) -> str:
-    """What strayed here, as whoever looks for it would call it."""
+    """Describes a frame that does not belong here, so that its sender can be found."""
     if api_key in ApiKey.__members__.values() and 0 <= version <= _KAFKA_VERSION_MAX:
         return f"this port is for SPUs; {ApiKey(api_key).name} version {version} belongs on a public one"
     kind, private_key = _KIND_AND_KEY.unpack_from(received)
     if kind == 0 and private_key in InternalApiKey.__members__.values():
         name = InternalApiKey(private_key).name
         return f"this port is for SPUs; {name} belongs on the private port of a Streaming Controller"
-    return f"a message of kind {api_key}, which SPUs do not say to each other"
+    return f"a message of kind {api_key}, which is not part of the protocol between SPUs"

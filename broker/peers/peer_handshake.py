@@ -1,7 +1,7 @@
-"""How two SPUs come to know each other at the beginning of a link, or find that they have no business together.
+"""The handshake of a link: two SPUs introduce themselves, or refuse the link.
 
-Nothing else is read until then, in small frames and not for long: anybody may connect. What is read is exactly one
-frame, so that whatever follows is still there for the link.
+Anyone can connect, so only small frames are read before the handshake ends, and not for long. Exactly one frame is
+read, so that what follows is left for the link.
 """
 
 from tailrace.cluster.cluster import Cluster
@@ -23,7 +23,7 @@ INTRODUCTION_BYTES_MAX = 64 * 1024
 
 
 class RefusedError(Exception):
-    """One sentence: why there is no link between these two."""
+    """The reason why there is no link between two SPUs, in one sentence."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
@@ -31,7 +31,10 @@ class RefusedError(Exception):
 
 
 async def introduce(connection: Connection, own: PeerIdentity, cluster: Cluster, wanted: SpuId) -> PeerIdentity:
-    """The side that dialled: who answers. Raises RefusedError by either side, RemoteProtocolError, OSError."""
+    """Introduces the dialling side; returns the identity of the other SPU.
+
+    Raises RefusedError if either side refuses, RemoteProtocolError or OSError.
+    """
     await _send(connection, _introduction(own, cluster))
     theirs = await _introduction_of(connection)
     peer = _checked(theirs, own, cluster)
@@ -41,7 +44,10 @@ async def introduce(connection: Connection, own: PeerIdentity, cluster: Cluster,
 
 
 async def accept_introduction(connection: Connection, own: PeerIdentity, cluster: Cluster) -> PeerIdentity:
-    """The side that was dialled: who came. Raises RefusedError, after it was told, RemoteProtocolError, OSError."""
+    """Introduces the dialled side; returns the identity of the other SPU.
+
+    Raises RefusedError after the other side was told, RemoteProtocolError or OSError.
+    """
     theirs = await _introduction_of(connection)
     try:
         peer = _checked(theirs, own, cluster)
@@ -64,7 +70,7 @@ def _checked(theirs: IntroduceMessage, own: PeerIdentity, cluster: Cluster) -> P
     if theirs.cluster_id != cluster.cluster_id:
         raise RefusedError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"SPU {peer.spu} is of the cluster {theirs.cluster_id}, SPU {own.spu} of {cluster.cluster_id}",
+            f"SPU {peer.spu} belongs to cluster {theirs.cluster_id}, and SPU {own.spu} to {cluster.cluster_id}",
         )
     if peer.spu == own.spu:
         raise RefusedError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"both sides say that they are SPU {own.spu}")
@@ -81,7 +87,7 @@ async def _introduction_of(connection: Connection) -> IntroduceMessage:
         refusal = read_body(RefuseMessage, received)
         raise RefusedError(known_code(refusal.error_code), refusal.error_message)
     if key is not InternalApiKey.INTRODUCE:
-        raise RemoteProtocolError(f"{key.name} before an introduction")
+        raise RemoteProtocolError(f"{key.name} before the introduction")
     return read_body(IntroduceMessage, received)
 
 
@@ -91,7 +97,7 @@ async def _receive(connection: Connection, size: int) -> bytes:
     while received < size:
         count = await receive_some(connection, buffer[received:])
         if count == 0:
-            raise ConnectionError("the connection ended before an introduction")
+            raise ConnectionError("the connection ended before the introduction")
         received += count
     return bytes(buffer)
 

@@ -1,7 +1,7 @@
-"""One connection between the SPUs of a follower and of a leader, seen from either side.
+"""One connection between the SPUs of a follower and a leader, as either side sees it.
 
-A turn takes all frames that have arrived, one after the other, and then sends what was queued meanwhile with one call:
-this is the way of every replicated batch. Nothing is promised; a link that is in doubt ends, and another one is made.
+A turn handles all frames that have arrived, and then sends with one call what was queued meanwhile. Every replicated
+batch takes this way. A link gives no guarantees; a broken one is closed, and another one is made.
 """
 
 import math
@@ -34,23 +34,23 @@ from .peer_queue import PeerQueue, QueuedMessage
 from .peer_shortcut import PeerShortcut
 
 TICK_SECONDS = 0.5
-"""A side that had nothing to say for so long says that it is there."""
+"""A side that has sent nothing for so long sends a Ping."""
 SILENT_TICKS_MAX = 4
-"""After so many without a byte the other side is taken for dead. Counted, so that a process which stood still itself
-does not take its own silence for that of all others."""
+"""After so many ticks without a byte, the other side counts as dead. They are counted, so that a process that was
+stopped itself does not take its own pause for the silence of others."""
 GATHERED_BYTES_MAX = 256 * 1024
-"""With so much unsent, nothing more is read from logs."""
+"""With so many unsent bytes, nothing more is read from logs."""
 SENT_AT_ONCE_BYTES_MAX = 16 * 1024
-"""Up to here the parts of a message are copied into one."""
+"""Up to this size, the parts of a message are joined into one."""
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
-"""The others' turn comes after this, also when the connection would take more."""
+"""After this, other links have their turn, even if this connection could take more."""
 HELLOS_KEPT_MAX = 100_000
 DAMAGE_LOG_INTERVAL_SECONDS = 10.0
-"""It is received twice a second until it is mended."""
+"""A damaged batch is received twice a second until it is repaired."""
 
 
 class LinkReceiver(Protocol):
-    """Whoever takes what the other side tells. `from_leader`: on a link that this side dialled, as a follower."""
+    """Receives the messages of a link. `from_leader` is true on a link that this side dialled as a follower."""
 
     def on_message(
         self,
@@ -62,21 +62,21 @@ class LinkReceiver(Protocol):
     ) -> None: ...
 
     def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
-        """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
+        """Handles that a replica's records cannot be read. It must not disturb the sending of other messages."""
 
     def end_turn(self) -> None:
-        """Nothing more has arrived for now: what was queued meanwhile is to be sent."""
+        """Ends the turn: nothing more has arrived for now, so queued messages are sent."""
 
 
 class _Frame(Struct):
-    """Complete from the start, unlike a client's response."""
+    """An outgoing frame. Unlike a client's response it is complete from the start."""
 
     parts: Sequence[Part]
     request_count: int = 1
 
 
 class FramedRecords(Struct, frozen=True):
-    """A message with records, as it travels."""
+    """An encoded message with records."""
 
     message: PeerMessage
     parts: Sequence[Part]
@@ -84,10 +84,12 @@ class FramedRecords(Struct, frozen=True):
 
 
 Framed = dict[int, FramedRecords]
-"""By the identity of the message. Followers that keep up are queued the same message: it is read and encoded once."""
+"""Encoded messages by identity. Followers that keep up are sent the same message, which is read and encoded once."""
 
 
 class PeerLink:
+    """One link: receives and sends the messages of all replicas on it."""
+
     def __init__(
         self,
         connection: Connection,
@@ -99,42 +101,43 @@ class PeerLink:
         traffic: PeerTraffic,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`to_leader`: this side dialled, as the follower. All links receive into the same buffers."""
+        """`to_leader` is true if this side dialled, as the follower. All links share the receive buffers."""
         self.peer = peer
         self.to_leader = to_leader
         self.since = trio.current_time()
         self.hellos: dict[ReplicaKey, Hello] = {}
-        """The newest of each replica, for a leader that is not ready yet."""
+        """The newest Hello of each replica, for a leader that is not ready yet."""
         self.ended = trio.Event()
         self.closed_because: str | None = None
         self.has_unflushed = False
-        """Something waits for the next `flush`."""
+        """Whether anything waits for the next `flush`."""
         self.keeps_up = True
-        """What is queued leaves at once: the connection takes more, and has not had its share of this turn."""
+        """Whether queued messages leave at once: the connection takes more, and has not used up its share of this
+        turn."""
         self._connection = connection
         self._receiver = receiver
         self._inbox = Inbox(buffers, FRAME_BYTES_MAX)
         self._outbox = Outbox()
         self._framed_bytes = 0
-        """All that was ever put into the outbox."""
+        """How many bytes were ever put into the outbox."""
         self._queue = PeerQueue()
         self._shortcut = PeerShortcut(peer, from_leader=to_leader)
         self._traffic = traffic
         self._logger = logger.bind(spu=peer.spu, peer=str(connection.remote))
         self._running = trio.CancelScope()
         self._unsent = trio.Event()
-        """It does not keep up, for whoever sends the rest."""
+        """Set when the connection does not keep up, to wake the task that sends the rest."""
         self._has_received = True
         self._has_sent = True
         self._damage_logged = ("", -math.inf)
-        """Which, and when."""
+        """The damage that was logged last, and when."""
         self._received_little = False
-        """What came last was small."""
+        """Whether the last received bytes were few."""
         self._sent_little = False
-        """And so was what was said last."""
+        """Whether the last sent message was small."""
 
     async def run(self) -> None:
-        """Until the peer goes, falls silent or breaks the protocol, or the link is closed."""
+        """Runs until the peer closes, falls silent or breaks the protocol, or the link is closed."""
         try:
             with self._running:
                 async with trio.open_nursery() as nursery:
@@ -142,27 +145,28 @@ class PeerLink:
                     nursery.start_soon(self._watch)
                     await self._receive()
         finally:
-            self.close("the link was given up")
+            self.close("the link was closed")
             self._connection.close()
             self.ended.set()
 
     def close(self, reason: str) -> None:
-        """Ends `run` at once. Safe to call from anywhere; the first reason is the one that counts."""
+        """Ends `run` at once. It can be called from anywhere; the first reason counts."""
         if self.closed_because is None:
             self.closed_because = reason
         self._running.cancel()
 
     def enqueue(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
+        """Queues a message, which leaves with the next `flush`."""
         self._queue.add(key, message, records)
 
     def forget(self, key: ReplicaKey) -> None:
-        """Drops what waits to be sent for that replica."""
+        """Drops what waits to be sent for this replica."""
         self._queue.forget(key)
 
-    # what arrives
+    # receiving
 
     async def _receive(self) -> None:
-        """Sleeps while `_on_readable` does the work: no task is woken for a message."""
+        """Sleeps while `_on_readable` does the work, so that no task is woken for a message."""
         try:
             while self.closed_because is None:
                 await self._connection.call_when_readable(self._on_readable)
@@ -170,7 +174,7 @@ class PeerLink:
             self.close(str(error))
 
     def _on_readable(self) -> bool:
-        """Takes what has arrived, so much that others get their turn; whether more is to come."""
+        """Handles what has arrived, but not so much that others wait too long; returns whether to continue."""
         try:
             count = self._connection.receive_into(self._inbox.room())
         except OSError as error:
@@ -196,7 +200,7 @@ class PeerLink:
                 try:
                     decoded = self._shortcut.decode_message(received)
                 except DamagedBatchError as reason:
-                    # As if it had been lost: one flipped bit must not keep all other replicas from each other.
+                    # Treat the message as lost: one flipped bit must not stop all other replicas.
                     self._log_damage(str(reason))
                     continue
                 if decoded is None:
@@ -225,14 +229,14 @@ class PeerLink:
         self.hellos.pop(key, None)
         self.hellos[key] = hello
         if len(self.hellos) > HELLOS_KEPT_MAX:
-            del self.hellos[next(iter(self.hellos))]  # the oldest; its follower will say it again
+            del self.hellos[next(iter(self.hellos))]  # the oldest; its follower repeats it
 
-    # what is sent
+    # sending
 
     def flush(self, framed: Framed | None = None) -> None:
-        """Sends what was queued, as far as the connection takes it; the rest follows by itself.
+        """Sends what is queued, as far as the connection takes it. The rest follows without another call.
 
-        `framed` is what other links were sent just now: for as long as no log can have changed.
+        `framed` has the messages that other links have just sent. It is valid while no log can have changed.
         """
         self.has_unflushed = False
         if not self.keeps_up or self.closed_because is not None:
@@ -254,7 +258,7 @@ class PeerLink:
                     break
             if self._outbox.sent_bytes > sent_before:
                 self._has_sent = True
-        except UnreadableError as error:  # half a frame is out by now
+        except UnreadableError as error:  # half a frame may have been sent
             key = replica_of_file(error.filename)
             if key is not None:
                 self._receiver.on_unreadable(key, str(error))
@@ -263,8 +267,10 @@ class PeerLink:
             self.close(str(error))
 
     def _send_one(self, framed: Framed | None) -> bool:
-        """Whether all that waits was one small message, and is on its way: nearly always, and without standing in line
-        it costs half."""
+        """Sends the only queued message if it is small; returns whether nothing is left.
+
+        This is nearly always the case, and costs half as much as the way through the outbox.
+        """
         queued = self._queue.take_only()
         if queued is None:
             return False
@@ -288,7 +294,7 @@ class PeerLink:
         return True
 
     def _gather(self, framed: Framed | None) -> bool:
-        """Makes frames of what waits, until a certain amount is unsent; says whether there is anything to send."""
+        """Encodes queued messages until enough bytes are unsent; returns whether there is anything to send."""
         while self._queue and self._framed_bytes - self._outbox.sent_bytes < GATHERED_BYTES_MAX:
             parts = self._frame(self._queue.take(), framed)
             if parts is not None:
@@ -296,7 +302,7 @@ class PeerLink:
         return self._outbox.collect()
 
     def _frame(self, queued: QueuedMessage, framed: Framed | None) -> Sequence[Part] | None:
-        """None if it would say nothing."""
+        """Encodes a message; returns None if there is nothing to send."""
         key, message, records = queued
         if records is not None:
             return self._frame_with(key, message, records, framed)
@@ -309,8 +315,11 @@ class PeerLink:
     def _frame_with(
         self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend, framed: Framed | None
     ) -> Sequence[Part] | None:
-        """None if the log does not have any more what was to be sent: then nobody waits for it either. Nor if no more
-        files can be opened now: then it is said again."""
+        """Encodes a message with records.
+
+        Returns None if the log does not have the records any more, because then no follower waits for them. It also
+        returns None if no more files can be opened now; the leader sends the message again.
+        """
         found = None if framed is None else framed.get(id(message))
         if found is None:
             try:
@@ -332,6 +341,7 @@ class PeerLink:
         return found.parts
 
     async def _send_rest(self) -> None:
+        """Sends what the connection could not take at once."""
         while True:
             await self._unsent.wait()
             try:
@@ -343,15 +353,16 @@ class PeerLink:
             self.keeps_up = True
             self.flush()
 
-    # life
+    # life cycle
 
     async def _watch(self) -> None:
+        """Closes a silent link, and sends a Ping when this side has been silent."""
         silent_ticks = 0
         while True:
             await trio.sleep(TICK_SECONDS)
             silent_ticks = 0 if self._has_received else silent_ticks + 1
             if silent_ticks >= SILENT_TICKS_MAX:
-                self.close(f"nothing was heard for {silent_ticks * TICK_SECONDS:g} s")
+                self.close(f"nothing was received for {silent_ticks * TICK_SECONDS:g} s")
                 return
             self._has_received = False
             if not self._has_sent and self.keeps_up:
@@ -371,7 +382,7 @@ def _framed(key: ReplicaKey, message: PeerMessage, record_parts: "_RecordParts")
 
 
 class _RecordParts:
-    """Batches of one message; the parts are in memory where they are small, else stretches of files."""
+    """The records of one message: in memory if they are small, otherwise ranges of files."""
 
     __slots__ = ("parts", "size")
 
@@ -384,7 +395,9 @@ class _RecordParts:
         parts: Sequence[Buffer | FileRange] = (records,) if isinstance(records, Buffer) else records()
         size = sum(map(len, parts))
         if size > RECORDS_BYTES_MAX:
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, and at most {RECORDS_BYTES_MAX} travel")
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes of records; a message takes at most {RECORDS_BYTES_MAX}"
+            )
         if size < SENDFILE_BYTES_MIN:
             parts = [part.read() if isinstance(part, FileRange) else part for part in parts]
         return cls(parts, size)

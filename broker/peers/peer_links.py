@@ -1,7 +1,7 @@
-"""The links to all SPUs of which this one follows or leads a replica, and what is told over them.
+"""The links to all SPUs that this one follows or leads, and the sending of messages over them.
 
-A follower's SPU dials the leader's, once for all replicas that it follows there. A link may be lost at any time, and
-what waits on it is lost then: those who use it say it again. So nobody waits for an answer, and nothing is promised.
+A follower's SPU dials the leader's SPU, once for all replicas that it follows there. A link may be lost at any time,
+together with the messages that wait on it; the roles send again. So no task waits for a response.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from .replica_trace import ReplicaTrace
 
 
 class PeerSink(LinkReceiver, Protocol):
-    """Whoever takes what other SPUs tell this one."""
+    """Receives what other SPUs send, and learns of links that begin and end."""
 
     def on_linked(self, spu: SpuId, from_leader: bool) -> None: ...
 
@@ -36,6 +36,8 @@ class PeerSink(LinkReceiver, Protocol):
 
 
 class PeerLinks:
+    """All links of one SPU."""
+
     def __init__(
         self,
         identity: PeerIdentity,
@@ -45,7 +47,7 @@ class PeerLinks:
         logger: FilteringBoundLogger,
         trace: ReplicaTrace | None = None,
     ) -> None:
-        """The cluster says its id, who belongs to it, and where the private ports are."""
+        """The cluster provides its id, its members, and the addresses of their private ports."""
         self._logger = logger
         self._trace = trace
         self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger)
@@ -54,29 +56,31 @@ class PeerLinks:
         self._leaders: dict[SpuId, PeerLink] = {}
         self._followers: dict[SpuId, PeerLink] = {}
         self._unflushed: list[PeerLink] = []
-        """Links with something that waits for the next `flush`."""
+        """Links with messages that wait for the next `flush`."""
         self._buffers = ReceiveBuffers()
         self._traffic: dict[SpuId, PeerTraffic] = {}
 
     async def run(self, sink: PeerSink, listener: Listener) -> None:
-        """Dials and accepts, until cancelled."""
+        """Dials and accepts until cancelled."""
         self._sink = sink
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._dialler.run)
             await self._acceptor.serve(listener)
 
-    # what is told
+    # sending
 
     def send_to_follower(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
-        """Tells it on the link which that SPU has dialled, if there is one. It leaves with the next `flush`."""
+        """Queues a message on the link that this SPU has dialled as a follower, if there is one. It leaves with the
+        next `flush`."""
         self._enqueue(self._followers.get(spu), key, message, records)
 
     def send_to_leader(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
-        """Tells it on the link which this SPU has dialled, if there is one. It leaves with the next `flush`."""
+        """Queues a message on the link that this side has dialled to its leader, if there is one. It leaves with the
+        next `flush`."""
         self._enqueue(self._leaders.get(spu), key, message, records)
 
     def _enqueue(
@@ -92,53 +96,55 @@ class PeerLinks:
             self._unflushed.append(link)
 
     def flush(self) -> None:
-        """Sends what was told, as far as the connections take it. Whoever ends a turn calls this, the sink as well."""
+        """Sends what is queued, as far as the connections take it. It is called at the end of each turn, also by the
+        sink."""
         unflushed = self._unflushed
         framed: Framed | None = {} if len(unflushed) > 1 else None
         while unflushed:
             unflushed.pop().flush(framed)
 
     def forget(self, key: ReplicaKey) -> None:
-        """Drops all that waits to be sent for that replica: its role has changed."""
+        """Drops what waits to be sent for a replica, because its role has changed."""
         for link in self._links():
             link.forget(key)
 
     def take_hellos(self, key: ReplicaKey) -> Sequence[Hello]:
-        """The newest Hello of each SPU that is linked and said one: it may have come before its leader was ready."""
+        """Takes the newest Hello of each linked SPU for a replica. They may have come before the leader was ready."""
         hellos = (link.hellos.pop(key, None) for link in self._followers.values())
         return [hello for hello in hellos if hello is not None]
 
-    # who is dialled
+    # dialling
 
     def follow(self, spu: SpuId) -> None:
-        """One replica more follows that SPU: there shall be a link to it."""
+        """Counts one more replica that follows the SPU, and dials the SPU if there is no link."""
         self._dialler.follow(spu)
 
     def unfollow(self, spu: SpuId) -> None:
-        """One replica fewer; the link ends soon after the last one."""
+        """Counts one replica less that follows the SPU. The link ends soon after the last one."""
         self._dialler.unfollow(spu)
 
     def is_linked(self, spu: SpuId, *, from_leader: bool) -> bool:
         return spu in (self._leaders if from_leader else self._followers)
 
-    # what is
+    # state
 
     def keeps_up(self, spu: SpuId) -> bool:
-        """Whether what that follower is told leaves with the next `flush`: what has to wait should take no memory."""
+        """Returns whether messages to this follower leave with the next `flush`. Messages that have to wait should use
+        no memory."""
         link = self._followers.get(spu)
         return link is not None and link.keeps_up
 
     def followed(self) -> Mapping[SpuId, int]:
-        """How many replicas here follow each SPU."""
+        """Returns how many local replicas follow each SPU."""
         return self._dialler.followed()
 
     def dialled_links(self, spu: SpuId) -> int:
-        """How many links there have been on which this one follows that SPU."""
+        """Returns how many links this SPU has dialled to follow that one."""
         traffic = self._traffic.get(spu)
         return 0 if traffic is None else traffic.dialled_links
 
     def gauges(self, now: float) -> list[PeerGauges]:
-        """Of each SPU to which there was ever a link."""
+        """Returns the gauges of each SPU to which there was ever a link."""
 
         def age_seconds(link: PeerLink | None) -> float | None:
             return None if link is None else now - link.since
@@ -155,13 +161,13 @@ class PeerLinks:
     # one link
 
     async def _use(self, connection: Connection, peer: PeerIdentity, *, to_leader: bool) -> None:
-        """Until it ends; it takes the place of an earlier one."""
+        """Runs a link until it ends. It replaces an earlier link to the same SPU."""
         links = self._leaders if to_leader else self._followers
         traffic = self._traffic.setdefault(peer.spu, PeerTraffic())
         traffic.dialled_links += to_leader
         try:
             while (earlier := links.get(peer.spu)) is not None:
-                earlier.close("it has connected anew")
+                earlier.close("the SPU has connected again")
                 await earlier.ended.wait()
         except BaseException:
             connection.close()

@@ -1,4 +1,4 @@
-"""What SPUs tell each other beside what the replication core says: who they are, and bytes that a new leader lacks."""
+"""Messages between SPUs that the replication core does not have: identities, and batches that a new leader lacks."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,17 +12,17 @@ from tailrace.runtime.files import Buffer
 
 
 class PeerIdentity(Struct, frozen=True):
-    """How an SPU introduces itself."""
+    """The identity with which an SPU introduces itself."""
 
     spu: SpuId
     incarnation: str
-    """Of its store: another one when what it had may be gone."""
+    """The store incarnation, which changes if stored data may have been lost."""
     process: str
-    """Another one each time it starts."""
+    """The process incarnation, which changes with each start."""
 
 
 class FetchEntries(Struct, frozen=True):
-    """A new leader lacks bytes that this store has described."""
+    """A new leader asks for the batches of entries that this store has described."""
 
     epoch: Epoch
     start: int
@@ -30,6 +30,8 @@ class FetchEntries(Struct, frozen=True):
 
 
 class FetchedEntries(Struct, frozen=True):
+    """The batches for a FetchEntries request."""
+
     epoch: Epoch
     start: int
 
@@ -38,19 +40,21 @@ PeerMessage = Message | FetchEntries | FetchedEntries
 
 
 class ReceivedBatches(Struct):
-    """The records of an Append or of FetchedEntries, checked: whole batches, one after the other."""
+    """The checked records of an Append or of FetchedEntries: whole batches, one after the other."""
 
     data: Buffer
-    """Lies in the buffer of the connection, and is good until the turn ends: who needs it longer takes `kept`."""
+    """The bytes of the batches. They lie in the buffer of the connection and are valid until the turn ends; `kept`
+    makes a lasting copy."""
     headers: list[BatchHeader]
-    """Of all of them, in order."""
+    """The headers of all batches, in order."""
 
     def kept(self) -> "ReceivedBatches":
-        """The same, for as long as it is wanted."""
+        """Returns a copy that stays valid after the turn."""
         return ReceivedBatches(bytes(self.data), self.headers)
 
     def between(self, first: int, last: int) -> "ReceivedBatches":
-        """From the batch with one base to that with the other; these are nearly always all."""
+        """Returns the batches from the one with base `first` to the one with base `last`; nearly always these are
+        all."""
         headers = self.headers
         if headers[0].base_offset == first and headers[-1].base_offset == last:
             return self
@@ -60,4 +64,4 @@ class ReceivedBatches(Struct):
 
 
 RecordsToSend = Buffer | Callable[[], Sequence[FileRange]]
-"""Batches, or where they lie; the call is made when the connection takes them, which may be never."""
+"""Batches, or a function that reads them. It is called when the connection can take them, which may be never."""

@@ -1,7 +1,7 @@
-"""What waits to be told on one link: a line for each replica, and the replicas take turns.
+"""The messages that wait on one link: one line for each replica, and the replicas take turns.
 
-So a replica that has much to catch up with does not hold up those that are nearly there. Only what is still worth
-hearing waits: most messages say where things stand, and the newest of them says all that the one before it said.
+So a replica that has a lot to catch up with does not delay the others. Messages that would be useless do not wait: most
+messages describe a state, and the newest one replaces the one before it.
 """
 
 from collections import deque
@@ -23,23 +23,25 @@ QueuedMessage = tuple[ReplicaKey, PeerMessage, RecordsToSend | None]
 class _Line(Struct, eq=False):
     key: ReplicaKey
     waiting: list[tuple[PeerMessage, RecordsToSend | None]] = field(default_factory=list)
-    """A few: a leader has a window of Appends, and most of what is not an Append stands for what was before it."""
+    """A few messages: a leader has a window of Appends, and most other messages replace the one before them."""
 
 
 class PeerQueue:
+    """The queue of one link."""
+
     def __init__(self) -> None:
         self._single: QueuedMessage | None = None
-        """All that waits, if it came to an empty queue: nearly always, and it needs neither a line nor a turn."""
+        """The only waiting message, if it came to an empty queue. This is nearly always the case, and needs no line."""
         self._lines: dict[ReplicaKey, _Line] = {}
-        """Of each replica for which anything else ever waited: to make a line and drop it again costs more than to
-        tell."""
+        """The line of each replica that ever had to wait. Making and dropping lines would cost more than sending."""
         self._turns: deque[_Line] = deque()
-        """Those in which something waits."""
+        """The lines in which messages wait, in the order of their turns."""
 
     def __bool__(self) -> bool:
         return self._single is not None or bool(self._turns)
 
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
+        """Queues a message, which may replace the last one of its replica."""
         single, self._single = self._single, None
         if single is not None:
             self._add_to_line(*single)
@@ -61,7 +63,7 @@ class PeerQueue:
         waiting.append((message, records))
 
     def take(self) -> QueuedMessage:
-        """The next one to be sent."""
+        """Takes the next message to send."""
         if self._single is not None:
             single, self._single = self._single, None
             return single
@@ -72,12 +74,13 @@ class PeerQueue:
         return line.key, message, records
 
     def take_only(self) -> QueuedMessage | None:
-        """What is to be sent if it is one message; None: there are more, or none."""
+        """Takes the message if it is the only one; None if there are more, or none."""
         turns = self._turns
         is_one = self._single is not None or (len(turns) == 1 and len(turns[0].waiting) == 1)
         return self.take() if is_one else None
 
     def forget(self, key: ReplicaKey) -> None:
+        """Drops the messages of a replica."""
         if self._single is not None and self._single[0] == key:
             self._single = None
         line = self._lines.pop(key, None)
@@ -86,13 +89,13 @@ class PeerQueue:
 
 
 def _merged(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | None:
-    """What to send instead of both; None if both are worth hearing."""
+    """Returns the message to send instead of both; None if both have to be sent."""
     if type(waiting) is not type(message):
         return None
     if isinstance(waiting, AppendReply):
         assert isinstance(message, AppendReply)
         if waiting.missed and not message.missed and waiting.epoch == message.epoch:
-            return replace(message, missed=True)  # sent again it may be once too often, never once too few
+            return replace(message, missed=True)  # sending again once too often is harmless; once too few is not
         return message
     if isinstance(waiting, Append):
         return None if waiting.entries else message

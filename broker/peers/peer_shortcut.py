@@ -1,8 +1,9 @@
-"""What leader and follower say with each batch, written to its bytes and read from them.
+"""A shortcut for the messages of each replicated batch: encodes and decodes them from bytes that repeat.
 
-Of one replica they say the same again and again, but for a few numbers and the records. What stays is taken from a
-frame that went the ordinary way; so no wire message becomes an object, which is most of what the codec costs. Whatever
-is unusual, a sign of life or an error for one, goes the ordinary way: there is nothing here that decides anything.
+For one replica, most bytes of these messages are always the same, except a few numbers and the records. The shortcut
+learns the constant bytes from a message that `peer_codec` has handled, and then makes no wire object, which is the
+largest part of the cost. All unusual messages, such as signs of life and broken messages, go through `peer_codec`: the
+shortcut decides nothing.
 """
 
 import struct
@@ -18,28 +19,28 @@ from .peer_codec import DecodedMessage, decode_message, encode, read_batches
 from .peer_messages import PeerIdentity, PeerMessage
 
 LEARNED_MAX = 1000
-"""Replicas; with more that are busy on one link, most of what is template goes the ordinary way, and nothing else."""
+"""How many replicas are learned. If more are busy on one link, most of their messages go through `peer_codec`."""
 
 COPIED_BYTES_MAX = 16 * 1024
-"""Up to here a copy of what was received pays: to take parts of it costs less than half."""
+"""Up to this size, a received frame is copied: taking slices of a copy costs less than half."""
 
 _SIZE = struct.Struct(">i")
 _START_BYTES = 28
-"""Of a frame without its size: kind and version, topic, partition, epoch."""
+"""The length of the constant start of a frame without its size: kind, version, topic, partition and epoch."""
 _NUMBERS = struct.Struct(">4q")
 """Base, high watermark, log end and log start."""
 _NUMBERS_END = _START_BYTES + _NUMBERS.size
 _APPEND_START = struct.Struct(f">i{_START_BYTES}s4q")
 _REPLY_NUMBERS = struct.Struct(">3q?qB")
-"""Matched end, log end, high watermark, whether something was missed, log start; how many tags follow."""
+"""Matched end, log end, high watermark, missed, log start, and the number of tagged fields."""
 _REPLY_BYTES = _START_BYTES + _REPLY_NUMBERS.size
-"""Of a usual one without its size."""
+"""The length of an ordinary reply without its size."""
 _REPLY = struct.Struct(f">i{_START_BYTES}s3q?q1s")
 _NO_TAGS = bytes(1)
 
 
 class PeerShortcut:
-    """For one link: what is template on it, and pattern."""
+    """The learned messages of one link, in both directions."""
 
     __slots__ = ("_appends", "_from_leader", "_patterns", "_peer", "_replies")
 
@@ -47,14 +48,14 @@ class PeerShortcut:
         self._peer = peer
         self._from_leader = from_leader
         self._patterns: dict[bytes, _AppendPattern | _ReplyPattern] = {}
-        """By how their frames begin."""
+        """Patterns of received messages by the start of their frames."""
         self._appends: dict[ReplicaKey, _AppendTemplate] = {}
         self._replies: dict[ReplicaKey, _ReplyTemplate] = {}
 
-    # what is template
+    # sending
 
     def reply(self, key: ReplicaKey, message: AppendReply) -> bytes:
-        """The whole frame."""
+        """Returns the whole frame of a reply."""
         template = self._replies.get(key)
         if template is not None and template.epoch == message.epoch:
             return template.frame(message)
@@ -65,7 +66,7 @@ class PeerShortcut:
         return encoded
 
     def append(self, key: ReplicaKey, message: Append, records: bytes) -> bytes:
-        """The whole frame."""
+        """Returns the whole frame of an Append."""
         template = self._appends.get(key)
         if template is not None and template.epoch == message.epoch and template.rest == _stable_fields(message):
             return template.frame(message, records)
@@ -75,10 +76,10 @@ class PeerShortcut:
             _store(self._appends, key, template)
         return encoded
 
-    # what is pattern
+    # receiving
 
     def decode_message(self, received: memoryview) -> DecodedMessage | None:
-        """As `peer_codec.decode_message`, from a frame without its size."""
+        """Decodes a frame without its size, with the same result as `peer_codec.decode_message`."""
         start = received[:_START_BYTES].tobytes()
         pattern = self._patterns.get(start)
         if pattern is None:
@@ -105,6 +106,8 @@ class PeerShortcut:
 
 
 class _ReplyTemplate:
+    """Encodes the replies of one replica."""
+
     __slots__ = ("_size", "_start", "epoch")
 
     def __init__(self, epoch: Epoch, encoded: bytes) -> None:
@@ -126,6 +129,8 @@ class _ReplyTemplate:
 
 
 class _AppendTemplate:
+    """Encodes the Appends of one replica."""
+
     __slots__ = ("_middle", "_start", "epoch", "rest")
 
     def __init__(self, message: Append, records: bytes, encoded: bytes) -> None:
@@ -144,6 +149,8 @@ class _AppendTemplate:
 
 
 class _ReplyPattern:
+    """Decodes the replies of one replica."""
+
     __slots__ = ("_epoch", "_incarnation", "_key", "_spu")
 
     def __init__(self, key: ReplicaKey, epoch: Epoch, peer: PeerIdentity) -> None:
@@ -152,7 +159,7 @@ class _ReplyPattern:
         self._spu, self._incarnation = peer.spu, peer.incarnation
 
     def decode(self, received: Buffer) -> DecodedMessage | None:
-        """None if that is no usual one."""
+        """Returns None if the frame is not an ordinary reply."""
         if len(received) != _REPLY_BYTES:
             return None
         matched_end, log_end, high_watermark, missed, log_start, tags = _REPLY_NUMBERS.unpack_from(
@@ -166,6 +173,8 @@ class _ReplyPattern:
 
 
 class _AppendPattern:
+    """Decodes the Appends of one replica."""
+
     __slots__ = ("_epoch", "_key", "_middle", "_middle_end", "_rest")
 
     def __init__(self, key: ReplicaKey, message: Append, received: memoryview, records_bytes: int) -> None:
@@ -176,13 +185,13 @@ class _AppendPattern:
         self._middle = received[_NUMBERS_END : self._middle_end].tobytes()
 
     def decode(self, received: Buffer) -> DecodedMessage | None:
-        """None if that is no usual one, or not to be believed."""
+        """Returns None if the frame is not an ordinary Append, or its records cannot be trusted."""
         if received[_NUMBERS_END : self._middle_end] != self._middle:
             return None
         try:
             size_and_one, position = read_uvarint(received, self._middle_end)
             stop = position + size_and_one - 1
-            if stop <= position or stop + 1 != len(received) or received[stop]:  # without tags
+            if stop <= position or stop + 1 != len(received) or received[stop]:  # without tagged fields
                 return None
             base, high_watermark, log_end, log_start = _NUMBERS.unpack_from(received, _START_BYTES)
             if base | high_watermark | log_end | log_start < 0:
@@ -195,7 +204,7 @@ class _AppendPattern:
 
 
 def _stable_fields(message: Append) -> tuple[Any, ...]:
-    """The last fields, which hardly ever change within an epoch."""
+    """Returns the last fields of an Append, which hardly ever change within an epoch."""
     return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch, message.producers
 
 

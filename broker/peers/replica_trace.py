@@ -1,7 +1,7 @@
-"""Says, at the level debug alone, which way news of a replica takes through the stations of an SPU.
+"""Traces at the log level debug how replication messages pass through an SPU.
 
-It stands beside the path of every replicated batch, so it is made only where somebody wants to see that, and asked for
-by a comparison with None.
+It lies beside the path of every replicated batch. So it exists only if it was requested, and callers compare it with
+None.
 """
 
 from structlog.typing import FilteringBoundLogger
@@ -11,24 +11,26 @@ from tailrace.storage.directory.checkpoints import ReplicaKey
 
 
 class ReplicaTrace:
+    """The trace of one SPU."""
+
     def __init__(self, logger: FilteringBoundLogger) -> None:
         self._logger = logger
 
     def leader_event(self, key: ReplicaKey, what: object) -> None:
-        """A leader controller hears of its partition's spec, of an SPU that is lost or back, of what a producer has
-        appended, or a follower has said."""
+        """Logs an event of a leader controller: a spec, a lost or returned SPU, an append of a producer, or a
+        follower's message."""
         self._logger.debug("leader_controller_told", what=_name(what), **_labels(key))
 
     def follower_event(self, key: ReplicaKey, what: object) -> None:
-        """A follower controller hears of its partition's spec, or of what the leader has said."""
+        """Logs an event of a follower controller: a spec, or a message of the leader."""
         self._logger.debug("follower_controller_told", what=_name(what), **_labels(key))
 
     def dispatched(self, key: ReplicaKey, what: object, origin: SpuId) -> None:
-        """Another SPU has said something, which goes to the controller of the replica."""
+        """Logs that a message of another SPU goes to the controller of its replica."""
         self._logger.debug("replica_info_dispatched", what=_name(what), origin=origin, **_labels(key))
 
     def multicast(self, key: ReplicaKey, what: object, to: SpuId) -> None:
-        """A controller tells another SPU; a leader tells each follower so."""
+        """Logs that a controller sends a message to another SPU. A leader sends to each follower in this way."""
         self._logger.debug("replica_info_multicast", what=_name(what), to=to, **_labels(key))
 
 

@@ -1,4 +1,4 @@
-"""Who waits until enough of a log is there to acknowledge what a producer sent, by rising offset."""
+"""Produce requests that wait for an offset, in the order of their offsets."""
 
 from bisect import bisect_right
 from collections import deque
@@ -9,32 +9,36 @@ from typing import Protocol
 from tailrace.protocol.error_codes import KafkaError
 
 _STALE_MIN = 16
-"""Each of thousands of replicas may keep so many."""
+"""How many finished requests may stay in the queue; each of thousands of replicas may keep that many."""
 
 
 class AcknowledgementWaiter(Protocol):
-    """A producer's request, waiting until what it appended is committed."""
+    """A produce request that waits until its records are committed or synced."""
 
     @property
     def done(self) -> bool:
-        """It waits no more: its time ran out, or its client has gone."""
+        """Whether the request does not wait any more, because it timed out or its client is gone."""
 
     def on_acknowledged(self) -> Callable[[], None] | None:
-        """Prepares the answer, if all that it waits for is there now, and returns what sends it: the same for all on
-        one connection."""
+        """Prepares the response if everything that the request waits for has happened, and returns the function that
+        sends it. Requests of one connection return the same function."""
 
-    def on_refused(self, error: KafkaError) -> None: ...
+    def on_refused(self, error: KafkaError) -> None:
+        """Responds with the error."""
 
 
 class Acknowledgements:
+    """The queue of produce requests of one replica that wait for the same progress."""
+
     __slots__ = ("_sweep_at", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, AcknowledgementWaiter]] = deque()
-        """By rising offset: each is released when that is reached. At most half are done, or a few."""
+        """The waiting requests by rising offset. At most half of them, or a few, are done."""
         self._sweep_at = _STALE_MIN
 
     def add(self, end: int, waiter: AcknowledgementWaiter) -> None:
+        """Adds a request that waits for this offset."""
         waiting = self.waiting
         if waiting and (end < waiting[-1][0] or len(waiting) >= self._sweep_at):
             self._insert(end, waiter)
@@ -42,10 +46,10 @@ class Acknowledgements:
             waiting.append((end, waiter))
 
     def _insert(self, end: int, waiter: AcknowledgementWaiter) -> None:
-        """What was appended before and is sent again, or one that is too many as long as all stay."""
+        """Inserts a request for an earlier offset, or removes finished requests when there are too many."""
         waiting = self.waiting
         if len(waiting) >= self._sweep_at:
-            # While nothing can be acknowledged, clients give up and ask again without end.
+            # While nothing can be acknowledged, clients time out and retry without end.
             living = [entry for entry in waiting if not entry[1].done]
             waiting.clear()
             waiting.extend(living)
@@ -53,8 +57,8 @@ class Acknowledgements:
         waiting.insert(bisect_right(waiting, end, key=itemgetter(0)), (end, waiter))
 
     def release(self, end: int) -> None:
-        """All is there below that offset. A client with several requests in flight gets all answers with one call: it
-        costs more than an append."""
+        """Acknowledges the requests up to this offset. A connection with several requests sends all responses with one
+        call, because a call costs more than an append."""
         waiting, reached = self.waiting, []
         while waiting and waiting[0][0] <= end:
             reached.append(waiting.popleft()[1])
@@ -63,6 +67,6 @@ class Acknowledgements:
                 let_leave()
 
     def refuse(self, error: KafkaError) -> None:
-        """Nothing more will be there."""
+        """Refuses all requests, because nothing more will be acknowledged."""
         while self.waiting:
             self.waiting.popleft()[1].on_refused(error)

@@ -14,26 +14,28 @@ import trio
 
 _STALE_MIN = 1024
 EXPIRED_PER_TURN = 20
-"""Thousands of replicas may have the same deadline: after so many it is the turn of other tasks."""
+"""Thousands of replicas may have the same deadline. After this many, other tasks run."""
 
 
 class Waiter(Protocol):
+    """Something with a deadline in `Deadlines`."""
+
     @property
     def done(self) -> bool:
-        """Answered or abandoned: its deadline no longer matters."""
+        """Whether the request was answered or abandoned, so that its deadline does not matter any more."""
 
     def on_deadline(self) -> None: ...
 
 
 class Timer:
-    """One deadline of somebody who may call it off: no more than this stays on the heap of what that one held."""
+    """A deadline that can be cancelled. When it is, the heap keeps only this object and not what it refers to."""
 
     __slots__ = ("deadline", "on_expired")
 
     def __init__(self, deadline: float, on_expired: Callable[[], None]) -> None:
         self.deadline = deadline
         self.on_expired: Callable[[], None] | None = on_expired
-        """None: it was called off."""
+        """What to call at the deadline; None if the timer was cancelled."""
 
     @property
     def done(self) -> bool:
@@ -45,6 +47,8 @@ class Timer:
 
 
 class Deadlines:
+    """A heap of deadlines, and the task that waits for the earliest one."""
+
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Waiter]] = []
         self._sequence = itertools.count()
@@ -55,18 +59,20 @@ class Deadlines:
         return len(self._heap)
 
     def add(self, deadline: float, waiter: Waiter) -> None:
-        """The waiter's `on_deadline` is called at the deadline, by Trio's clock, unless it is done by then."""
+        """Calls the waiter's `on_deadline` at the deadline by Trio's clock, unless the waiter is done by then."""
         heap = self._heap
         heapq.heappush(heap, (deadline, next(self._sequence), waiter))
         if heap[0][2] is waiter:
             self._sleep.deadline = deadline
         if len(heap) > self._rebuild_at:
-            # Most are done long before their deadline; without this a client could grow the heap at will.
+            # Most waiters are done long before their deadline. Without this, a client could grow the heap without
+            # limit.
             heap[:] = [entry for entry in heap if not entry[2].done]
             heapq.heapify(heap)
             self._rebuild_at = max(_STALE_MIN, 2 * len(heap))
 
     async def run(self) -> None:
+        """Calls the waiters whose deadlines have come. Runs until cancelled."""
         heap = self._heap
         while True:
             with trio.CancelScope() as self._sleep:
@@ -76,7 +82,7 @@ class Deadlines:
             due = []
             while heap and heap[0][0] <= now:
                 due.append(heapq.heappop(heap)[2])
-            # Whoever comes back at once comes after everybody else, and after other tasks.
+            # A waiter that is added again during the calls comes after all others, and after other tasks.
             for number, waiter in enumerate(due, 1):
                 if not waiter.done:
                     waiter.on_deadline()

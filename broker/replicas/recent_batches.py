@@ -1,18 +1,19 @@
-"""The batches that a leader has appended in this turn: its followers are sent what just came, not what was read again.
+"""The batches that a leader has appended in this turn, kept in memory for its followers.
 
-To find a small batch in the log and read it back takes longer than all else that is done to send it. Whoever is behind
-is sent what was read again, when the connection takes it: a copy for each would wait in memory.
+Finding a small batch in the log and reading it back takes longer than everything else that sending needs. A follower
+that lags is sent what is read from the log when its connection is ready: a copy for each of them would wait in memory.
 """
 
 from tailrace.runtime.files import Buffer
 
 BYTES_MAX = 128 * 1024
-"""More than that goes from the page cache to the connection, and is never copied here."""
+"""Larger batches go from the page cache to the connection and are never copied here."""
 _NONE = -1
 
 
 class RecentBatches:
-    """Copies, for what was received lies in a buffer that the next connection receives into."""
+    """The recent batches of one replica. They are copies, because the received bytes lie in a buffer that the next
+    connection receives into."""
 
     __slots__ = ("_base", "_batches", "_bytes", "_end")
 
@@ -22,7 +23,7 @@ class RecentBatches:
         self._base = self._end = _NONE
 
     def add(self, batches: Buffer, base: int, end: int) -> None:
-        """They were appended together behind the last ones, and go from here to there."""
+        """Adds batches that were appended together behind the last ones and cover these offsets."""
         size = len(batches)
         if base != self._end or self._bytes + size > BYTES_MAX:
             self.forget()
@@ -34,7 +35,8 @@ class RecentBatches:
         self._end = end
 
     def between(self, base: int, end: int) -> bytes | None:
-        """All of them, if they go from here to there; None: they have to be read."""
+        """Returns the bytes of all batches if they cover exactly these offsets; None if they have to be read from the
+        log."""
         if base != self._base or end != self._end:
             return None
         if len(self._batches) > 1:
@@ -42,7 +44,7 @@ class RecentBatches:
         return self._batches[0]
 
     def forget(self) -> None:
-        """The turn is over, or the log has changed."""
+        """Drops the batches, because the turn is over or the log has changed."""
         if self._base != _NONE:
             self._batches = []
             self._bytes = 0

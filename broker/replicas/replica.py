@@ -1,8 +1,8 @@
 """A replica on this SPU: what handlers append to and read from.
 
-It joins its log with what the broker knows of it: topic, leader epoch, high watermark, and who waits for what.
-One that has the partition to itself leads as soon as it is told to, and commits what it appends; where there are
-several, a controller takes part in replication, and says when this one leads and how far all is committed.
+It joins its log with what the broker knows about it: topic, leader epoch, high watermark and waiting requests. If a
+partition has one replica, this replica leads as soon as its spec says so, and commits what it appends. If there are
+several, a `Replication` says when this one leads and how far everything is committed.
 """
 
 import math
@@ -30,48 +30,50 @@ from .topic_settings import TopicSettings
 
 
 class IsolatedError(KafkaError):
-    """NOT_LEADER_OR_FOLLOWER of one who can tell nobody who leads: the client has to ask another SPU. As long as this
-    one answers, it may never do so: the connection is closed behind the answer."""
+    """NOT_LEADER_OR_FOLLOWER from an isolated SPU, which does not know who leads. The client has to ask another SPU. It
+    might never do so while this one responds, so the connection is closed after the response."""
 
 
 class FetchWaiter(Protocol):
-    """A consumer's fetch, parked until there is more to read."""
+    """A consumer's fetch that waits until there is more to read."""
 
-    def on_advanced(self) -> None: ...
+    def on_advanced(self) -> None:
+        """Looks again whether there is enough to read."""
 
 
 class Replication(Protocol):
-    """The replica's part in replicating its partition."""
+    """A replica's part in replicating its partition, as the replica sees it."""
 
     @property
     def reaches_peers(self) -> bool:
-        """Whether a leader is linked with those it commits with, and a follower with its leader."""
+        """Whether a leader is linked with enough followers to commit, or a follower with its leader."""
 
     @property
     def promised(self) -> Epoch:
-        """The largest epoch that the store has answered to."""
+        """The largest epoch to which the store has responded."""
 
     @property
     def is_sure(self) -> bool:
-        """Whether the log has all that it acknowledged, just now."""
+        """Whether the log has everything now that it has acknowledged."""
 
     def on_spec(self) -> None: ...
 
     def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """A producer's batches were appended, with these headers."""
+        """Notes that a producer's batches with these headers were appended."""
 
     def on_appended(self) -> None:
-        """Called once a turn."""
+        """Notes that something was appended; called once a turn."""
 
     def on_synced(self) -> None: ...
 
     def may_roll(self, segment_base: int) -> bool:
-        """Returns whether everything before this segment is committed, or will be once all is carried out."""
+        """Returns whether everything before this segment is committed, or will be when the requested effects are
+        carried out."""
 
     def on_compacted(self) -> None: ...
 
     def on_deleted(self) -> None:
-        """The log starts later than before."""
+        """Notes that the log start has moved."""
 
     def on_settings(self) -> None: ...
 
@@ -93,6 +95,8 @@ class Leadership(Protocol):
 
 
 class Replica:
+    """One replica: its log, its settings, and the requests that wait for its progress."""
+
     __slots__ = (
         "_commits_at_append",
         "_leader_waiters",
@@ -144,68 +148,80 @@ class Replica:
         self._on_offline = on_offline
         self.log = log
         self.is_internal = spec.topic in INTERNAL_TOPICS
-        """Of a topic that SPUs themselves write to, and nobody else."""
+        """Whether only SPUs may write to the topic."""
         self.high_watermark = high_watermark
-        """Exclusive. It falls only where a log is cut below it, after an unclean election."""
+        """The offset before which everything is committed. It falls only if the log is truncated below it, after an
+        unclean election."""
         self.high_watermark_epoch = high_watermark_epoch
-        """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
+        """An epoch such that everything below the high watermark was committed in it or earlier; NO_EPOCH if none is
+        known."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
         self.waiting_acknowledgements: Acknowledgements | None = None
-        """Until the high watermark has reached their offsets. None before the first."""
+        """Produce requests that wait until the high watermark reaches their offset. None until the first request
+        waits."""
         self.waiting_syncs: Acknowledgements | None = None
-        """The same, until the log here has reached the disk up to there."""
+        """Produce requests that wait until the local log is synced up to their offset. None until the first request
+        waits."""
         self.is_open = True
-        """False once its topic has gone."""
+        """Whether the replica is in use; False when its topic was deleted or its log was given away."""
         self.is_merging = False
-        """While a new leader has not made one log of what the stores hold: nobody knows where it ends, and nothing is
-        appended."""
+        """Whether a new leader is still merging what the sealed stores hold. Meanwhile the log end is not known, and
+        nothing is appended."""
         self.is_recovering = False
-        """While a new leader has not committed all that the one before left: what was acknowledged may lie beyond the
-        high watermark."""
+        """Whether a new leader has not yet committed everything that earlier leaders left, so that acknowledged records
+        may lie beyond the high watermark."""
         self.taken_over_at = -math.inf
-        """When it last had made one log of what the stores held, and began to take more."""
+        """When this replica, as a new leader, began to accept records."""
         self.taken_over_end = 0
-        """Where that log ended: earlier leaders appended all before it."""
+        """The log end at `taken_over_at`: earlier leaders appended everything before it."""
         self.lagging_count = 0
-        """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
+        """How many live replicas lag. They leave, or stay because too few would be left without them."""
         self.follower_matched_end: Callable[[SpuId], int | None] = _nobody_follows
-        """Up to where a follower is known to have the log of the leader here."""
+        """Returns the end up to which a connected follower has this leader's log; bound while this replica leads."""
         self.follower_last_matched_end: Callable[[SpuId], int | None] = _nobody_follows
-        """The same, also of one whose link is lost: what it said last."""
+        """Returns the last known matched end of a follower, even if its connection is lost; bound while this replica
+        leads."""
         self.deleted_end = self._log_start
-        """Up to where records are deleted for good, whoever leads next."""
+        """Returns the offset before which records are deleted for good, whoever leads next; bound while this replica
+        leads."""
         self._leader_waiters: trio.lowlevel.ParkingLot | None = None
-        """Those who wait for that, or for what the Streaming Controller says of it. None before the first."""
+        """Tasks that wait for `deleted_end` or for a spec. None until the first task waits."""
         self.offline_reason: str | None = None
-        """Set by the first failed write, read or sync; nothing is accepted afterwards."""
+        """Why the replica is offline: the first failed write, read or sync. Nothing is accepted afterwards."""
         self.damaged_from: int | None = None
-        """Set with it where nothing is wrong with the disk, but headers soon after that offset are none any more."""
+        """The offset after which headers are damaged; set with `offline_reason` if the disk itself works."""
         self.unsynced_since: float | None = None
         self.flush_running = False
         self.replication: Replication | None = None
-        """None where there are no other replicas."""
+        """None if the partition has no other replica."""
         self.is_leader = False
-        """In this process and epoch, and nobody has said that there is a newer one."""
+        """Whether this replica leads, in this process and in the newest known epoch."""
         self._role_watcher: Callable[[Replica], None] | None = None
         log.may_roll = self.may_roll
         log.on_compacted = self._on_compacted
         self._take(spec, settings)
 
     def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
-        """Works out once what every append asks."""
+        """Takes over spec and settings, and computes what each append needs."""
         self.spec = spec
         self.settings = settings
         self.key: ReplicaKey = spec.topic_id, spec.partition
         self.is_alone = spec.replicas == (self._spu,)
         if self.is_alone:
             self.is_leader = spec.leader == self._spu
-            self.high_watermark_epoch = NO_EPOCH  # it rises by itself
+            self.high_watermark_epoch = NO_EPOCH  # a single replica's high watermark rises by itself
         self.replicas_min = min(settings.min_insync_replicas, len(spec.replicas))
-        """`min.insync.replicas`; beyond the replicas that the partition has, all of them are enough, as in Kafka."""
+        """The value of `min.insync.replicas`, or the number of replicas if that is smaller, as in Kafka.
+
+        These places use it. `LivePolicy.committed_end` and `LiveReplicaTracker.has_enough_stored` commit nothing with
+        fewer live replicas. `LiveReplicaTracker.propose` does not make the set smaller. `find_writable` in
+        `produce_steps` refuses acks=all. A quorum read under `live` trusts no smaller set. `count_replicas` counts the
+        partitions below the config's own value.
+        """
         self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self._commits_at_append = self.is_alone and not self.syncs_before_acknowledging
 
-    # what is
+    # state
 
     @property
     def topic(self) -> str:
@@ -217,41 +233,41 @@ class Replica:
 
     @property
     def saved_high_watermark(self) -> SavedHighWatermark:
-        """What is to be known of it after a restart."""
+        """The high watermark that a restarted process should know."""
         return SavedHighWatermark(self.high_watermark, self.high_watermark_epoch)
 
     @property
     def earliest(self) -> int:
-        """Where the partition begins: with the log, or on a shelf."""
+        """The first offset of the partition, in the log or on a shelf."""
         log_start = self.log.log_start
         return earliest_offset(self.spec, log_start) if self.spec.shelves else log_start
 
     @property
     def wants_more_shelves(self) -> bool:
-        """Whether more of it is to be put on shelves."""
+        """Whether sealed segments of this replica should be put on shelves."""
         return self.settings.shelves and not self.is_internal
 
     @property
     def has_shelves(self) -> bool:
-        """Or is to have some."""
+        """Whether the partition has shelves, or should have some."""
         return bool(self.spec.shelves) or self.wants_more_shelves
 
     @property
     def readable_end(self) -> int:
-        """Where consumers stop: the high watermark, or the leader's log end where the topic opted in to uncommitted
-        reads."""
+        """The offset at which consumers stop: the high watermark, or the leader's log end if the topic allows
+        uncommitted reads."""
         return self.log.log_end if self.settings.reads_uncommitted and self.is_leader else self.high_watermark
 
     @property
     def is_recovered_leader(self) -> bool:
-        """Whether all that was acknowledged under earlier leaders is in the log here, and what comes next is appended
-        here alone."""
+        """Whether this log has everything that earlier leaders acknowledged, and only this replica appends what comes
+        next."""
         return self.is_leader and not self.is_recovering and self.is_open and self.offline_reason is None
 
-    # what happened
+    # changes
 
     def use_settings(self, settings: TopicSettings) -> bool:
-        """Whether they are others than before."""
+        """Takes over settings; returns whether they have changed."""
         if settings == self.settings:
             return False
         self._take(self.spec, settings)
@@ -261,17 +277,18 @@ class Replica:
         return True
 
     def use_spec(self, spec: PartitionSpec) -> None:
-        """An election, or another live replica set. Who waits for what cannot come any more is told so."""
+        """Takes over a spec, after an election or a change of the live replicas. Requests that cannot succeed any more
+        are refused."""
         before, led, was_alone = self.spec, self.is_leader, self.is_alone
         self._take(spec, self.settings)
         if self.replication is not None and self.is_alone:
-            self.is_leader = False  # until replication is done with the log: see `lead_alone`
+            self.is_leader = False  # until replication has released the log; see `lead_alone`
         elif not self.is_alone and (was_alone or spec.epoch != before.epoch):
-            self.is_leader = False  # until replication says that the new epoch has begun
+            self.is_leader = False  # until replication begins the new epoch
         if led and not self.is_leader:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
-            self.on_advanced()  # a fetch of the epoch before is fenced
+            self.on_advanced()  # a fetch of the earlier epoch is fenced
         self.wake_leader_waiters()
         self._on_role()
         if self.replication is not None and not self.is_alone:
@@ -285,7 +302,7 @@ class Replica:
 
     @property
     def live_count(self) -> int:
-        """How many replicas are live and do not lag behind."""
+        """How many replicas are live and do not lag."""
         return len(self.spec.live_replicas) - self.lagging_count
 
     def watch_role(self, watcher: Callable[["Replica"], None]) -> None:
@@ -303,22 +320,23 @@ class Replica:
         self._on_role()
 
     def end_merging(self, now: float) -> None:
-        """The log has all that the stores held, and more is appended from here on."""
+        """Notes that the log has everything that the sealed stores hold, and that producers append from here on."""
         self.is_merging = False
         self.taken_over_at = now
         self.taken_over_end = self.log.log_end
 
     def end_recovering(self) -> None:
-        """All that the leader before left is committed."""
+        """Notes that everything that earlier leaders left is committed."""
         self.is_recovering = False
         self._on_role()
 
     def stop_accepting(self) -> None:
-        """The SPU stops: what it has still reaches its followers, and nothing is appended any more."""
+        """Stops appending, because the SPU stops. What is in the log still reaches the followers."""
         self.is_leader = False
         self._on_role()
 
     def end_leading(self) -> None:
+        """Refuses everything that waits, because this replica does not lead any more."""
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
         self.follower_matched_end = self.follower_last_matched_end = _nobody_follows
@@ -327,13 +345,13 @@ class Replica:
         self._on_role()
 
     def lead_alone(self) -> None:
-        """Its followers have gone, if it had any."""
+        """Leads a partition that has no other replica, or none any more."""
         self.is_leader = self.spec.leader == self._spu
         self.on_advanced()
         self._on_role()
 
     def on_committed(self, end: int, epoch: Epoch) -> None:
-        """All below is on as many replicas as it has to be, since this epoch or an earlier one."""
+        """Takes over a high watermark, with an epoch such that everything below was committed in it or earlier."""
         if end >= self.high_watermark:
             self.high_watermark_epoch = NO_EPOCH if self.is_alone else epoch
         if end > self.high_watermark:
@@ -341,8 +359,8 @@ class Replica:
             self.on_advanced()
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
-        """One batch, stamped, at the log end. Raises KafkaError when nothing could be appended; the replica is offline
-        then, if it is the disk that refuses."""
+        """Appends one stamped batch at the log end. Raises KafkaError if nothing was appended; the replica is offline
+        if the disk has failed."""
         try:
             self.log.append(batch, header)
         except OSError as error:
@@ -353,7 +371,8 @@ class Replica:
             self.replication.on_batches(batch, (header,))
 
     def append_together(self, batches: Buffer, headers: Sequence[BatchHeader]) -> bool:
-        """As `append`, several with one write. False: their segment has no room for all, and nothing has happened."""
+        """Appends several batches with one write. Returns False without an effect if their segment has no room for
+        all."""
         try:
             if not self.log.append_together(batches, headers):
                 return False
@@ -366,9 +385,11 @@ class Replica:
         return True
 
     async def delete_records(self, end: int) -> None:
-        """All below the offset, here: `deleted_end` says when nobody who leads next can have them. Raises KafkaError
-        when the topic was deleted meanwhile, or when that could not be done; the replica is offline then, if it is the
-        disk that refuses."""
+        """Deletes the records before `end` in this log. `deleted_end` says when no later leader can have them.
+
+        Raises KafkaError if the topic was deleted in the meantime, or if deleting failed; the replica is offline if the
+        disk has failed.
+        """
         try:
             await self.log.advance_log_start(end)
         except OSError as error:
@@ -379,10 +400,12 @@ class Replica:
             self.replication.on_deleted()
 
     def read(self, offset: int, bytes_max: int, end: int, *, at_least_one: bool) -> FileRange | None:
-        """What there is from the offset on, up to the end that its reader may see. Like the next three it raises
-        KafkaError when the disk refuses; the replica is offline then, if it is the disk."""
+        """Reads from `offset` up to the end that the reader may see; None if there is nothing.
+
+        Like the other reads it raises KafkaError if reading fails; the replica is offline if the disk has failed.
+        """
         try:
-            # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
+            # An empty response makes librdkafka believe that it asks for too few bytes, and it complains.
             return self.log.read(offset, bytes_max, end, at_least_one=at_least_one, passes_empty=True)
         except OSError as error:
             raise self._refused("read", error) from error
@@ -405,38 +428,44 @@ class Replica:
 
     @contextmanager
     def _refusing_reads(self) -> Iterator[None]:
-        """Turns a failed read into the KafkaError for the client. `read` does the same without this call."""
+        """Refuses a failed read with a KafkaError. `read`, which each fetch calls, does this without another call."""
         try:
             yield
         except OSError as error:
             raise self._refused("read", error) from error
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
-        """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
+        """Tells the waiter when everything before `end` is committed, or that this replica will not say so any more."""
         waiting = self.waiting_acknowledgements
         if waiting is None:
             waiting = self.waiting_acknowledgements = Acknowledgements()
         waiting.add(end, waiter)
 
     def wait_until_synced(self, end: int, waiter: AcknowledgementWaiter) -> None:
-        """The waiter hears when all below the offset is on the disk here, whoever else has it."""
+        """Tells the waiter when everything before `end` is on the local disk, or that this replica will not say so any
+        more."""
         waiting = self.waiting_syncs
         if waiting is None:
             waiting = self.waiting_syncs = Acknowledgements()
         waiting.add(end, waiter)
 
     async def wait_until_deleted(self, end: int, epoch: int) -> None:
-        """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
-        not lead in that epoch any more: then it cannot know."""
+        """Waits until each possible next leader knows that the records before `end` are deleted.
+
+        Raises KafkaError if this replica does not lead in that epoch any more, because then it cannot know.
+        """
         await self._wait_as_leader(lambda: self.deleted_end() >= end, epoch)
 
     async def wait_for_spec(self, is_there: Callable[[PartitionSpec], bool], epoch: int) -> None:
-        """Until the Streaming Controller has said so. Raises KafkaError if this replica does not lead in that epoch any
-        more: then it does not matter."""
+        """Waits until the SC has sent such a spec.
+
+        Raises KafkaError if this replica does not lead in that epoch any more, because then the spec does not matter.
+        """
         await self._wait_as_leader(lambda: is_there(self.spec), epoch)
 
     def check_leads(self, epoch: int) -> None:
-        """Raises KafkaError unless it still leads in that epoch: what was begun then must not be told by another."""
+        """Raises KafkaError unless the replica still leads in that epoch. What was begun in an epoch must not be
+        reported by another."""
         if not self.is_leader or self.spec.epoch != epoch:
             raise self.not_leader()
 
@@ -452,7 +481,7 @@ class Replica:
             await self._leader_waiters.park()
 
     def wake_leader_waiters(self) -> None:
-        """What they wait for may have come, or cannot come any more."""
+        """Wakes the tasks that wait for a deletion or a spec, because it may have come, or cannot come any more."""
         if self._leader_waiters is not None:
             self._leader_waiters.unpark_all()
 
@@ -490,26 +519,28 @@ class Replica:
                 fetch.on_advanced()
 
     def on_synced(self) -> None:
-        """More of the log is on the disk than before: where that is what commits, it can be read as well."""
+        """Notes that more of the log is on disk. If this commits, there is also more to read."""
         if self.is_alone and self.replication is None and self.high_watermark < self.log.synced_end:
             self.on_advanced()
         elif self.waiting_syncs is not None and self.waiting_syncs.waiting:
             self._release_synced(self.waiting_syncs)
 
     def _release_synced(self, syncs: Acknowledgements) -> None:
-        """All of them, where it is not for the disk any more that they wait: flush.messages was 1."""
+        """Acknowledges requests up to the synced end, or all of them if `flush.messages` is not 1 any more."""
         syncs.release(self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end)
 
     async def close(self) -> None:
+        """Gives up and closes the log."""
         self.release_log()
         await self.log.close()
 
     def release_log(self) -> None:
-        """It is somebody else's from now on."""
+        """Gives the log away: this replica must not use it any more."""
         self.is_open = False
         self._on_role()
 
     def go_offline(self, reason: str, *, damaged_from: int | None = None) -> None:
+        """Accepts nothing more, and refuses everything that waits. The first reason is kept."""
         if self.offline_reason is None:
             self.offline_reason, self.damaged_from = reason, damaged_from
             if self._on_offline is not None:
@@ -524,7 +555,7 @@ class Replica:
             self._role_watcher(self)
 
     def refuse_waiters(self, error: KafkaError) -> None:
-        """The replica will acknowledge nothing more: everyone who waits is told."""
+        """Refuses all waiting requests, because the replica will acknowledge nothing more."""
         for waiting in (self.waiting_acknowledgements, self.waiting_syncs):
             if waiting is not None:
                 waiting.refuse(error)
@@ -533,45 +564,50 @@ class Replica:
             fetch.on_advanced()
 
     def is_out_of_descriptors(self, error: OSError) -> bool:
-        """Nothing is wrong with the disk where all files that may be open are: what was to be done was not begun."""
+        """Returns whether the error only means that no more files can be opened. Then nothing is wrong with the disk,
+        and nothing was begun."""
         return are_used_up(error) and not self.log.has_failed
 
     def _refused(self, what: str, error: OSError) -> KafkaError:
-        if self.is_out_of_descriptors(error):  # the client tries again
+        """Returns the KafkaError for a failed operation; takes the replica offline if the disk has failed."""
+        if self.is_out_of_descriptors(error):  # the client retries
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
         self.go_offline(f"{what} failed: {error}")
         return self.storage_error()
 
     def storage_error(self) -> KafkaError:
+        """Returns the error for clients of an offline replica."""
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {self.offline_reason}")
 
     def not_leader(self) -> KafkaError:
+        """Returns the error for clients that need a leader, with what is known about it."""
         if self.spec.leader == self._spu:
             reason = f"SPU {self._spu} does not lead {self.topic}-{self.partition} any more, or not yet"
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
-        leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
+        leader = "no SPU" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
 
     def isolated_error(self) -> IsolatedError:
-        """Another one leads by now, if one can."""
-        whom = "those that it commits with" if self.is_leader else "the leader"
+        """Returns the error of a replica on an isolated SPU (see `Isolation`): another replica leads by now, if one
+        can."""
+        whom = "enough followers" if self.is_leader else "the leader"
         return IsolatedError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"SPU {self._spu} reaches neither the Streaming Controller nor {whom} of {self.topic}-{self.partition}",
         )
 
     def not_leading_yet(self) -> KafkaError:
-        """For what depends on the end of a log that is being merged; clients ask again."""
+        """Returns the error for requests that depend on the log end while it is being recovered; clients retry."""
         return KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the end of {self.topic}-{self.partition} is being recovered"
         )
 
     def wrong_epoch(self, epoch: int) -> KafkaError:
-        """The client knows the leadership of another epoch."""
+        """Returns the error for a client that knows the leader of another epoch."""
         now = self.spec.epoch
         if epoch < now:
             return KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch} is over; this is epoch {now}")
-        return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {now}")
+        return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown; this is epoch {now}")
 
 
 def _nobody_follows(spu: SpuId) -> int | None:

@@ -1,6 +1,6 @@
 """A replica's log as replication sees it: entries instead of bytes.
 
-What was appended last is what a leader sends next, to each follower, so the newest entries are kept as they are.
+What was appended last is what a leader sends next to each follower, so the newest entries are kept in memory.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,23 +34,25 @@ _by_end = attrgetter("end")
 
 
 class DamagedLogError(KafkaError):
-    """A header is none any more."""
+    """A log has a header that is damaged."""
 
     def __init__(self, offset: int, found: KafkaError) -> None:
         super().__init__(found.code, found.message)
         self.offset = offset
-        """Of the last batch before it that looks like one; perhaps it is the one that does not say where it ends."""
+        """The offset of the last batch before the damage that looks correct. This batch itself may have a wrong end."""
 
 
 class ReplicaLog:
+    """The log of one replica, read as entries."""
+
     __slots__ = ("_log", "_newest", "_newest_end", "_newest_start", "recent_batches")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._newest: list[Entry] = []
-        """Of what was appended since, the last ones."""
+        """The newest entries of the log."""
         self._newest_start = self._newest_end = log.log_end
-        """Between these nothing is in the log but them."""
+        """The start and end of `_newest`: the log has nothing else between them."""
         self.recent_batches = RecentBatches()
 
     @property
@@ -63,7 +65,7 @@ class ReplicaLog:
 
     @property
     def epochs(self) -> Sequence[EpochStart]:
-        log_end = self._log.log_end  # what is told of epochs beyond it is yet to be appended
+        log_end = self._log.log_end  # epochs beyond the log end are noted, but their entries are not appended yet
         return [EpochStart(Epoch(epoch), start) for epoch, start in self._log.epochs if start < log_end]
 
     @property
@@ -82,7 +84,7 @@ class ReplicaLog:
         return len(batch) == entry.size and crc_of(batch, 0, entry.size) == entry.content
 
     def entries(self, start: int, end: int) -> Iterator[Entry]:
-        """In order, those that reach beyond `start` and begin before `end`."""
+        """Iterates in order over the entries that reach beyond `start` and begin before `end`."""
         if self._newest_end < self._log.log_end:
             self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
         newest, log_start = self._newest, self._log.log_start
@@ -95,7 +97,7 @@ class ReplicaLog:
         return iter(newest[first:stop])
 
     def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Batches that recovery did not write were appended: what they are need not be read again."""
+        """Notes appended batches that recovery did not write, so that their headers need not be read again."""
         base, end = headers[0].base_offset, self._log.log_end
         self.recent_batches.add(batches, base, end)
         if self._newest_end == base:
@@ -106,6 +108,7 @@ class ReplicaLog:
                 self._keep_half()
 
     def on_appended(self, entries: Sequence[Entry]) -> None:
+        """Notes appended entries."""
         self._newest.extend(entries)
         self._newest_end = self._log.log_end
         if len(self._newest) > NEWEST_ENTRIES_MAX:
@@ -116,12 +119,15 @@ class ReplicaLog:
         self._newest_start = self._newest[0].base
 
     def is_long_scan(self, start: int) -> bool:
-        """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
+        """Returns whether reading all entries from `start` on would keep other tasks waiting."""
         return min(self._newest_start, self._log.log_end) - start > SCANNED_PER_TURN
 
     async def scan_in_turns(self, start: int) -> bool:
-        """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile.
-        False: nor will it ever be, for an offset on the way is damaged."""
+        """Reads all entries from `start` on in turns, and keeps them until the log changes.
+
+        Returns False if this is impossible because an entry on the way is damaged. If the log changes meanwhile,
+        nothing is kept.
+        """
         found: list[Entry] = []
         end, log, newest = start, self._log, self._newest
         with suppress(KafkaError):
@@ -137,8 +143,11 @@ class ReplicaLog:
         return True
 
     async def high_watermark_at_start(self, checkpoint: int) -> int:
-        """What the core's function of this name says, in turns, and without keeping anything: where no high watermark
-        was written down, that is all that there is. Raises DamagedLogError."""
+        """Returns the high watermark at start, like the core's function of this name, but in turns and without keeping
+        entries.
+
+        Without a checkpointed high watermark it reads the whole log. Raises DamagedLogError.
+        """
         last = min(max(checkpoint, self.log_start), self.log_end)
         before: list[Entry] = []
         try:
@@ -149,7 +158,7 @@ class ReplicaLog:
                 entries = [*before, *some]
                 follows = self._log.log_end if self.is_end_sure else None
                 if len(some) > SCANNED_PER_TURN:
-                    follows = entries.pop().base  # and not what is found where the one before it says that it ends
+                    follows = entries.pop().base  # not the place where the entry before it says that it ends
                 value = max(value, compacted_end(entries, start, follows, self.has_valid_checksum))
                 before = entries[-1:]
                 last = start = before[0].base
@@ -162,26 +171,26 @@ class ReplicaLog:
         return value
 
     def load_producers(self) -> None:
-        """Raises DamagedLogError, if what was opened does not tell of them."""
+        """Loads the producer state. Raises DamagedLogError if the files do not have it."""
         try:
             self._log.load_producers()
         except ProducersUnknownError as error:
             raise DamagedLogError(error.offset, error) from error
 
     def check_readable_from(self, offset: int) -> None:
-        """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
+        """Raises DamagedLogError if the log cannot be read soon after this offset."""
         self._read_some(offset)
 
     def _read_some(self, start: int) -> list[Entry]:
         return list(islice(self._read(start, self._log.log_end), SCANNED_PER_TURN))
 
     def on_idle(self) -> None:
-        """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""
+        """Drops the newest entries if they are not needed soon, so that thousands of idle replicas use no memory."""
         if self._newest and self._newest_end == self._log.log_end:
             self._forget_newest()
 
     def on_changed(self) -> None:
-        """Something else has happened to the log than that it was appended to."""
+        """Drops cached entries, because the log has changed in another way than by an append."""
         self.recent_batches.forget()
         self._forget_newest()
 
@@ -190,7 +199,7 @@ class ReplicaLog:
         self._newest_start = self._newest_end = self._log.log_end
 
     def _read(self, start: int, end: int) -> Iterator[Entry]:
-        """Raises DamagedLogError."""
+        """Reads entries. Raises DamagedLogError."""
         try:
             return self._checked_entries(start, self._log.headers(start, end))
         except KafkaError as error:
@@ -199,10 +208,13 @@ class ReplicaLog:
     def _checked_entries(
         self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]
     ) -> Iterator[Entry]:
-        """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
-        log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
+        """Yields entries. Raises DamagedLogError if an entry does not follow the one before it, or lies beyond the log
+        end.
+
+        In such a case a bit of an offset has flipped, and a comparison of logs would take existing entries as missing.
+        """
         last = end = start
-        is_around_start = True  # perhaps the first one
+        is_around_start = True  # the first entry may begin before `start`
         try:
             for header, kind in headers:
                 base, next_offset = header.base_offset, header.next_offset
@@ -229,14 +241,15 @@ def _misplaced(offset: int) -> KafkaError:
 
 
 def entry_of(header: BatchHeader) -> Entry:
-    """Of a batch that recovery did not write. Producers leave no offset out; compaction does."""
+    """Returns the entry of a batch that recovery did not write. Producers leave out no offsets; compaction does."""
     base, count = header.base_offset, header.last_offset_delta + 1
     kind = _EVENT if header.record_count == count or header.attributes & CONTROL else _COMPACTED
     return Entry(base, base + count, header.leader_epoch, header.crc, kind, header.batch_length + LOG_OVERHEAD)
 
 
 def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, position: int = 0) -> Entry:
-    """Of one that it wrote: what it says counts, not its checksum, so that it can be told before the batch is made."""
+    """Returns the entry of a batch that recovery wrote. Its content is its value and not its checksum, so it is known
+    before the batch exists."""
     is_bridge = kind is ControlKind.BRIDGE
     return Entry(
         header.base_offset,
@@ -249,7 +262,7 @@ def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, posi
 
 
 def batch_of_recovery(entry: Entry) -> bytearray:
-    """The bytes of an entry that recovery has made up."""
+    """Returns the batch of a hole or a bridge."""
     if entry.kind is EntryKind.HOLE:
         return hole(entry.base, entry.end, entry.epoch)
     assert entry.kind is EntryKind.BRIDGE

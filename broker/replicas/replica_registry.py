@@ -1,4 +1,4 @@
-"""The replicas on this SPU, as handlers look them up, and which error a client gets that cannot have one here."""
+"""The registry of all replicas on this SPU; a lookup that fails raises the right Kafka error."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -15,14 +15,15 @@ from .replica import Replica
 
 
 class Damage(NamedTuple):
-    """Why a replica's log did not open, and the leader epoch at which that was tried; NO_EPOCH: it was hardly."""
+    """Why a replica's log did not open, and the leader epoch at which opening was tried; NO_EPOCH if it was not really
+    tried."""
 
     epoch: Epoch
     reason: str
 
 
 class ReplicaRegistry:
-    """Every replica on this SPU, and which error a client gets when it asks for one that it cannot have here."""
+    """All replicas on this SPU. A lookup that fails raises the error for the client."""
 
     def __init__(self, spu: SpuId, cluster: Cluster) -> None:
         self._spu = spu
@@ -31,9 +32,9 @@ class ReplicaRegistry:
         """Each replica twice: by its topic's name and by its topic's id."""
         self._damaged: dict[ReplicaKey, Damage] = {}
         self.damaged: Mapping[ReplicaKey, Damage] = MappingProxyType(self._damaged)
-        """Those that should be here, and have no log that could be opened."""
+        """Replicas that should be on this SPU, but whose logs did not open."""
         self.role_watchers: dict[str, Callable[[Replica], None]] = {}
-        """By topic: who is to know which of its replicas here lead."""
+        """By topic: a callback that learns which of the topic's replicas on this SPU lead."""
 
     def __iter__(self) -> Iterator[Replica]:
         return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
@@ -47,32 +48,33 @@ class ReplicaRegistry:
             replica.watch_role(watcher)
 
     def add_damaged(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
-        """A replica whose log did not open: clients are told that its storage failed."""
+        """Notes a replica whose log did not open. Clients get a storage error."""
         self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch if was_tried else NO_EPOCH, reason)
 
     def remove(self, spec: PartitionSpec) -> Replica | None:
-        """Forgets the replica and hands it back."""
+        """Forgets the replica and returns it."""
         self._damaged.pop((spec.topic_id, spec.partition), None)
         replica = self._by_key.pop((spec.topic_id, spec.partition), None)
         if replica is not None and self._by_key.get((spec.topic, spec.partition)) is replica:
-            del self._by_key[spec.topic, spec.partition]  # and not that of a topic which has the name by now
+            del self._by_key[spec.topic, spec.partition]  # the name may belong to a newer topic already
         return replica
 
     def find(self, topic: str | UUID, partition: int) -> Replica | None:
+        """Returns the replica, or None if it is not on this SPU."""
         return self._by_key.get((topic, partition))
 
     def leading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
-        """The replica that serves this partition's clients, if it is here; `epoch` is the leader epoch they know."""
+        """Returns the replica that leads the partition; `epoch` is the leader epoch that the client knows."""
         replica = self._by_key.get((topic, partition))
         if replica is not None and replica.is_leader and replica.offline_reason is None and epoch == NO_EPOCH:
-            return replica  # nearly always, and so without another call
+            return replica  # the common case, without another call
         replica = self.reading(topic, partition, epoch)
         if not replica.is_leader:
             raise replica.not_leader()
         return replica
 
     def reading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
-        """The replica here, leader or not, for those who read from either."""
+        """Returns the replica, leading or not, for readers that may read from either."""
         replica = self._by_key.get((topic, partition))
         if replica is None:
             raise self._not_here(topic, partition)

@@ -1,6 +1,6 @@
-"""What storage and produce make of the configs that apply to a topic.
+"""The typed settings of a topic, which storage and produce read instead of configs.
 
-Handlers and logs never parse a config: they read `TopicSettings`, which is made anew when a config changes.
+Handlers and logs never parse a config. `TopicSettings` is made again when a config changes.
 """
 
 from collections.abc import Mapping
@@ -18,26 +18,27 @@ from tailrace.storage.log_config import UNLIMITED, LogConfig
 
 
 class TopicSettings(Struct, frozen=True):
-    """What applies to a topic now, typed; read on every produce."""
+    """The settings of a topic, with types. Each produce request reads them."""
 
     log: LogConfig
     produce: ProduceRules
-    """What is asked of a producer's batches, and made of them."""
+    """How the batches of producers are checked and changed."""
     min_insync_replicas: int
     replication_policy: str
     lag_records_max: int
-    """How far a follower may be behind and stay in the live replica set."""
+    """How many records a follower may lag and stay in the live replica set."""
     lag_seconds_max: float
     reads_uncommitted: bool
     shelves: bool
-    """Whether sealed segments are put on shelves; never what is compacted, or may be lost by an unclean election."""
+    """Whether sealed segments are put on shelves. Compacted topics, and topics that allow unclean elections, have no
+    shelves."""
     local_retention_ms: int
-    """How long what is on a shelf stays in the log, too; UNLIMITED (-1) as long as the partition has it."""
+    """How long records on a shelf also stay in the log; UNLIMITED (-1) means as long as the partition has them."""
     local_retention_bytes: int
 
 
 def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicSettings:
-    """What applies to a topic that sets `own` itself."""
+    """Returns the settings of a topic with the configs `own`."""
 
     def value(name: str) -> Value:
         return effective_value(TOPIC_CONFIGS[name], own, broker_configs)[0]
@@ -95,7 +96,7 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
 
 
 def _local(local: int, total: int) -> int:
-    """No more than in all."""
+    """Returns the local limit, which is at most the total one."""
     if local == AS_RETENTION or total == UNLIMITED:
         return total if local == AS_RETENTION else local
     return total if local == UNLIMITED else min(local, total)

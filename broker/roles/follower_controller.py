@@ -1,6 +1,7 @@
-"""Follows one leader for one epoch: the shell of the core's `Follower`, between its leader and its log.
+"""Follows one leader in one epoch: carries messages between the core's `Follower` and its leader.
 
-The followers of one leader share the connection to it: it is dialled for the first and given up after the last.
+All replicas that follow the same SPU share the connection to it. It is dialled for the first one and closed after the
+last one.
 """
 
 from crc32c import crc32c
@@ -20,6 +21,8 @@ from .role_context import RoleContext
 
 
 class FollowerController:
+    """The shell of a follower role."""
+
     def __init__(
         self,
         replica: Replica,
@@ -69,7 +72,7 @@ class FollowerController:
     def reaches_peers(self) -> bool:
         return self._context.peers.is_linked(self.leader, from_leader=True)
 
-    # life
+    # life cycle
 
     def begin(self, now: float) -> None:
         peers = self._context.peers
@@ -83,7 +86,7 @@ class FollowerController:
         self._context.peers.forget(self._replica.key)
         self._context.peers.unfollow(self.leader)
 
-    # what happened
+    # events
 
     def on_spec(self) -> None:
         replica = self._replica
@@ -97,7 +100,7 @@ class FollowerController:
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
         core = self.core
         if not from_leader or spu != core.leader:
-            return  # it led once, or thinks that this one does
+            return  # an earlier leader, or an SPU that takes this one for the leader
         match message:
             case Append():
                 core.on_append(message)
@@ -106,16 +109,16 @@ class FollowerController:
             case FetchEntries():
                 self._hand_over(message)
             case _:
-                pass  # fenced: the spec that says why is on its way
+                pass  # fenced: the spec that explains it is on its way
 
-    # what the core asks for
+    # effects of the core
 
     def send(self, to: SpuId, message: Message) -> None:
         self._context.peers.send_to_leader(to, self._replica.key, message)
 
     def finish(self, ready: Ready) -> bool:
         self._tell_of_copies(ready)
-        if not self.core.has_failed:  # or what it knows is of a log that there will never be
+        if not self.core.has_failed:  # otherwise the high watermark belongs to a log that will never exist
             self._replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         return True
 
@@ -134,7 +137,7 @@ class FollowerController:
             )
 
     def _hand_over(self, asked: FetchEntries) -> None:
-        """What the leader's recovery has found out that this store has, and it has not."""
+        """Sends the leader batches that its recovery needs and that this store has described."""
         log = self._replica.log
         if asked.epoch != self.epoch or self.core.has_failed:
             return

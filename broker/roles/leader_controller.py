@@ -1,4 +1,4 @@
-"""Leads one replica set for one epoch: the shell of the core's `Leader`, between its followers, its log and the SC."""
+"""Leads a replica set in one epoch: carries messages between the core's `Leader`, its followers and the SC."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -47,14 +47,16 @@ LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
 
 
 class MissingEntriesError(Exception):
-    """Recovery knows of entries that the store which has them does not hand over."""
+    """A store does not send entries that it has described and that recovery needs."""
 
     def __init__(self, holder: SpuId) -> None:
-        super().__init__(f"SPU {holder} does not hand over what it has")
+        super().__init__(f"SPU {holder} did not send the entries that recovery needs")
         self.holder = holder
 
 
 class LeaderController:
+    """The shell of a leader role."""
+
     def __init__(
         self,
         replica: Replica,
@@ -74,10 +76,10 @@ class LeaderController:
         self._high_watermark = high_watermark
         self._logger = logger.bind(epoch=spec.epoch)
         self._fetched: dict[int, Buffer] = {}
-        """What other stores hold and this one lacks, by base offset, until what recovery appends next is there. There
-        may be more: of a store that did not hand over the rest, and counts no more."""
+        """Batches fetched from other stores, by base offset, until recovery has appended them. They may include batches
+        of a store that did not send all, and whose response does not count any more."""
         self._own_batches: dict[int, Buffer] = {}
-        """What recovery keeps of the own log behind what it cuts off, by base offset."""
+        """Batches of the own log behind the truncation point that recovery appends again, by base offset."""
         self._fetch_progress = trio.Event()
         self._has_stopped_fetching = False
         self._changed = trio.Event()
@@ -121,7 +123,7 @@ class LeaderController:
     def reaches_peers(self) -> bool:
         return self.core.can_commit
 
-    # life
+    # life cycle
 
     def begin(self, now: float) -> None:
         self._replica.begin_leading(self.core)
@@ -140,14 +142,14 @@ class LeaderController:
         self._replica.end_leading()
 
     async def settled(self) -> None:
-        """Until every live follower knows that all is committed, or this leader is over."""
+        """Waits until every live follower knows that everything is committed, or until this leader is over."""
         while not (self.core.is_settled or self._is_over):
             await self._changed.wait()
 
-    # what happened
+    # events
 
     def on_spec(self, spec: PartitionSpec, now: float) -> None:
-        """Another one of this epoch: other replicas, or other live ones."""
+        """Takes over another spec of this epoch, with other replicas or other live replicas."""
         live = self.core.live_replicas
         members, reasons = live.stored.keys(), live.lagging
         self.core.on_copy_set(spec.replicas, now)
@@ -175,17 +177,17 @@ class LeaderController:
             case Fenced():
                 core.on_fenced(message)
             case _:
-                pass  # of the time before: that SPU led once, or has heard that this one does not
+                pass  # an earlier leader, or an SPU that has heard that another one leads
 
     def on_fetched(self, message: FetchedEntries, received: ReceivedBatches) -> None:
-        """Not for the core, which waits until its recovery is carried out."""
+        """Takes batches for recovery. The core is not told: it waits until its recovery is carried out."""
         if message.epoch == self.epoch:
             kept = memoryview(received.kept().data)
             for position, header in iterate(kept):
                 self._fetched[header.base_offset] = kept[position : position + header.size]
             self._fetch_progress.set()
 
-    # what the core asks for
+    # effects of the core
 
     def send(self, to: SpuId, message: Message) -> None:
         records: RecordsToSend | None = None
@@ -199,12 +201,13 @@ class LeaderController:
         self._context.peers.send_to_follower(to, self._replica.key, message, records)
 
     def announce_leadership(self) -> None:
-        """Enough stores have promised: nobody else would be done earlier, and whoever is elected now begins anew."""
+        """Tells the SC that recovery is going on: enough stores have promised, so another leader would only start again
+        and be no faster."""
         spec = self._replica.spec
         self._context.live_replicas.propose(self._replica.key, ProposeLiveReplicas(self.epoch, spec.version, ()))
 
     def finish(self, ready: Ready) -> bool:
-        """Whether this leader goes on."""
+        """Carries out what remains of the effects; returns whether this leader goes on."""
         replica, core = self._replica, self.core
         if core.is_stopping:
             self._changed.set()
@@ -230,20 +233,20 @@ class LeaderController:
         return True
 
     async def _delete(self, end: int) -> None:
-        """What an earlier leader deleted, before it had told everybody."""
+        """Deletes what an earlier leader had deleted before it could tell all stores."""
         while not self._is_over:
             try:
                 await self._replica.delete_records(end)
             except KafkaError:
                 if self._replica.offline_reason is not None or not self._replica.is_open:
-                    return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
+                    return  # no client waits for this; the next request learns that the replica is offline or gone
                 await trio.sleep(AGAIN_SECONDS)
             else:
                 self._logger.info("deletion_taken_over", log_start=end)
                 return
 
     def keep_own_batches(self, entries: Sequence[Entry]) -> None:
-        """Those of them that the own log has, for it is about to be cut before them."""
+        """Keeps the batches of those entries that the own log has, before it is truncated."""
         self._own_batches.clear()
         wanted = {entry.base: entry for entry in entries if entry.kind not in WRITTEN_BY_RECOVERY}
         if not wanted:
@@ -255,7 +258,8 @@ class LeaderController:
                 self._own_batches[own.base] = found.file.read_at(found.position, found.count)
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
-        """The bytes of what recovery appends next, stamped: made up, kept, or from whoever holds them."""
+        """Returns the stamped bytes that recovery appends next: written by recovery, kept, or fetched from their
+        holders."""
         missing = [
             entry for entry in entries if entry.kind not in WRITTEN_BY_RECOVERY and entry.base not in self._own_batches
         ]
@@ -271,12 +275,12 @@ class LeaderController:
         return self._own_batches.pop(entry.base, None) or self._fetched[entry.base]
 
     def stop_fetching(self) -> None:
-        """Another leader is known: nobody is to wait for what this one lacks."""
+        """Stops waiting for batches, because a newer leader is known."""
         self._has_stopped_fetching = True
         self._fetch_progress.set()
 
     async def _fetch(self, missing: Sequence[Entry]) -> None:
-        """Raises MissingEntriesError."""
+        """Fetches the batches of these entries. Raises MissingEntriesError."""
         holders = [self.core.holders_of(entry)[0] for entry in missing]
         for holder, start, end in _ranges_to_fetch(missing, holders):
             self._context.peers.send_to_follower(holder, self._replica.key, FetchEntries(self.epoch, start, end))
@@ -285,7 +289,7 @@ class LeaderController:
             while not (self._has_stopped_fetching or all(map(self._has_fetched, missing))):
                 self._fetch_progress = trio.Event()
                 await self._fetch_progress.wait()
-        for entry, holder in zip(missing, holders, strict=True):  # the last may have come when the time was over
+        for entry, holder in zip(missing, holders, strict=True):  # the last one may have arrived at the timeout
             if not self._has_fetched(entry):
                 raise MissingEntriesError(holder)
 
@@ -295,8 +299,8 @@ class LeaderController:
 
 
 def _ranges_to_fetch(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
-    """Who is to be asked, from where and how far: for what lies side by side in one store, once; but for no more than
-    one answer takes."""
+    """Yields holder, start and end of each request: adjacent entries of one store share a request, up to the size of a
+    response."""
     asked: tuple[SpuId, int, int] | None = None
     size = 0
     for entry, holder in zip(entries, holders, strict=True):
@@ -316,6 +320,7 @@ def _lag_limits_of(replica: Replica) -> LagLimits:
 
 
 def stamped_copy(batch: Buffer, entry: Entry) -> bytearray:
+    """Returns a copy of the batch with the entry's offset and epoch."""
     copy = bytearray(batch)
     stamp(copy, 0, entry.base, entry.epoch)
     return copy

@@ -1,4 +1,4 @@
-"""Does to a replica's log what its role asks for, completely and in its order."""
+"""Carries out the changes of a log that a role requests, completely and in order."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ from .role_context import RoleContext
 
 
 class LogChanges:
-    """Raises OSError and KafkaError where the disk, or the log, does not let it."""
+    """Changes one replica's log. Raises OSError or KafkaError if the disk or the log does not allow it."""
 
     __slots__ = ("_context", "_entries", "_replica", "in_doubt")
 
@@ -39,23 +39,24 @@ class LogChanges:
         self._entries = entries
         self._context = context
         self.in_doubt = False
-        """The log may lack what it acknowledged, and it has not caught up since."""
+        """Whether the log may lack what it acknowledged and has not caught up since."""
 
     async def apply_as_follower(
         self, epoch: Epoch, effects: Sequence[Persist], received: ReceivedBatches | None
     ) -> None:
-        """What a follower is asked for; `received`: with what it is to append."""
+        """Carries out what a follower requests; `received` has the batches to append."""
         for effect in effects:
             if isinstance(effect, AppendEntries):
                 assert received is not None
-                # What others have, or wait for: it is not refused, but comes late.
+                # Others have these batches or wait for them, so the append is delayed and not refused.
                 await done_once_files_can_be_opened(partial(self.append_received, effect, received))
             else:
                 await self._change(effect, epoch)
 
     def append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
+        """Appends received batches, and skips those that the log already has."""
         log, first, last = self._replica.log, effect.entries[0], effect.entries[-1]
-        if log.log_end > first.base:  # no file could be opened for the rest
+        if log.log_end > first.base:  # no more files could be opened for the rest
             first = next(entry for entry in effect.entries if entry.base >= log.log_end)
         chosen = received.between(first.base, last.base)
         log.append_batches(chosen.data, chosen.headers)
@@ -63,13 +64,13 @@ class LogChanges:
         self._context.on_appended(self._replica)
 
     async def apply_as_leader(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
-        """What a leader appends through its core is what recovery found, here or elsewhere."""
+        """Carries out what a leader's recovery requests, with batches of this store or of others."""
         to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
-        leader.keep_own_batches(list(chain.from_iterable(to_append)))  # before it is cut off
+        leader.keep_own_batches(list(chain.from_iterable(to_append)))  # before they are truncated
         batches: list[bytearray] | None = None
         for effect in effects:
             if batches is None and to_append:
-                # First of all: if whoever has them does not hand them over, nothing more is done to the log.
+                # Fetch first: if the holders do not send the batches, the log is not changed any further.
                 batches = await leader.batches_of(to_append.pop(0))
             if isinstance(effect, AppendEntries):
                 assert batches is not None
@@ -92,7 +93,7 @@ class LogChanges:
             case Truncate(end):
                 self._context.logger_of(self._replica).info("log_truncated", to=end, log_end=log.log_end)
                 if end < replica.high_watermark:
-                    # Only after an unclean election. What was written down must not outlive what it spoke of.
+                    # This happens only after an unclean election. The checkpoint must not claim more than the log has.
                     replica.high_watermark = end
                     await once_files_can_be_opened(self._context.write_high_watermarks)
                 await once_files_can_be_opened(lambda: log.truncate(end))

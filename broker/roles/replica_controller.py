@@ -1,8 +1,8 @@
-"""One replica's part in replication: which role it has, and that what the role asks for is carried out.
+"""The controller of one replica's replication: chooses its role and carries out the role's effects in order.
 
-The role decides and never waits. What it asks for is done completely, in its order, before it hears of anything else:
-nearly always at once, in the call that brought the news. Where the disk has to be waited for, a task does it, and what
-comes meanwhile is kept; so is the newest spec, for a new role begins on a log that the last one is done with.
+The role decides and never waits. All effects of one event are carried out before the next event is delivered, nearly
+always within the call that brought the event. If the disk is slow, a task carries them out, and later events are
+deferred. The newest spec is deferred, too: a new role begins when the log is not being changed by the earlier one.
 """
 
 import math
@@ -32,19 +32,21 @@ from .log_changes import LogChanges
 from .role_context import RoleContext
 
 DEFERRED_EVENTS_MAX = 1000
-"""Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
-is kept: nobody says it again, and it is seldom said, for it is of links, settings and deadlines."""
+"""Many times a leader's window. Further messages are dropped, as if the network had lost them. All other events are
+kept: they are rare (links, settings, deadlines), and nothing repeats them."""
 
 START_SECONDS_MAX = 20.0
 
 LOG_ERRORS = (OSError, KafkaError)
-"""What a log raises that its disk fails, or that has batches which are none any more."""
+"""What a log raises if its disk fails or if a batch is damaged."""
 
 Role = LeaderController | FollowerController
 Event = Callable[[Role, float], None]
 
 
 class ReplicaController:
+    """The controller of one replica of a partition with several replicas."""
+
     def __init__(self, replica: Replica, context: RoleContext) -> None:
         self._replica = replica
         self._context = context
@@ -56,23 +58,24 @@ class ReplicaController:
         if epoch == NO_EPOCH:
             epoch = max(self._promise.epoch, Epoch(replica.log.epochs.latest))
         self._high_watermark = HighWatermark(replica.high_watermark, epoch)
-        """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
+        """The high watermark after all requested effects. The replica's own high watermark is that of the log as it
+        is."""
         self._role: Role | None = None
         self._deferred: list[tuple[Event, ReceivedBatches | None]] = []
         self._busy_until: trio.Event | None = None
-        """While something is being carried out: for who waits for its end."""
+        """Set while effects are being carried out; the event is set when they are."""
         self._has_pending_spec = False
-        """A spec came while something was being carried out."""
+        """Whether a spec came while effects were being carried out."""
         self._seal: Seal | None = None
-        """For this one the log is looked through; its leader says it again until it is answered."""
+        """The Seal for which the log is being scanned. The leader repeats it until it gets a response."""
         self._is_starting_slowly = False
-        """To begin to lead: the log has to be looked through."""
+        """Whether this replica has to scan its log before it can lead."""
         self._is_scan_incomplete = False
-        """The log was looked through, and does not say how it goes on: its role begins without that."""
+        """Whether a scan could not read everything. The role then begins without the cached entries."""
         self._is_over = False
         self._timer: Timer | None = None
 
-    # what is
+    # state
 
     @property
     def _is_busy(self) -> bool:
@@ -88,15 +91,15 @@ class ReplicaController:
 
     @property
     def is_sure(self) -> bool:
-        """Between a cut and what is appended behind it, the log lacks what it has to have."""
+        """Whether the log is complete: it is not while truncated entries are being replaced."""
         return not self._is_busy and not (
             self._context.is_in_doubt(self._replica.spec) if self._role is None else self._changes.in_doubt
         )
 
-    # what happened
+    # events
 
     def on_spec(self) -> None:
-        """The replica has another one."""
+        """Takes over the replica's new spec."""
         if self._is_busy:
             self._has_pending_spec = True
             if isinstance(self._role, LeaderController) and self._replica.spec.epoch > self._role.epoch:
@@ -104,10 +107,11 @@ class ReplicaController:
         elif not self._is_over:
             try:
                 self._apply_spec()
-            except LOG_ERRORS as error:  # a role begins by looking at the log
+            except LOG_ERRORS as error:  # a role begins by reading the log
                 self._fail(error)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
+        """Handles a message from another SPU, or defers it."""
         role = self._role
         trace = self._context.trace
         if trace is not None:
@@ -116,7 +120,8 @@ class ReplicaController:
             if isinstance(role, LeaderController) and received is not None:
                 role.on_fetched(message, received)
         elif (type(message) is Append or type(message) is Seal) and self._promise.refuses(message.epoch):
-            # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
+            # The sender takes itself for the leader, and this message tells it otherwise. Its successor may be a third
+            # SPU.
             self._context.peers.send_to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._context.logger_of(self._replica).info(
                 "deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch
@@ -129,16 +134,17 @@ class ReplicaController:
             self._seal = message
             self._deferred.append((partial(_on_message, spu, from_leader, message), None))
         elif role is not None:
-            # As `_apply` does, without a callable for each message: there is hardly anything that comes more often.
+            # This does the same as `_apply`, without a callable for each message, because messages are the most
+            # frequent events.
             try:
                 role.on_message(spu, from_leader, message, self._context.now())
-            except LOG_ERRORS as error:  # of the log, which the role looks at
+            except LOG_ERRORS as error:  # the role has read the log
                 self._fail(error)
             else:
                 self._carry_out(role, received)
 
     def on_appended(self) -> None:
-        """A producer's batches; or what the role appended itself, or the one before it in this turn."""
+        """Notes appends of a producer, of the role itself, or of an earlier role in this turn."""
         role = self._role
         if self._context.trace is not None:
             self._context.trace.leader_event(self._replica.key, "appended")
@@ -147,14 +153,14 @@ class ReplicaController:
         self.entries.recent_batches.forget()
 
     def on_synced(self) -> None:
-        # As far as it is when the leader hears of it: recovery may have cut off some of it until then.
+        # Use the synced end at delivery: recovery may have truncated some of the log by then.
         self.tell_leader(lambda leader, now: leader.core.on_synced(self._replica.log.synced_end, now))
 
     def on_deleted(self) -> None:
         self.tell_leader(lambda leader, now: leader.core.on_deleted(now))
 
     def on_compacted(self) -> None:
-        """Some batches may be others than before, and what follows be compacted for long yet."""
+        """Drops cached entries, because batches have been compacted, and more may follow."""
         self.entries.on_changed()
         self.tell_leader(lambda leader, now: leader.core.on_compacted())
 
@@ -162,14 +168,14 @@ class ReplicaController:
         self._deliver(lambda role, now: role.on_settings(now))
 
     def on_offline(self) -> None:
-        """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
+        """Ends the role, because the disk has failed. Waiting requests were refused already."""
         if self._replica.log.may_have_lost:
             self._context.note_failed_disk()
         if not self._is_busy:
             self._fail_role()
 
     def _fail_role(self) -> None:
-        """A follower stays one, to tell its leader, and those after it, not to wait."""
+        """Ends a leader. A follower continues only to tell its leader, and later ones, not to wait for it."""
         role = self._role
         self._deferred.clear()
         if not isinstance(role, FollowerController):
@@ -180,7 +186,7 @@ class ReplicaController:
             self._context.peers.flush()
 
     def tell_leader(self, event: Callable[[LeaderController, float], None], what: str = "") -> None:
-        """What concerns this replica only if it leads; `what` is for who watches."""
+        """Delivers an event that matters only to a leader; `what` is its name in the trace."""
         leads = isinstance(self._role, LeaderController)
         if what and leads and self._context.trace is not None:
             self._context.trace.leader_event(self._replica.key, what)
@@ -188,20 +194,20 @@ class ReplicaController:
             self._deliver(partial(_if_it_leads, event))
 
     def tell_follower_of(self, leader: SpuId, event: Callable[[FollowerController, float], None]) -> None:
-        """What concerns it only if it follows that SPU."""
+        """Delivers an event that matters only if this replica follows that SPU."""
         role = self._role
         if self._is_busy or (isinstance(role, FollowerController) and role.leader == leader):
             self._deliver(partial(_if_it_follows, leader, event))
 
     def _deliver(self, event: Event, received: ReceivedBatches | None = None) -> None:
-        """Something rarer than messages and appends."""
+        """Delivers an event that is neither a message nor an append."""
         if self._is_busy:
             self._deferred.append((event, received))
         elif self._role is not None:
             self._apply(event, received)
 
     def stop_leading(self) -> LeaderController | None:
-        """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
+        """Stops appending. Returns the leader, which continues until its followers know what is committed."""
         role = self._role
         self._replica.stop_accepting()
         if isinstance(role, LeaderController):
@@ -210,24 +216,25 @@ class ReplicaController:
         return None
 
     async def wait_until_started(self) -> None:
-        """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec. Not
-        for ever, for all other specs wait as well."""
+        """Waits for a slow start of a leader, because the SC waits for SPUs that carry out specs; not for ever, because
+        other specs wait, too."""
         if not self._is_starting_slowly:
-            return  # nearly always, and a scope takes as long as a log takes to open
+            return  # the common case; entering a scope takes as long as opening a log
         with trio.move_on_after(START_SECONDS_MAX):
             while self._is_starting_slowly and self._busy_until is not None:
                 await self._busy_until.wait()
         self._is_starting_slowly = False
 
     async def end(self) -> None:
-        """The log belongs to somebody else when this returns."""
+        """Ends the role. When this returns, the log may be used by others."""
         self._is_over = True
         self._end_role()
         if self._busy_until is not None:
             await self._busy_until.wait()
 
     def may_roll(self, segment_base: int) -> bool:
-        """As the replica has it; what a follower is just about to append may be known to be committed."""
+        """Returns whether everything before this segment is committed. A follower may know this for what it is about to
+        append."""
         return self._high_watermark.value >= segment_base
 
     # roles
@@ -286,11 +293,13 @@ class ReplicaController:
             self._deferred.clear()
             self.entries.recent_batches.forget()
 
-    # looking through the log
+    # scanning the log
 
     def _starts_scan(self, start: int | None) -> bool:
-        """Whether there is so much from there on that a task does it first. What is not known to be committed may be a
-        hundred thousand batches: whoever went through them at once would lose its lease, and would have to begin anew.
+        """Starts a task that scans the log from `start` on, if this takes long; returns whether it did.
+
+        There may be a hundred thousand uncommitted batches. Reading them at once would take so long that the SPU loses
+        its lease, and would have to start again.
         """
         if start is None or not self.entries.is_long_scan(min(start, self._high_watermark.value)):
             return False
@@ -301,8 +310,8 @@ class ReplicaController:
         self._is_scan_incomplete = not await self.entries.scan_in_turns(start)
 
     async def _lower_checkpoint(self) -> None:
-        """Before anything comes in the place of what was lost: no process after this one is to say that it is
-        committed, because something else was, however soon this one ends."""
+        """Lowers the checkpointed high watermark before entries replace lost ones. Otherwise a later process could
+        claim that the new entries are committed because the lost ones were."""
         await once_files_can_be_opened(self._context.write_high_watermarks)
 
     def _run_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
@@ -317,7 +326,7 @@ class ReplicaController:
             self._fail_role()
         self._resume()
 
-    # carrying out
+    # carrying out effects
 
     def _apply(self, event: Event, received: ReceivedBatches | None = None) -> None:
         role = self._role
@@ -346,7 +355,8 @@ class ReplicaController:
             self._context.nursery.start_soon(self._carry_out_in_task, role, ready, kept)
 
     def _persist_at_once(self, effects: Sequence[Persist], received: ReceivedBatches | None) -> bool:
-        """Whether it could be done so. A follower's appends can, and there is hardly anything else."""
+        """Carries out effects without waiting; returns whether this was possible. It is for a follower's appends, which
+        are nearly all effects."""
         if len(effects) > 1 or received is None or not isinstance(effects[0], AppendEntries):
             return False
         try:
@@ -364,15 +374,15 @@ class ReplicaController:
 
     @contextmanager
     def _ending_busy(self) -> Iterator[None]:
-        """Whatever happens in it, the log is free again afterwards."""
+        """Makes the log free again, whatever happens inside."""
         try:
             yield
         except LOG_ERRORS as error:
             self._end_busy()
             self._fail(error)
         except trio.Cancelled:
-            # The SPU ends. Who waits for the log, shielded as it may be, must not wait for ever; and what the role
-            # takes to be done is not: nothing more is to come of it.
+            # The SPU ends. Tasks that wait for the log, even shielded ones, must not wait for ever. The role believes
+            # that the effects are carried out, which they are not, so it must not go on.
             self._is_over = True
             self._end_busy()
             self._end_role()
@@ -393,9 +403,9 @@ class ReplicaController:
                 )
                 missing_from = error.holder
         if self._replica.offline_reason is not None:
-            self._fail_role()  # it may have failed meanwhile
+            self._fail_role()  # the disk may have failed meanwhile
         elif self._role is not role:
-            pass  # it has ended, and the log is somebody else's
+            pass  # the role has ended, and the log belongs to another
         elif missing_from is None:
             self._finish(role, ready)
         elif self._starts_scan(self._high_watermark.value):
@@ -405,7 +415,7 @@ class ReplicaController:
         self._resume()
 
     def _resume(self) -> None:
-        """With what came meanwhile."""
+        """Delivers what was deferred."""
         self._apply_deferred()
         if self._has_pending_spec and not self._is_busy and not self._is_over:
             self._has_pending_spec = False
@@ -429,7 +439,7 @@ class ReplicaController:
             self._end_role()
 
     async def _copy(self, role: Role, asked: CopyRequest) -> None:
-        """What another follower has of what is lacking here."""
+        """Requests entries from another follower that this replica lacks."""
         copied, received = await self._context.copies.fetch(self._replica, asked)
         if self._role is role:
             self._deliver(partial(_on_copied, copied), received)
@@ -440,8 +450,8 @@ class ReplicaController:
         if isinstance(error, DamagedLogError):
             damaged_from = error.offset
         elif isinstance(error, KafkaError) or self._replica.is_out_of_descriptors(error):
-            # For want of an open file nothing is damaged, but what the role was about to do may be half done: the log
-            # is opened anew when files can be opened, and a role that knows nothing of this begins on it.
+            # Nothing is damaged if only no more files can be opened. But the effects may be half done. So the log is
+            # opened again when files can be opened, and a new role begins on it.
             damaged_from = self._replica.high_watermark
         self._replica.go_offline(str(error), damaged_from=damaged_from)
 
@@ -494,6 +504,6 @@ def _if_it_follows(leader: SpuId, event: Callable[[FollowerController, float], N
 
 
 def _on_deadline(role: Role, now: float) -> None:
-    """What the timer was set for may have been put off since; then it is set again."""
+    """Reports the deadline to the role, unless it has been put off since; then the timer is set again."""
     if now >= role.core.deadline:
         role.core.on_deadline(now)

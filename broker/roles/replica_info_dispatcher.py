@@ -1,7 +1,7 @@
-"""Brings what other SPUs say of replicas to the controllers of those that are here, and makes these controllers.
+"""Dispatches what other SPUs and the SC say about replicas to the replicas' controllers, and makes the controllers.
 
-Each replica of a partition that has several has a controller of its own; what happens to a whole SPU, or to the link to
-it, concerns all that it has in common with this one.
+Each replica of a partition with several replicas has its own controller. What happens to an SPU, or to the link to it,
+concerns all controllers.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,20 @@ from .replica_controller import ReplicaController
 from .role_context import RoleContext
 
 HAND_OVER_SECONDS_MAX = 1.0
-"""A follower that does not answer learns by recovery what it was not told."""
+"""A follower that does not respond in time learns the rest by recovery."""
 
 
 class ReplicaInfoDispatcher:
+    """The dispatcher of one SPU."""
+
     def __init__(self, context: RoleContext) -> None:
         self._context = context
         self._controllers: dict[ReplicaKey, ReplicaController] = {}
 
-    # replicas that come and go
+    # replicas added and removed
 
     async def attend(self, replica: Replica) -> None:
-        """A replica is new here, or has another spec: it takes its part."""
+        """Starts or updates the replication of a replica that is new on this SPU or has another spec."""
         controller = self._controllers.get(replica.key)
         if replica.is_alone:
             if controller is not None:
@@ -43,37 +45,39 @@ class ReplicaInfoDispatcher:
         await controller.wait_until_started()
 
     async def leave(self, replica: Replica) -> None:
-        """Its log is in nobody's hands when this returns."""
+        """Ends the replication of a replica. When this returns, its log may be used by others."""
         controller = self._controllers.pop(replica.key, None)
         if controller is not None:
             await controller.end()
             replica.replication = None
 
     def forget(self, topic_id: TopicId, partition: int | None) -> None:
-        """The storage of these is gone: with it goes what it promised, and a new one is in doubt like any other."""
+        """Forgets what deleted replicas had promised. A new replica with this key is in doubt until it has caught
+        up."""
         self._context.promises.forget(topic_id, partition)
 
     def is_in_doubt(self, spec: PartitionSpec) -> bool:
-        """As the role will have it that begins with this spec."""
+        """Returns whether a role that begins with this spec would be in doubt."""
         return self._context.is_in_doubt(spec)
 
     async def doubt(self, key: ReplicaKey) -> None:
-        """Something has gone from its log. Raises OSError."""
+        """Puts the replica in doubt, because something is missing from its log. Raises OSError."""
         await self._context.promises.doubt(key)
 
     def on_failed(self, key: ReplicaKey) -> None:
-        """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
+        """Tells the SC, whoever leads, that the disk has failed or the log did not open."""
         self._context.live_replicas.give_up(key)
 
     def on_availability_changed(self, key: ReplicaKey) -> None:
-        """One that did not open before, or the other way round: the Streaming Controller is to know that as well."""
+        """Tells the SC that a log can be opened now, or cannot any more."""
         self._context.live_replicas.on_changed([key])
 
     def on_disk_failed(self) -> None:
-        """Under a replica that has the partition to itself. It may have others one day, or have had some."""
+        """Notes a failed disk of a replica without followers, because the partition may have had other replicas, or may
+        get some."""
         self._context.note_failed_disk()
 
-    # what other SPUs say
+    # from other SPUs
 
     def on_message(
         self,
@@ -105,7 +109,7 @@ class ReplicaInfoDispatcher:
     def end_turn(self) -> None:
         self._context.end_turn()
 
-    # what the Streaming Controller says
+    # from the Streaming Controller
 
     def on_offline(self, spu: SpuId) -> None:
         self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_offline(spu, now), "SpuOffline"))
@@ -118,11 +122,11 @@ class ReplicaInfoDispatcher:
             tell(controller)
         self._context.peers.flush()
 
-    # a clean stop
+    # clean stop
 
     async def hand_over(self) -> None:
-        """Nothing more is appended here, and the followers learn that all is committed: whoever leads next has nothing
-        to recover."""
+        """Stops appending and waits until the followers know that everything is committed, so that the next leaders
+        have nothing to recover."""
         leaders = [leader for each in self._controllers.values() if (leader := each.stop_leading()) is not None]
         self._context.peers.flush()
         with trio.move_on_after(HAND_OVER_SECONDS_MAX):

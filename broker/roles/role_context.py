@@ -1,4 +1,4 @@
-"""What every replica's part in replication needs of the SPU around it."""
+"""What the controllers of replicas need from their SPU."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
@@ -25,7 +25,7 @@ class LiveReplicaReports(Protocol):
     """Reports to the Streaming Controller which replicas are live, for the partitions that this SPU leads."""
 
     def propose(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> None:
-        """Sends the proposal, and repeats it until the Streaming Controller has answered it."""
+        """Sends the proposal, and repeats it until the SC has answered it."""
 
     def give_up(self, key: ReplicaKey) -> None:
         """Forgets the proposals of a replica."""
@@ -35,11 +35,13 @@ class LiveReplicaReports(Protocol):
 
 
 class RoleContext(Struct, frozen=True):
+    """The parts of an SPU that roles use."""
+
     spu: SpuId
     process: str
-    """This process; a leader epoch is given to one."""
+    """The process incarnation. A leader epoch belongs to one process."""
     store_incarnation: str
-    """Stays the same as long as nothing was lost of what is stored here."""
+    """The store incarnation, which stays the same while no stored data is lost."""
     promises: Promises
     peers: PeerLinks
     live_replicas: LiveReplicaReports
@@ -47,36 +49,41 @@ class RoleContext(Struct, frozen=True):
     deadlines: Deadlines
     nursery: trio.Nursery
     on_appended: Callable[[Replica], None]
-    """The flush policy, and whoever waits for more to read, hear of it at the end of the turn."""
+    """Reports an append. At the end of the turn it triggers the flush policy and wakes readers."""
     end_turn: Callable[[], None]
+    """Ends the turn of a link: sends what was appended and committed."""
     now: Callable[[], float]
-    """Trio's time, from the clock itself: it is asked for with each message."""
+    """Trio's time, from the clock itself, because each message needs it."""
     write_high_watermarks: Callable[[], Awaitable[None]]
-    """Of all replicas, to the disk. Raises OSError."""
+    """Makes the high watermarks of all replicas durable. Raises OSError."""
     checkpoint_is_ahead_of: Callable[[Replica], bool]
-    """Whether what is written down there is more than is known of the replica."""
+    """Whether the checkpoint has a larger high watermark than the replica."""
     on_unreadable: Callable[[ReplicaKey, str], None]
-    """That replica's log cannot be read, and why: soon it is offline."""
+    """Reports that a replica's log cannot be read, and why. The replica goes offline soon."""
     on_suspected: Callable[[Replica, int], None]
-    """What its log holds from this offset on may be damaged."""
+    """Reports that a replica's log may be damaged from this offset on."""
     metrics: BrokerMetrics
     logger: FilteringBoundLogger
     copies: BulkCopies = NoBulkCopies()
     trace: ReplicaTrace | None = None
 
     def logger_of(self, replica: Replica) -> FilteringBoundLogger:
-        """Made where there is something to say: there are thousands of replicas."""
+        """Returns a logger with topic and partition. It is made only when needed, because there are thousands of
+        replicas."""
         return self.logger.bind(topic=replica.topic, partition=replica.partition)
 
     def is_in_doubt(self, spec: PartitionSpec) -> bool:
-        """Whether the replica here may lack what it acknowledged. A store that has never promised anything, and is not
-        among those that are known to have it all, may be one that has lost its disk."""
+        """Returns whether the replica may lack what it acknowledged.
+
+        A store that has never promised anything, and is not known to have everything, may have lost its disk.
+        """
         key = spec.topic_id, spec.partition
         known = spec.live_incarnations.get(self.spu) == self.store_incarnation
         return self.promises.is_in_doubt(key) or (self.promises.epoch(key) == NO_EPOCH and not known)
 
     def note_failed_disk(self) -> None:
-        """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
+        """Notes that a disk has failed. Until the next start has said so, all others rely on what this store
+        acknowledged."""
         self.nursery.start_soon(self._note_failed_disk)
 
     async def _note_failed_disk(self) -> None:

@@ -104,7 +104,9 @@ async def test_strangers_in_great_numbers_are_turned_away(autojump_clock: object
             strangers = [await network.connect(PRIVATE) for _ in range(INTRODUCTIONS_MAX + 10)]
             await trio.testing.wait_all_tasks_blocked()
         assert sum(stranger.peer.closed for stranger in strangers) == 10
-        assert [event["reason"] for event in logged] == [f"{INTRODUCTIONS_MAX} others wait to be let in"]
+        assert [event["reason"] for event in logged] == [
+            f"{INTRODUCTIONS_MAX} others already wait for their introduction"
+        ]
 
 
 async def test_too_many_open_files_do_not_end_it(autojump_clock: object) -> None:

@@ -80,13 +80,13 @@ def test_what_a_leader_says_is_heard_as_it_was_said(message: PeerMessage) -> Non
 
 @pytest.mark.parametrize("message", [message for message in FROM_FOLLOWER if type(message) is not Fenced], ids=_name)
 def test_a_leader_does_not_say_what_a_follower_says(message: PeerMessage) -> None:
-    with pytest.raises(RemoteProtocolError, match="does not expect"):
+    with pytest.raises(RemoteProtocolError, match="is not expected"):
         decode_message(_frame(message), FOLLOWER, from_leader=True)
 
 
 @pytest.mark.parametrize("message", [message for message in FROM_LEADER if type(message) is not Fenced], ids=_name)
 def test_a_follower_does_not_say_what_a_leader_says(message: PeerMessage) -> None:
-    with pytest.raises(RemoteProtocolError, match="does not expect"):
+    with pytest.raises(RemoteProtocolError, match="is not expected"):
         decode_message(_frame(message), FOLLOWER, from_leader=False)
 
 
@@ -152,20 +152,20 @@ def test_bad_batches_are_refused() -> None:
     assert "checksum" in _refused(told, flipped)
     assert "truncated" in _refused(told, good[:-1])
     assert "truncated" in _refused(told, good + good[:20])
-    assert "out of place" in _refused(told, good + good)
-    assert "out of place" in _refused(append(7), good)
+    assert "does not continue" in _refused(told, good + good)
+    assert "does not continue" in _refused(append(7), good)
     assert "log that ends at 6" in _refused(append(5, log_end=6), good)
-    assert "epoch 1, told in 0" in _refused(append(5, epoch=0), good)
-    assert "epoch -1, told in 1" in _refused(told, make_batch(5, 2, epoch=-1))
+    assert "epoch 1, but was sent in epoch 0" in _refused(append(5, epoch=0), good)
+    assert "epoch -1, but was sent in epoch 1" in _refused(told, make_batch(5, 2, epoch=-1))
     assert "magic" in _refused(told, good[:16] + b"\x01" + good[17:])
 
 
 def test_impossible_numbers_are_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="Append names a negative number"):
+    with pytest.raises(RemoteProtocolError, match="Append has a negative number"):
         decode_message(_frame(append(-1)), identity(1), from_leader=True)
-    with pytest.raises(RemoteProtocolError, match="AppendReply names a negative number"):
+    with pytest.raises(RemoteProtocolError, match="AppendReply has a negative number"):
         decode_message(_frame(append_reply(2, -5)), FOLLOWER, from_leader=False)
-    with pytest.raises(RemoteProtocolError, match="FetchEntries names a negative number"):
+    with pytest.raises(RemoteProtocolError, match="FetchEntries has a negative number"):
         decode_message(_frame(FetchEntries(EPOCH, 5, 3)), identity(1), from_leader=True)
 
 

@@ -217,7 +217,7 @@ async def test_an_address_may_be_unknown_and_may_change(autojump_clock: object) 
         with capture_logs() as logged:
             world.dialler.follow(LEADER)
             await trio.sleep(20)
-        assert [event["reason"] for event in logged] == ["nobody has said where its private port is"]
+        assert [event["reason"] for event in logged] == ["the address of its private port is not known"]
         nursery.start_soon(world.answer)
         put_spu(world.cluster, 1, private_address(1))
         await trio.sleep(PAUSE_SECONDS_MAX)
@@ -245,7 +245,7 @@ async def test_who_accepts_and_says_nothing_is_given_up(autojump_clock: object) 
         with capture_logs() as logged:
             world.dialler.follow(LEADER)
             await trio.sleep(20)
-        assert [event["reason"] for event in logged] == ["spu-1:9006 does not introduce itself"]
+        assert [event["reason"] for event in logged] == ["spu-1:9006 did not introduce itself in time"]
         assert len(world.dialled) > 2
 
 

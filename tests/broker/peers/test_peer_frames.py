@@ -53,9 +53,9 @@ def test_a_message_for_the_controller_is_named() -> None:
 @pytest.mark.parametrize(
     ("received", "reason"),
     [
-        (b"", "ends in its header"),
-        (b"\x27\x74", "ends in its header"),
-        (b"\x27\x74\x00\x01", "Introduce version 1 is not understood"),
+        (b"", "ends within its header"),
+        (b"\x27\x74", "ends within its header"),
+        (b"\x27\x74\x00\x01", "Introduce version 1 is not supported"),
         (b"\xff\xff\xff\xff", "kind -1"),
         (b"\x7f\xff\x00\x00", "kind 32767"),
     ],

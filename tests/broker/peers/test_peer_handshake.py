@@ -97,8 +97,8 @@ def _ping() -> bytes:
         (b"GET / HTTP/1.1\r\n\r\n", "a frame has 1195725856 bytes"),
         ((INTRODUCTION_BYTES_MAX + 1).to_bytes(4, "big"), "a frame has 65537 bytes"),
         (b"\xff\xff\xff\xff", "a frame has -1 bytes"),
-        (b"\0\0\0\0", "ends in its header"),
-        (_ping(), "PING before an introduction"),
+        (b"\0\0\0\0", "ends within its header"),
+        (_ping(), "PING before the introduction"),
     ],
 )
 async def test_anything_else_is_no_introduction(sent: bytes, reason: str) -> None:
@@ -111,7 +111,7 @@ async def test_anything_else_is_no_introduction(sent: bytes, reason: str) -> Non
 async def test_who_leaves_without_a_word_is_no_protocol_error() -> None:
     near, far = connected_pair()
     near.close()
-    with pytest.raises(OSError, match="ended before an introduction"):
+    with pytest.raises(OSError, match="ended before the introduction"):
         await accept_introduction(far, identity(1), cluster_of(1, 2))
 
 

@@ -404,7 +404,7 @@ async def test_a_silent_side_is_given_up(autojump_clock: object) -> None:
     leader = _End(accepted, 2, to_leader=False)
     with trio.fail_after(TICK_SECONDS * (SILENT_TICKS_MAX + 2)):
         await leader.link.run()
-    assert leader.link.closed_because == "nothing was heard for 2 s"
+    assert leader.link.closed_because == "nothing was received for 2 s"
     assert accepted.closed
     assert dialled.receive_into(memoryview(bytearray(1000))), "it spoke itself"
 
@@ -491,4 +491,4 @@ async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_bei
 
 async def test_what_the_other_role_says_ends_the_link(autojump_clock: object) -> None:
     reason, _ = await _refused(_frame(append(0)), to_leader=False)
-    assert reason == "Append, which this side does not expect"
+    assert reason == "Append is not expected on this side of a link"
