@@ -58,7 +58,7 @@ from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.descriptors import clients_of_an_spu
+from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
@@ -415,7 +415,7 @@ class Spu:
         await self.storage.promises.settle()
 
     def _accept_clients(self) -> PublicServer:
-        nursery, clients_max = self._nursery, clients_of_an_spu(self.files.descriptors_max())
+        nursery, clients_max = self._nursery, spu_clients_max(self.files.descriptors_max())
         server = PublicServer(
             self, KNOWN, self.broker_configs, self.metrics.server, self._logger, clients_max=clients_max
         )

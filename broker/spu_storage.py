@@ -14,7 +14,7 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.upkeep.closed_replicas import ClosedReplicas
 from tailrace.broker.upkeep.parking import Parking
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
 from tailrace.runtime.seams import Seams
@@ -141,7 +141,7 @@ class SpuStorage(Struct, frozen=True):
                 try:
                     await replica.close()
                 except OSError as error:
-                    if are_used_up(error) or (is_disk_full(error) and not replica.log.may_have_lost):
+                    if is_out_of_files(error) or (is_disk_full(error) and not replica.log.may_have_lost):
                         are_closed = False  # no data is lost
                     else:
                         has_failed = True

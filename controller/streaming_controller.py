@@ -30,7 +30,7 @@ from tailrace.controller.workflow.leadership import lead
 from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow.workflow import Workflow, WorkflowCounts
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.runtime.descriptors import clients_of_a_controller
+from tailrace.runtime.descriptors import controller_clients_max
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
@@ -125,7 +125,7 @@ class StreamingController:
                 nursery.start_soon(self._reconcile, term)
                 nursery.start_soon(self._rebalance, term)
                 nursery.start_soon(PrivateServer(term.connections, self._logger).serve, private)
-                clients_max = clients_of_a_controller(self._seams.files.descriptors_max())
+                clients_max = controller_clients_max(self._seams.files.descriptors_max())
                 server = PublicServer(
                     term.host,
                     KNOWN,

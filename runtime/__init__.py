@@ -1,1 +1,1 @@
-"""The four seams (network, files, wall clock, chance) and what a process needs at start-up."""
+"""What every process needs: the four seams (network, files, wall clock, chance), settings, logs and start-up."""

@@ -1,6 +1,6 @@
-"""How long to wait before trying again: longer each time, and spread by chance.
+"""How long to wait before a retry: longer after each failure, and spread by chance.
 
-Many try again when one comes back. Without chance they would all come at the same moment, again and again.
+When a server comes back, many clients retry. Without chance they would all do so at the same moment, again and again.
 """
 
 from .chance import Chance
@@ -11,7 +11,7 @@ _DOUBLINGS_MAX = 10
 
 
 def spread_pause_seconds(failures: int, chance: Chance) -> float:
-    """After so many failures in a row; none after none."""
+    """Returns the pause after this many failures in a row; 0 after none."""
     if failures == 0:
         return 0.0
     doubled = 1 << min(failures - 1, _DOUBLINGS_MAX)

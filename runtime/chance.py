@@ -1,4 +1,4 @@
-"""The chance seam: every random decision of a server is drawn here, so that a seed can replay it."""
+"""The chance seam: the source of every random decision of a server, which a seed can replay."""
 
 import os
 import random
@@ -10,21 +10,23 @@ T = TypeVar("T")
 
 
 class Chance(Protocol):
+    """A source of random values."""
+
     def uuid(self) -> UUID:
-        """A random (version 4) UUID."""
+        """Returns a random (version 4) UUID."""
 
     def below(self, limit: int) -> int:
-        """A whole number in [0, limit)."""
+        """Returns a whole number in [0, limit)."""
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, each as likely."""
+        """Returns one of the options, each with the same probability."""
 
     def fraction(self) -> float:
-        """A number in [0, 1)."""
+        """Returns a number in [0, 1)."""
 
 
 class RandomChance:
-    """Chance from a seed; without one, from the operating system."""
+    """Chance from a seed, or from the operating system if there is none."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.Random(int.from_bytes(os.urandom(16), "big") if seed is None else seed)

@@ -1,9 +1,9 @@
-"""Processes that this one starts, and that do not outlive it.
+"""Child processes that never outlive this process.
 
-A child holds the read end of a pipe as its standard input, and is expected to stop when that ends
-(`process.end_of_input`). The write end is this process's alone, and goes with it, also at `kill -9`: so no child is
-left behind that holds ports and data. A signal on the death of the parent would do less: it is bound to the thread
-that started the child, and is missed if the parent dies while the child starts.
+A child holds the read end of a pipe as its standard input, and is expected to stop at the end of that stream
+(`process.end_of_input`). Only this process holds the write end, which closes with it, even after `kill -9`. So no
+orphan keeps ports and data occupied. A signal on the death of the parent would do less: it depends on the thread that
+started the child, and is missed if the parent dies while the child starts.
 """
 
 import os
@@ -15,6 +15,8 @@ import trio
 
 
 class ChildProcess:
+    """A running child process and its standard output."""
+
     def __init__(self, process: trio.Process) -> None:
         self._process = process
         self._received = b""
@@ -24,7 +26,7 @@ class ChildProcess:
         return self._process.pid
 
     async def read_line(self) -> str | None:
-        """The next whole line that it says on standard output; None at the end of that."""
+        """Returns the next whole line of its standard output; None at the end."""
         assert self._process.stdout is not None
         while b"\n" not in self._received:
             received = await self._process.stdout.receive_some()
@@ -35,17 +37,18 @@ class ChildProcess:
         return line.decode(errors="replace")
 
     async def wait(self) -> int:
-        """Its exit status; the negative number of the signal that killed it."""
+        """Waits for its end. Returns its exit status, or the negative number of the signal that killed it."""
         return await self._process.wait()
 
     def ask_to_stop(self) -> None:
+        """Sends the signal that asks for a clean stop."""
         self._process.terminate()
 
     def kill(self) -> None:
         self._process.kill()
 
     async def close(self) -> None:
-        """Lets go of its input and output; it must have ended."""
+        """Closes its input and output. It must have ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         await self._process.stdin.aclose()
@@ -53,10 +56,11 @@ class ChildProcess:
 
 
 async def start_child(arguments: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:
-    """Starts a program by its path, never through a shell; OSError when there is no such program, or no room for it.
+    """Starts a program by its path, never through a shell. Raises OSError if the program does not exist or cannot
+    start.
 
-    It shares our standard error. It is in a session of its own, so that Ctrl-C reaches us alone, and we decide when it
-    stops.
+    The child shares the standard error of this process. It runs in a session of its own, so that Ctrl-C reaches only
+    this process, which decides when the child stops.
     """
     process = await trio.lowlevel.open_process(
         list(arguments),
@@ -69,7 +73,7 @@ async def start_child(arguments: Sequence[str], environment: Mapping[str, str]) 
 
 
 def status_text(status: int) -> str:
-    """An exit status as a person says it."""
+    """Formats an exit status for people."""
     if status >= 0:
         return f"status {status}"
     try:
@@ -79,5 +83,5 @@ def status_text(status: int) -> str:
 
 
 def environment_without(prefix: str) -> dict[str, str]:
-    """Ours, but for the variables that begin so."""
+    """Returns the environment of this process without the variables whose names begin with `prefix`."""
     return {name: value for name, value in os.environ.items() if not name.startswith(prefix)}

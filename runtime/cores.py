@@ -1,16 +1,17 @@
-"""How much of this machine's processor the process may use."""
+"""How many processor cores the process may use: those of the machine, or those of its container."""
 
 import os
 
 _QUOTA = "/sys/fs/cgroup/cpu.max"
-"""Of the container that the process is in, if it is in one: microseconds of work, or "max", and of what time."""
+"""The quota of the container, if there is one: microseconds of work or "max", and the period in microseconds."""
 
 
-def cores_for_us() -> float:
+def usable_cores() -> float:
+    """Returns how many cores the process may use."""
     cores = float(len(os.sched_getaffinity(0)))
     try:
         with open(_QUOTA) as file:
             work, time = file.read().split()
             return cores if work == "max" else min(cores, int(work) / int(time))
     except (OSError, ValueError, ZeroDivisionError):
-        return cores  # nothing is said, or in a way that is not known
+        return cores  # there is no quota, or its format is unknown

@@ -1,8 +1,8 @@
-"""One SQLite database in one file, with its one thread: transactions that are on the disk when they return.
+"""One SQLite database in one file with a thread of its own, whose transactions are on the disk when they return.
 
-It stands beside the file seam because it waits for the disk on a thread, as that does; what is in the tables is the
-business of whoever opens it. The file belongs to one process: a second one is refused. `sqlite3` is imported with the
-first database, since most processes open none.
+It is part of `runtime` because it waits for the disk in a thread, as the file seam does. Its user defines the tables.
+The file belongs to one process; a second one is refused. `sqlite3` is imported with the first database, since most
+processes open none.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 class DatabaseUnavailableError(Exception):
-    """The disk is full or broken, another process has the file, or it was closed: nothing was changed."""
+    """The disk is full or broken, another process has the file, or it was closed. Nothing was changed."""
 
 
 class DatabaseDamagedError(Exception):
-    """The file is no database, a damaged one, or one with other tables; the message names it and says what is wrong."""
+    """The file is damaged, or not a database, or has other tables. The message names the file and the problem."""
 
 
 class Database:
-    """Use `open_database`. Work runs in the order in which it was asked for, one piece at a time."""
+    """An open database; see `open_database`. Work runs in the order of the calls, one piece at a time."""
 
     def __init__(self, path: str, connection: sqlite3.Connection, thread: trio.CapacityLimiter) -> None:
         self.path = path
@@ -38,9 +38,9 @@ class Database:
         self._thread = thread
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs `work` on the thread as one transaction; a cancellation does not interrupt it.
+        """Runs `work` in the thread as one transaction. A cancellation does not interrupt it.
 
-        On return all of it is on the disk; when it raises, none of it.
+        If this returns, all of it is on the disk; if it raises, nothing is.
         """
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._thread)
 
@@ -60,7 +60,7 @@ class Database:
 
 
 async def open_database(path: str, application_id: int, format_version: int, tables: str) -> Database:
-    """Opens the file, or creates it with the `tables`; DatabaseDamagedError where it is not what it should be."""
+    """Opens the file, or creates it with the `tables`. Raises DatabaseDamagedError for a wrong file."""
     thread = trio.CapacityLimiter(1)
     connection = await trio.to_thread.run_sync(_open, path, application_id, format_version, tables, limiter=thread)
     return Database(path, connection, thread)
@@ -99,10 +99,10 @@ def _open(path: str, application_id: int, format_version: int, tables: str) -> s
 
 
 def _configure(connection: sqlite3.Connection) -> None:
-    # Exclusive: a second process is refused, and the log of this one needs no shared memory.
+    # In exclusive mode a second process is refused, and the write-ahead log needs no shared memory.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
-    # What was committed must survive a loss of power: an epoch given twice would be two leaders.
+    # Committed data must survive a power failure: an epoch that is given twice would mean two leaders.
     connection.execute("PRAGMA synchronous = FULL")
 
 

@@ -1,11 +1,11 @@
-"""How the open files that a process may have are shared out: each connection takes one, and so does each log in use.
+"""Shares out the file descriptors of a process between clients and logs, and retries when they run out.
 
-Clients in great numbers must not take the file that a log needs at this moment, for without it a replica takes nothing.
-One process may hold an SPU and the Streaming Controller; what is left, an eighth, is for other SPUs and all that is
-open for a moment.
+Every connection takes a descriptor, and so does every log in use. Many clients must not take the descriptor that a log
+needs, since a replica without one cannot accept records. One process may run an SPU and the Streaming Controller; the
+remaining eighth is for other SPUs and for short uses.
 
-Where all are in use for a moment nothing is wrong with a disk. What a client asked for is refused for now; what must
-reach the disk waits, as it would for a disk that is slow.
+If all descriptors are in use for a moment, nothing is wrong with a disk. Requests of clients are refused for now. What
+must reach the disk waits, as it would for a slow disk.
 """
 
 import errno
@@ -20,48 +20,54 @@ UNBOUNDED = 2**31 - 1
 _CLIENTS_OF_AN_SPU = 1 / 2
 _LOGS = 1 / 4
 _CLIENTS_OF_A_CONTROLLER = 1 / 8
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
+"""How long to wait before a retry."""
 _TRIES_MAX = 60
-"""Whoever waits may hold up others, and a process that is to end."""
+"""The number of retries. A waiting task may hold up others, and the end of the process."""
 
 
-def clients_of_an_spu(descriptors_max: int | None) -> int:
-    """None stands for as many open files as one likes."""
+def spu_clients_max(descriptors_max: int | None) -> int:
+    """Returns how many clients an SPU may accept. None stands for an unlimited number of descriptors."""
     return _share(descriptors_max, _CLIENTS_OF_AN_SPU)
 
 
-def clients_of_a_controller(descriptors_max: int | None) -> int:
+def controller_clients_max(descriptors_max: int | None) -> int:
+    """Returns how many clients a Streaming Controller may accept."""
     return _share(descriptors_max, _CLIENTS_OF_A_CONTROLLER)
 
 
-def files_of_logs(descriptors_max: int | None) -> int:
+def log_files_max(descriptors_max: int | None) -> int:
+    """Returns how many files the logs may have open."""
     return _share(descriptors_max, _LOGS)
 
 
-def are_used_up(error: OSError) -> bool:
-    """Whether it says that no more files can be opened now: nothing is wrong with the file, or with its disk."""
+def is_out_of_files(error: OSError) -> bool:
+    """Returns whether the error says that no more files can be opened. Then the file and its disk are fine."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
-async def once_files_can_be_opened(work: Callable[[], Awaitable[T]]) -> T:
-    """Does again what lacked an open file. Nothing of it was done then, or it can be done twice."""
+async def retry_when_out_of_files(work: Callable[[], Awaitable[T]]) -> T:
+    """Runs `work`, and retries it while the process has too many open files.
+
+    If `work` failed for that reason, it must have done nothing, or be repeatable.
+    """
     for _ in range(_TRIES_MAX):
         try:
             return await work()
         except OSError as error:
-            if not are_used_up(error):
+            if not is_out_of_files(error):
                 raise
-        await trio.sleep(AGAIN_SECONDS)
+        await trio.sleep(RETRY_SECONDS)
     return await work()
 
 
-async def done_once_files_can_be_opened(work: Callable[[], T]) -> T:
-    """The same for work that does not wait itself."""
+async def retry_call_when_out_of_files(work: Callable[[], T]) -> T:
+    """Calls `work`, and retries it while the process has too many open files. See `retry_when_out_of_files`."""
 
     async def working() -> T:
         return work()
 
-    return await once_files_can_be_opened(working)
+    return await retry_when_out_of_files(working)
 
 
 def _share(descriptors_max: int | None, part: float) -> int:

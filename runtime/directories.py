@@ -1,4 +1,4 @@
-"""Makes directories durably: what is synced in a directory that was not is lost with it in a power failure."""
+"""Makes directories durably, so that a power failure cannot remove them together with synced files in them."""
 
 from contextlib import suppress
 
@@ -6,15 +6,18 @@ from .files import Files
 
 
 async def make_directories_durably(files: Files, path: str) -> None:
-    """`path` is absolute. Each is on the disk before there is another one in it: so of those that are there already
-    only the last may not be, if the process that made it was killed."""
+    """Makes `path`, which is absolute, and all missing directories above it durably.
+
+    Each directory is on the disk before another one is made in it. So of the existing ones only the last may not be on
+    the disk, if a process was killed while it made directories.
+    """
     missing = []
     last = path
     while last and not files.exists(last):
         missing.append(last)
         last = _above(last)
     if last:
-        with suppress(PermissionError):  # somebody else's affair then
+        with suppress(PermissionError):  # it belongs to another user, who is responsible for it
             await files.sync_directory(_above(last) or "/")
     for directory in reversed(missing):
         files.make_directories(directory)

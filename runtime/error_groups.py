@@ -1,8 +1,8 @@
-"""What Trio raises is grouped by nurseries; whoever reports to a person wants the one error inside."""
+"""Finds the error inside the exception groups that Trio's nurseries raise, for reports to people."""
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of the group that is no group itself."""
+    """Returns the first error of the group that is not a group itself."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

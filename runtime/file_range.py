@@ -1,4 +1,4 @@
-"""A stretch of a log file: what a read returns, so that records go from the page cache to a socket without a copy."""
+"""A range of a log file, which can be sent from the page cache to a socket without a copy."""
 
 from msgspec import Struct
 
@@ -6,6 +6,8 @@ from .files import File
 
 
 class FileRange(Struct, frozen=True):
+    """A range of a file."""
+
     file: File
     position: int
     count: int
@@ -14,6 +16,7 @@ class FileRange(Struct, frozen=True):
         return self.count
 
     def read(self) -> bytes:
+        """Returns the bytes of the range. Raises OSError if the file is shorter."""
         data = self.file.read_at(self.position, self.count)
         if len(data) != self.count:
             raise OSError(f"{self.file.path} ended before position {self.position + self.count}")

@@ -1,8 +1,8 @@
-"""The file seam: plain synchronous calls for what stays in the page cache, awaits for what must reach the disk.
+"""The file seam: synchronous calls for what stays in the page cache, awaits for what must reach the disk.
 
-Appends and reads go straight to the page cache from the event loop: a thread hop costs several times more than the
-write itself. Only what waits for the disk (sync, durable replace) runs in a thread, as long as there is one to be had;
-it runs nowhere else.
+Appends and reads go straight to the page cache from the event loop, because a thread hop costs several times more than
+the write itself. What waits for the disk (sync, durable replace) runs in a thread. If the process can have no more
+threads, it blocks the event loop instead.
 """
 
 import contextlib
@@ -25,45 +25,47 @@ _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
 class UnreadableError(OSError):
-    """The disk does not give what is in the file; `filename` is its path. Whoever sends from files while others wait
-    knows by this that it is not the connection that broke."""
+    """The disk cannot read a part of a file; `filename` is the file's path.
+
+    A caller that sends from a file to a connection can tell by this error that the connection is not broken.
+    """
 
     def __init__(self, path: str, before: bytes = b"") -> None:
         super().__init__(errno.EIO, "the disk cannot read the file", path)
         self.before = before
-        """What was asked for, as far as the disk gave it."""
+        """The requested bytes before the part that could not be read."""
 
 
 class File(Protocol):
-    """One open file. It closes itself when the last reference goes, so a reader may outlive its removal."""
+    """An open file. It closes itself with its last reference, so a reader may outlive the file's removal."""
 
     @property
     def path(self) -> str: ...
 
     @property
     def descriptor(self) -> int | None:
-        """For `sendfile`; None where there is no real file below."""
+        """The descriptor for `sendfile`; None for a simulated file."""
 
     def size(self) -> int: ...
 
     def append(self, data: Buffer) -> None:
-        """Writes all of the data at the end, or raises OSError; then part of it may have been written."""
+        """Writes all data at the end. Raises OSError; then a part of the data may have been written."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
     def read_at(self, position: int, count: int) -> bytes:
-        """Up to `count` bytes; fewer only at the end of the file. Raises UnreadableError."""
+        """Returns up to `count` bytes; fewer only at the end of the file. Raises UnreadableError."""
 
     def map(self) -> memoryview:
-        """The content as it is now, memory-mapped and read-only. An empty file gives an empty view."""
+        """Returns the current content, memory-mapped and read-only. An empty file gives an empty view."""
 
     def truncate(self, size: int) -> None: ...
 
     async def sync(self) -> None:
-        """Returns once everything appended before the call is on the disk."""
+        """Returns once everything that was written before the call is on the disk."""
 
     def sync_now(self) -> None:
-        """The same, and nothing else runs meanwhile: for what is rare, and must not go on without it."""
+        """Syncs while nothing else runs: for rare cases that must not go on without it."""
 
     def close(self) -> None: ...
 
@@ -73,8 +75,10 @@ class FileLock(Protocol):
 
 
 class Files(Protocol):
+    """The files of one machine."""
+
     def open(self, path: str, *, create: bool = False) -> File:
-        """Opens for reading and writing. Without `create` a missing file is FileNotFoundError."""
+        """Opens a file for reading and writing. Raises FileNotFoundError for a missing file without `create`."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -83,44 +87,47 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
 
     def list(self, directory: str) -> list[str]:
-        """Names in the directory, sorted; what is missing, or no directory, has none."""
+        """Returns the sorted names in the directory; none if it is missing or no directory."""
 
     def make_directories(self, path: str) -> bool:
-        """And those above it. Whether it was not there, so that it is empty now."""
+        """Makes the directory and those above it. Returns whether it was missing, and is therefore empty."""
 
     def remove(self, path: str) -> None:
-        """Removes a file; a missing one is no error."""
+        """Removes a file. A missing file is no error."""
 
     def remove_empty_directory(self, path: str) -> None:
-        """One that is not empty, or cannot be removed, stays."""
+        """Removes the directory if it is empty and can be removed."""
 
     async def discard(self, path: str) -> None:
-        """Removes a file that may be large: nobody waits while its blocks are freed, which takes long."""
+        """Removes a file in a thread. Freeing the blocks of a large file takes long."""
 
     async def discard_tree(self, directory: str) -> None: ...
 
     def rename(self, path: str, to: str) -> None: ...
 
     async def replace(self, path: str, data: bytes) -> None:
-        """Puts `data` at `path` atomically and durably: old or new, also after a crash, never a mixture."""
+        """Replaces the content of `path` by `data` atomically and durably: after a crash it is the old or the new
+        one."""
 
     async def sync_directory(self, directory: str) -> None:
         """Returns once creations, renames and removals in the directory are on the disk."""
 
     def lock(self, path: str) -> FileLock | None:
-        """Takes the lock file for this process; None when another holds it."""
+        """Takes the lock file for this process. Returns None if another process holds it."""
 
     def free_bytes(self, directory: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume that holds the directory."""
+        """Returns the total and the usable bytes of the volume that holds the directory."""
 
     def descriptors_max(self) -> int | None:
-        """How many files and connections this process may have open; None: as many as it likes."""
+        """Returns how many descriptors this process may have open; None if there is no limit."""
 
     def boot_id(self) -> str:
-        """Another one after the machine has stopped, and with it the page cache; empty where that cannot be known."""
+        """Returns an id that changes when the machine stops and loses its page cache; empty if that cannot be known."""
 
 
 class RealFile:
+    """A file of the operating system."""
+
     __slots__ = ("__weakref__", "_descriptor", "_end", "_path")
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -165,7 +172,7 @@ class RealFile:
         data = b""
         try:
             data = os.pread(self._descriptor, count, position)
-            # Less comes at the end of the file, and before a page that the disk does not give.
+            # A read is short at the end of the file, and before a page that the disk cannot read.
             while len(data) < count and (rest := os.pread(self._descriptor, count - len(data), position + len(data))):
                 data += rest
         except OSError as error:
@@ -199,6 +206,8 @@ class RealFile:
 
 
 class RealLock:
+    """A lock file that this process holds."""
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
@@ -207,8 +216,10 @@ class RealLock:
 
 
 class RealFiles:
+    """The files of the operating system."""
+
     def __init__(self, *, read_only: bool = False) -> None:
-        """`read_only` is for tools: they change nothing, and need no permission to."""
+        """`read_only` is for tools, which change nothing and need no permission to."""
         self._access = os.O_RDONLY if read_only else os.O_RDWR
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
@@ -233,7 +244,7 @@ class RealFiles:
 
     def make_directories(self, path: str) -> bool:
         try:
-            os.mkdir(path)  # those above it are nearly always there
+            os.mkdir(path)  # the directories above it nearly always exist
         except FileNotFoundError:
             os.makedirs(path, exist_ok=True)
         except FileExistsError:
@@ -291,8 +302,10 @@ class RealFiles:
 
 
 async def _in_thread(work: Callable[..., None], *arguments: object) -> None:
-    """Where the process may have no more threads everybody waits instead: it must be done, and nothing is wrong with
-    the disk."""
+    """Runs `work` in a thread; if the process can have no more threads, runs it here.
+
+    Blocking the event loop is better than an error then: the work must be done, and nothing is wrong with the disk.
+    """
     try:
         await trio.to_thread.run_sync(work, *arguments)
     except RuntimeError:
@@ -308,7 +321,7 @@ def _replace_durably(path: str, data: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)
     except OSError:
-        os.unlink(temporary)  # on a full disk it has the last of the room
+        os.unlink(temporary)  # on a full disk it occupies the last free space
         raise
     finally:
         os.close(descriptor)

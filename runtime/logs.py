@@ -1,6 +1,7 @@
-"""structlog, set up once by the program's entry point: event names are past-tense facts, everything else is a field.
+"""Sets up structlog once, for all servers. Event names are past-tense facts; everything else is a field.
 
-What cannot be written is lost: a broker goes on whose log lies on a full disk, or whose reader has gone.
+Log lines that cannot be written are lost. A broker goes on if the disk of its log is full, or if nothing reads its
+standard error any more.
 """
 
 import logging
@@ -15,7 +16,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class _Lossy:
-    """Of a text stream, as much as a logger needs."""
+    """The part of a text stream that a logger needs; it ignores failed writes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -30,7 +31,7 @@ class _Lossy:
 
 
 def configure(level: str = "info", *, json: bool | None = None) -> None:
-    """Logs go to standard error: one JSON object a line, or aligned text when a person is watching."""
+    """Sends logs to standard error: one JSON object per line, or aligned text on a terminal."""
     if json is None:
         json = not sys.stderr.isatty()
     processors: list[Processor] = [
@@ -50,10 +51,11 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
 
 
 def shows_debug() -> bool:
-    """For what costs something even where it is not written."""
+    """Returns whether debug events are logged, for callers whose events are expensive to prepare."""
     return get_logger().is_enabled_for(logging.DEBUG)
 
 
 def get_logger() -> FilteringBoundLogger:
+    """Returns the logger."""
     logger: FilteringBoundLogger = structlog.get_logger()
     return logger

@@ -1,7 +1,7 @@
-"""The network seam: listeners and connections whose calls never block, and waits that are Trio's.
+"""The network seam: listeners and connections whose calls never block; Trio does the waiting.
 
-A connection hands over what has arrived and takes what fits, at once; only `wait_readable` and `wait_writable` wait.
-So a server handles everything it received in one synchronous turn and sends all the answers with one call.
+A connection hands over what has arrived, and takes what fits, at once. Only `wait_readable` and `wait_writable` wait.
+So a server handles everything that it has received in one synchronous turn, and sends all responses with one call.
 """
 
 import errno
@@ -21,7 +21,7 @@ from .system_calls import send_file
 BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
 NEXT_ADDRESS_SECONDS = 0.25
-"""A small part of what anybody here waits for a connection."""
+"""How long to wait for one address of a host before trying the next one at the same time."""
 _HOST = re.compile(r"[^\s/,=\ud800-\udfff]{1,255}")
 
 _Host = tuple[object, ...]
@@ -29,10 +29,12 @@ _Host = tuple[object, ...]
 
 
 class CannotListenError(Exception):
-    """The address is taken, or is none of this machine's; the message is for the person who chose it."""
+    """The address is taken or does not belong to this machine. The message is for the person who chose it."""
 
 
 class Address(Struct, frozen=True):
+    """A host and a port."""
+
     host: str
     port: int
 
@@ -41,12 +43,12 @@ class Address(Struct, frozen=True):
 
 
 def may_be_host(text: str) -> bool:
-    """Whether it can be the name or the address of one, as far as its characters tell."""
+    """Returns whether the text has only characters that the name or address of a host can have."""
     return _HOST.fullmatch(text) is not None
 
 
 class Connection(Protocol):
-    """Ordered bytes both ways. A broken connection raises OSError from any call."""
+    """An ordered stream of bytes in both directions. Any call raises OSError if the connection is broken."""
 
     @property
     def local(self) -> Address: ...
@@ -55,41 +57,44 @@ class Connection(Protocol):
     def remote(self) -> Address: ...
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """How many bytes were put into the buffer; 0 at the end of the stream; None when nothing has arrived."""
+        """Returns how many bytes were put into the buffer; 0 at the end of the stream; None if nothing has arrived."""
 
     async def wait_readable(self) -> None: ...
 
     async def call_when_readable(
         self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
     ) -> None:
-        """Calls it each time there may be something to read, until it returns False; then `turn_ended`, which several
-        connections may have in common: after all of them that can be read have been called, once, before anybody else.
+        """Calls `on_readable` each time there may be something to read, until it returns False.
 
-        What they raise is raised here. They are not called in the task that waits, which sleeps on meanwhile.
+        `turn_ended` is called after all readable connections of a turn have been called, once for all connections that
+        pass the same function, and before any other task runs. Exceptions of both are raised here. They are not called
+        in the waiting task, which keeps sleeping.
         """
 
     def expect_soon(self) -> None:
-        """The other side is about to send: it is worth being awake for, this once."""
+        """Announces that the other side is about to send, so that the next wait may busy-wait for longer."""
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
-        """How many bytes were taken; 0 when the connection is full. With `more`, what follows may share a packet."""
+        """Returns how many bytes were taken; 0 if the connection is full. With `more`, what follows may share a
+        packet."""
 
     def send_file(self, file: File, position: int, count: int) -> int:
-        """As `send`, from a file, without a copy through this process where the platform can do that.
+        """Sends from a file, without a copy through this process if the platform can. Returns what `send` returns.
 
-        Raises UnreadableError when the file is at fault, and not the connection."""
+        Raises UnreadableError if the file is at fault, and not the connection.
+        """
 
     async def wait_writable(self) -> None: ...
 
     def end_sending(self) -> None:
-        """Half a close: the peer reads what was sent and then the end of the stream, and may still send."""
+        """Closes one direction: the peer reads what was sent and then the end of the stream, and may still send."""
 
     def close(self) -> None:
-        """Closes at once; tasks that wait on the connection get an error."""
+        """Closes at once. Tasks that wait on the connection get an error."""
 
 
 async def send_all(connection: Connection, data: Buffer) -> None:
-    """Returns when the connection has taken everything, for those who have one thing to say and wait for it."""
+    """Returns when the connection has taken all data, for callers that send one thing and wait for it."""
     rest = memoryview(data)
     while rest:
         sent = connection.send([rest])
@@ -99,7 +104,7 @@ async def send_all(connection: Connection, data: Buffer) -> None:
 
 
 async def receive_some(connection: Connection, buffer: memoryview) -> int:
-    """As `receive_into`, once there is something: 0 is the end of the stream."""
+    """Waits until something has arrived, and returns what `receive_into` returns; 0 is the end of the stream."""
     while True:
         await connection.wait_readable()
         count = connection.receive_into(buffer)
@@ -108,9 +113,11 @@ async def receive_some(connection: Connection, buffer: memoryview) -> int:
 
 
 class Listener(Protocol):
+    """A port that accepts connections."""
+
     @property
     def address(self) -> Address:
-        """Where it listens, with the real port if port 0 was asked for."""
+        """The address it listens on, with the real port if port 0 was requested."""
 
     async def accept(self) -> Connection: ...
 
@@ -118,12 +125,16 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
+    """Makes listeners and connections."""
+
     async def listen(self, address: Address) -> Listener: ...
 
     async def connect(self, address: Address) -> Connection: ...
 
 
 class TcpConnection:
+    """A TCP connection."""
+
     __slots__ = ("_local", "_readiness", "_remote", "_socket")
 
     def __init__(self, connected: socket.socket, readiness: Readiness, send_buffer_bytes: int) -> None:
@@ -180,11 +191,11 @@ class TcpConnection:
         except BlockingIOError:
             return 0
         except OSError as error:
-            if error.errno == errno.EIO:  # no connection fails with that
+            if error.errno == errno.EIO:  # no connection fails with this error
                 raise UnreadableError(file.path) from error
             raise
         if sent == 0:
-            raise OSError(f"{file.path} ended before position {position}")  # it was cut meanwhile
+            raise OSError(f"{file.path} ended before position {position}")  # it was truncated meanwhile
         return sent
 
     async def wait_writable(self) -> None:
@@ -201,12 +212,14 @@ class TcpConnection:
             self._socket.close()
 
     def _check_open(self) -> None:
-        """Trio takes the descriptor of a closed socket, -1, for one to wait on."""
+        """Raises ClosedResourceError if the socket is closed. Trio would wait on its descriptor, -1."""
         if self._socket.fileno() < 0:
             raise trio.ClosedResourceError("the connection was closed here")
 
 
 class TcpListener:
+    """A listening TCP socket."""
+
     def __init__(self, listening: socket.socket, readiness: Readiness, send_buffer_bytes: int) -> None:
         listening.setblocking(False)
         self._socket = listening
@@ -223,11 +236,11 @@ class TcpListener:
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, ConnectionAbortedError):
-                continue  # the peer was gone before it was looked at
+                continue  # the peer closed the connection before it was accepted
             try:
                 return TcpConnection(accepted, self._readiness, self._send_buffer_bytes)
             except OSError:
-                accepted.close()  # the same, a moment later
+                accepted.close()  # the peer closed the connection just after it was accepted
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
@@ -236,6 +249,8 @@ class TcpListener:
 
 
 class TcpNetwork:
+    """The network of the operating system."""
+
     def __init__(self, send_buffer_bytes: int = 0, *, waits_awake: bool = True) -> None:
         self._send_buffer_bytes = send_buffer_bytes
         self._readiness = Readiness(waits_awake=waits_awake)
@@ -256,8 +271,11 @@ class TcpNetwork:
         return TcpListener(listening, self._readiness, self._send_buffer_bytes)
 
     async def connect(self, address: Address) -> TcpConnection:
-        """To the first of the host's addresses that answers: a name may stand for one of IPv6 and one of IPv4, and one
-        of them may drop what is sent to it. So the next is tried soon, while those before it go on."""
+        """Connects to the first address of the host that accepts.
+
+        A name may stand for IPv6 and IPv4 addresses, and one of them may drop what is sent to it. So the next address
+        is tried soon, while the attempts before it go on.
+        """
         connected: TcpConnection | None = None
         errors: list[OSError] = []
 
@@ -270,7 +288,7 @@ class TcpNetwork:
                 failed.set()
                 return
             if connected is not None:
-                connection.close()  # another one was as fast
+                connection.close()  # another attempt was faster
             else:
                 connected = connection
                 nursery.cancel_scope.cancel()
@@ -308,7 +326,7 @@ class TcpNetwork:
 
 
 async def _resolve(address: Address) -> list[tuple[int, _Host]]:
-    """All that the name stands for, in the order in which they are to be tried; at least one."""
+    """Returns all addresses of the host in the order in which to try them; at least one."""
     try:
         found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:

@@ -1,4 +1,4 @@
-"""What a program asks of its own process: how long it has run, how many files it may open, and when it is to stop."""
+"""What a program asks of its own process: its age, its limit of open files, and when it should stop."""
 
 import os
 import resource
@@ -15,7 +15,8 @@ _IMPORTED = time.monotonic()
 
 
 def running_ms() -> int:
-    """Milliseconds since the process began; where the system does not tell, since this module was imported."""
+    """Returns the age of the process in milliseconds; if the system does not tell it, the time since this module was
+    imported."""
     try:
         with open("/proc/self/stat", "rb") as stat:
             started_ticks = int(stat.read().rpartition(b")")[2].split()[19])
@@ -26,7 +27,7 @@ def running_ms() -> int:
 
 
 def allow_many_files() -> int:
-    """Raises the limit of open files as far as the system lets us; every replica and connection needs some."""
+    """Raises the limit of open files as far as possible, since every replica and every connection needs some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -37,8 +38,10 @@ def allow_many_files() -> int:
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
-    """The signals that ask for a clean stop, as they come. The end of a terminal is one, unless whoever started this
-    process had it ignored, as `nohup` does."""
+    """Provides the signals that ask for a clean stop, as they arrive.
+
+    SIGHUP, the end of a terminal, is one of them unless it was ignored when this process started, as with `nohup`.
+    """
     asking = {signal.SIGTERM, signal.SIGINT}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         asking.add(signal.SIGHUP)
@@ -47,7 +50,7 @@ async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
 
 
 async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
-    """Until it is done, or somebody asks for a stop, as with Ctrl-C: that is an end like any other then."""
+    """Runs `work` until it ends, or until a signal asks for a stop, which counts as a normal end."""
     failures: list[BaseException] = []
 
     async def run() -> None:
@@ -66,16 +69,16 @@ async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def read_input(count: int) -> bytes:
-    """What has come on standard input, at most so many bytes; nothing at its end."""
-    with suppress(PermissionError):  # a file, which never has to be waited for
+    """Returns bytes that have arrived on standard input, at most `count`; nothing at its end."""
+    with suppress(PermissionError):  # standard input is a file, for which there is no need to wait
         await trio.lowlevel.wait_readable(STANDARD_INPUT)
     return os.read(STANDARD_INPUT, count)
 
 
 async def end_of_input() -> None:
-    """Returns when nobody holds the other end of standard input any more: whoever started this process has gone.
+    """Returns when no process holds the other end of standard input any more, because the parent process has ended.
 
-    The system closes that end however its holder dies, so this needs nobody's last word.
+    The system closes that end however the parent dies, so this does not depend on a last message.
     """
     async with trio.lowlevel.FdStream(os.dup(STANDARD_INPUT)) as stream:
         while await stream.receive_some(INPUT_BYTES_AT_ONCE):

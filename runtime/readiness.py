@@ -1,8 +1,8 @@
-"""Calls back when a socket can be read: one task and one epoll for all of them.
+"""Calls back when sockets become readable, with one task and one epoll for all sockets.
 
-To wake a task for each request costs more than a small request does: two system calls to wait, and Trio's way through
-a task. Here sockets stay registered, and whoever waits sleeps on while calls do what is to be done. As long as there is
-nothing else to do, the one task waits for sockets itself, and Trio rests as well.
+Waking a task for each request costs more than a small request: two system calls to wait, and a pass through Trio's
+loop. Here sockets stay registered, and waiting tasks sleep on while callbacks do the work. While there is nothing else
+to do, the one task waits for sockets itself and Trio's loop does not run: see `direct_wait`.
 """
 
 import select
@@ -11,16 +11,19 @@ from time import perf_counter
 
 import trio
 
-from .other_work import OtherWork
+from .direct_wait import DirectWait
 
 CALLS_PER_TURN = 32
-"""Then other tasks get theirs; the kernel keeps the order of those that are left."""
+"""The number of callbacks after which other tasks run. The kernel keeps the order of the remaining sockets."""
 TURN_SECONDS_MAX = 0.002
+"""The time after which other tasks run."""
 STAY_SECONDS_MAX = 0.005
-"""So late may come what Trio does by its clock: it is looked at so often."""
+"""How late Trio's deadlines may be noticed."""
 
 
 class _Waiting:
+    """A task that waits for a socket, and its callbacks."""
+
     __slots__ = ("error", "on_readable", "task", "turn_ended")
 
     def __init__(
@@ -33,19 +36,22 @@ class _Waiting:
 
 
 class Readiness:
-    """Of the sockets of one network, for as long as Trio runs."""
+    """The callbacks for the sockets of one network, while Trio runs."""
 
     def __init__(self, *, waits_awake: bool = True) -> None:
         self._waits_awake = waits_awake
         self._epoll: select.epoll | None = None
-        self._other_work: OtherWork | None = None
+        self._direct_wait: DirectWait | None = None
         self._waiting: dict[int, _Waiting] = {}
 
     async def call_when_readable(
         self, descriptor: int, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
     ) -> None:
-        """Returns when a call has returned False, or raises what it has raised. `turn_ended` is called when all that
-        can be read now have been called, once for those who gave the same."""
+        """Calls `on_readable` when the socket is readable, until it returns False. Raises what a callback raises.
+
+        `turn_ended` is called after all readable sockets of a turn have been called, once for all callers that pass the
+        same function.
+        """
         if self._epoll is None:
             self._epoll = select.epoll()
             trio.lowlevel.spawn_system_task(self._call_all, self._epoll)
@@ -63,65 +69,65 @@ class Readiness:
             try:
                 raise error
             finally:
-                del error  # its traceback holds this call: with it, all that was there would wait for the collector
+                del error  # the traceback refers to this frame; without this, both would stay until the collector runs
 
     def _register(self, descriptor: int, epoll: select.epoll) -> None:
-        """With all or with none. OSError: the system watches no more."""
+        """Registers the socket with both epolls, or with none. Raises OSError if the system can watch no more."""
         epoll.register(descriptor, select.EPOLLIN)
-        if self._other_work is not None:
+        if self._direct_wait is not None:
             try:
-                self._other_work.register(descriptor)
+                self._direct_wait.register(descriptor)
             except OSError:
                 epoll.unregister(descriptor)
                 raise
 
     def on_closing(self, descriptor: int) -> None:
-        """The socket is about to be closed: whoever waits for it gets an error."""
+        """Makes the task that waits for the socket raise an error, before the socket is closed."""
         waiting = self._waiting.get(descriptor)
         if waiting is not None:
             waiting.error = trio.ClosedResourceError("the connection was closed here")
             self._wake(descriptor, waiting)
 
     def expect_soon(self) -> None:
-        """More is to come on one of the sockets, and worth waiting for awake."""
-        if self._other_work is not None:
-            self._other_work.expect_soon()
+        """Announces that more is about to arrive on one of the sockets, so that busy-waiting is worth it."""
+        if self._direct_wait is not None:
+            self._direct_wait.expect_soon()
 
     async def _call_all(self, epoll: select.epoll) -> None:
-        """Belongs to no nursery: it ends with Trio's run."""
-        other_work: OtherWork | None = None
+        """Waits for sockets and calls back, in a system task that ends with Trio's run."""
+        direct_wait: DirectWait | None = None
         try:
             while True:
                 await trio.lowlevel.wait_readable(epoll.fileno())
-                if other_work is None:
-                    other_work = self._other_work = OtherWork(epoll, waits_awake=self._waits_awake)
+                if direct_wait is None:
+                    direct_wait = self._direct_wait = DirectWait(waits_awake=self._waits_awake)
                     for descriptor in self._waiting:
-                        other_work.register(descriptor)
+                        direct_wait.register(descriptor)
                 leave_at = perf_counter() + STAY_SECONDS_MAX
                 ready = epoll.poll(0, CALLS_PER_TURN)
                 while ready:
                     now = self._take_turn(ready)
                     if now >= leave_at:
-                        seconds = other_work.seconds_to_spare()
+                        seconds = direct_wait.seconds_to_deadline()
                         if seconds <= 0:
                             break
                         leave_at = now + min(seconds, STAY_SECONDS_MAX)
-                    ready = other_work.wait(CALLS_PER_TURN)
+                    ready = direct_wait.wait(CALLS_PER_TURN)
         finally:
-            self._epoll = self._other_work = None
-            if other_work is not None:
-                other_work.close()
+            self._epoll = self._direct_wait = None
+            if direct_wait is not None:
+                direct_wait.close()
             epoll.close()
 
     def _take_turn(self, ready: Sequence[tuple[int, int]]) -> float:
-        """Returns when it ended."""
+        """Calls back for these sockets, and returns when it ended."""
         now = perf_counter()
         end = now + TURN_SECONDS_MAX
         ending: dict[Callable[[], None], tuple[int, _Waiting]] = {}
         for descriptor, _ in ready:
             waiting = self._waiting.get(descriptor)
             if waiting is None:
-                continue  # an earlier call of this turn has ended it
+                continue  # an earlier callback of this turn has ended the wait
             self._call(descriptor, waiting, waiting.on_readable)
             if waiting.turn_ended is not None:
                 ending[waiting.turn_ended] = descriptor, waiting
@@ -133,7 +139,7 @@ class Readiness:
         return now
 
     def _call(self, descriptor: int, waiting: _Waiting, what: Callable[[], bool | None]) -> None:
-        """What is wrong with it is raised where that one waits, which goes on as well if it returns False."""
+        """Calls back, and wakes the waiting task if the callback raises or returns False."""
         try:
             goes_on = what()
         except Exception as error:
@@ -150,5 +156,5 @@ class Readiness:
         del self._waiting[descriptor]
         if self._epoll is not None:
             self._epoll.unregister(descriptor)
-        if self._other_work is not None:
-            self._other_work.unregister(descriptor)
+        if self._direct_wait is not None:
+            self._direct_wait.unregister(descriptor)

@@ -1,4 +1,4 @@
-"""The four seams together, as a server takes them: real ones in production, simulated ones in a seed."""
+"""The four seams together, as a server takes them: real in production, simulated in tests."""
 
 from msgspec import Struct
 
@@ -9,6 +9,8 @@ from .wall_clock import SystemClock, WallClock
 
 
 class Seams(Struct, frozen=True):
+    """One implementation of each seam."""
+
     network: Network
     files: Files
     wall_clock: WallClock
@@ -16,4 +18,5 @@ class Seams(Struct, frozen=True):
 
 
 def real_seams(*, send_buffer_bytes: int, waits_awake: bool = True) -> Seams:
+    """Returns the implementations for production."""
     return Seams(TcpNetwork(send_buffer_bytes, waits_awake=waits_awake), RealFiles(), SystemClock(), RandomChance())

@@ -1,4 +1,4 @@
-"""What each server is started with, as values; where they come from is the business of `settings_sources`."""
+"""The settings with which each server is started, as typed values. `settings_sources` says where they come from."""
 
 import math
 import re
@@ -12,40 +12,41 @@ RECONCILIATION_SECONDS = 60.0
 
 
 class SettingsError(Exception):
-    """One sentence for the person who started the program: what is wrong, where, and what is allowed."""
+    """A setting is wrong. The message is one sentence that says what is wrong, where, and what is allowed."""
 
 
 class ListenerSettings(Struct, frozen=True):
-    """Where somebody connects, and what they are told to connect to."""
+    """An address to listen on, and the address that clients are told."""
 
     name: str
     address: Address
     advertised: Address | None = None
-    """None: the address that the client itself connected to, which is right from a host and from a container alike."""
+    """The address that clients are told. None stands for the address to which the client connected, which is right
+    for clients on the host and in containers."""
     may_move: bool = False
-    """Where the port is taken, a free one will do: nobody chose it."""
+    """Whether a free port may be used if the port is taken, because the user did not choose it."""
 
 
 class ScSettings(Struct, frozen=True):
-    """What one Streaming Controller is started with."""
+    """The settings of one Streaming Controller."""
 
     data_directory: str
     listeners: tuple[ListenerSettings, ...]
     private: ListenerSettings
-    """Where SPUs connect."""
+    """The listener for SPUs."""
     store: str = "sqlite"
-    """`sqlite`, `memory` or `etcd://HOST:PORT[,HOST:PORT]`."""
+    """The KV store: `sqlite`, `memory` or `etcd://HOST:PORT[,HOST:PORT]`."""
     metrics: ListenerSettings | None = None
     reconciliation_seconds: float = RECONCILIATION_SECONDS
-    """How often everything is looked at again, and every SPU is told again what it should have."""
+    """How often all objects are checked, and every SPU gets its specs again."""
     broker: Mapping[str, str] = field(default_factory=dict)
     """Kafka's broker settings by their Kafka names: the cluster's defaults for what the SC decides."""
     replace_after_seconds: float = math.inf
-    """How long an SPU may be away before others get what it holds."""
+    """How long an SPU may be offline before its replicas are placed on other SPUs."""
 
 
 class SpuSettings(Struct, frozen=True):
-    """What one SPU is started with."""
+    """The settings of one SPU."""
 
     id: int
     data_directory: str
@@ -55,13 +56,16 @@ class SpuSettings(Struct, frozen=True):
     broker: Mapping[str, str] = field(default_factory=dict)
     """Kafka's broker settings by their Kafka names."""
     controllers: tuple[Address, ...] = ()
-    """The private address of the Streaming Controller, and those of its standbys."""
+    """The private addresses of the Streaming Controller and its standbys."""
     private: ListenerSettings = ListenerSettings("PRIVATE", Address("127.0.0.1", 0))
-    """Where other SPUs connect."""
+    """The listener for other SPUs."""
 
 
 def parse_address(text: str, where: str, *, port_min: int = 0) -> Address:
-    """`HOST:PORT`, `[V6HOST]:PORT`. Port 0 is any free one to whoever listens, and none to whoever connects."""
+    """Parses `HOST:PORT` or `[V6HOST]:PORT`.
+
+    Port 0 stands for any free port when listening. Callers that connect pass `port_min=1`.
+    """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

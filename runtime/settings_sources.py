@@ -1,7 +1,7 @@
-"""Where a server's settings come from: a TOML file, then the environment, then flags; the last one wins.
+"""Merges a server's settings from a TOML file, the environment and flags; the last source that has a setting wins.
 
 Every setting has one name. `public` is the flag `--public`, the environment variable `TAILRACE_PUBLIC`, and the line
-`public = …` of the file; Kafka's own broker settings (`num.partitions`) stand in the file's table `[broker]`.
+`public = …` of the file. Kafka's own broker settings (`num.partitions`) are in the file's table `[broker]`.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from .settings import SettingsError
 
 ENVIRONMENT_PREFIX = "TAILRACE_"
 TABLE = "broker"
-"""Not one line, so neither a flag nor the environment can say it."""
+"""The name of the table of broker settings. It is not a single value, so flags and the environment cannot set it."""
 
 
 def read_file(path: str, text: bytes) -> dict[str, object]:
-    """The settings of a TOML file, given its content."""
-    import tomllib  # few start with a file
+    """Returns the settings of a TOML file with this content."""
+    import tomllib  # imported here because few servers are started with a file
 
     try:
         return tomllib.loads(text.decode())
-    except ValueError as error:  # also of a number with more digits than Python reads
+    except ValueError as error:  # raised also for a number with too many digits for Python
         raise SettingsError(f"{path}: not a TOML file: {error}") from error
     except RecursionError as error:
         raise SettingsError(f"{path}: it is nested too deeply") from error
@@ -29,7 +29,8 @@ def read_file(path: str, text: bytes) -> dict[str, object]:
 def merge(
     names: frozenset[str], file: Mapping[str, object], environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> dict[str, object]:
-    """One value per name, from the last source that has it. A name that nobody knows is an error, not a silence."""
+    """Returns one value per name, from the last source that has it. Raises SettingsError for an unknown name in the
+    file."""
     unknown = sorted(set(file) - names)
     if unknown:
         raise SettingsError(f"the settings file has no setting {unknown[0]!r}; there are: {', '.join(sorted(names))}")
@@ -44,8 +45,8 @@ def merge(
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Under the user's data directory, as the XDG convention has it."""
+    """Returns the data directory below the user's data directory, following the XDG convention."""
     root = PurePath(environment.get("XDG_DATA_HOME", ""))
-    if not root.is_absolute():  # a relative one counts for nothing: it would depend on where we were started
+    if not root.is_absolute():  # XDG ignores relative paths, since they would depend on the working directory
         root = PurePath(environment.get("HOME", ".")) / ".local" / "share"
     return str(root / "tailrace")

@@ -1,7 +1,7 @@
-"""Which system calls send records and sync them: the best that this platform has, chosen once.
+"""The system calls that send and sync records: the best ones of this platform, chosen once.
 
-Without sendfile records are copied through this process, and without fdatasync a sync writes what nobody needs, such as
-the time of the last change: slower, and otherwise the same.
+Without sendfile, records are copied through this process. Without fdatasync, a sync also writes metadata that is not
+needed, such as the modification time. Both are slower and otherwise equivalent.
 """
 
 import os
@@ -11,7 +11,7 @@ SENT_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
 def send_copied(out_descriptor: int, in_descriptor: int, position: int, count: int) -> int:
-    """What os.sendfile does, with a copy: how many bytes were taken, and 0 at the end of the file."""
+    """Does what os.sendfile does, with a copy. Returns how many bytes were taken; 0 at the end of the file."""
     data = os.pread(in_descriptor, min(count, SENT_AT_ONCE_BYTES_MAX), position)
     return os.write(out_descriptor, data) if data else 0
 

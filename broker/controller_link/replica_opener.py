@@ -23,7 +23,7 @@ from tailrace.broker.upkeep.parking import Parking, Storage
 from tailrace.broker.upkeep.unreadable_logs import UnreadableLogs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.descriptors import are_used_up, files_of_logs
+from tailrace.runtime.descriptors import is_out_of_files, log_files_max
 from tailrace.runtime.files import Files
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark
@@ -74,7 +74,7 @@ class ReplicaOpener:
         self._closed = closed
         self._unreadable = unreadable
         self._logger = logger
-        limit = min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // FILES_A_HOLDER_MAX))
+        limit = min(OPEN_FILES_MAX, max(1, log_files_max(files.descriptors_max()) // FILES_A_HOLDER_MAX))
         self._open_files = OpenFiles(files, limit, metrics.lookups)
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._directory_syncs = DirectorySyncs(files)
@@ -90,7 +90,7 @@ class ReplicaOpener:
         try:
             opened = await self._open_log(spec, settings, is_new=is_new)
         except LOG_ERRORS as error:
-            self._refuse(spec, str(error), was_tried=not (isinstance(error, OSError) and are_used_up(error)))
+            self._refuse(spec, str(error), was_tried=not (isinstance(error, OSError) and is_out_of_files(error)))
             return
         if opened is None:
             return
@@ -197,7 +197,7 @@ class ReplicaOpener:
             replica = Replica(self._spu, spec, log, settings, min(saved.value, log.log_end))
             self._unreadable.add(replica, error.offset, was_whole=opened.was_whole)
         except OSError as error:
-            await self._refuse_and_close(spec, log, str(error), was_tried=not are_used_up(error))
+            await self._refuse_and_close(spec, log, str(error), was_tried=not is_out_of_files(error))
         return None
 
     def _is_alone(self, spec: PartitionSpec) -> bool:

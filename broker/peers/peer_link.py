@@ -17,7 +17,7 @@ from tailrace.protocol.codec.primitives import Part
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.ping_message import PingMessage
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, UnreadableError
 from tailrace.runtime.network import Connection
@@ -329,7 +329,7 @@ class PeerLink:
                     found = _framed(key, message, _RecordParts.of(records))
             except (OSError, KafkaError) as error:
                 self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
-                if isinstance(error, OSError) and not are_used_up(error):
+                if isinstance(error, OSError) and not is_out_of_files(error):
                     self._receiver.on_unreadable(key, str(error))
                 return None
             if framed is not None:

@@ -19,7 +19,7 @@ from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark
@@ -566,7 +566,7 @@ class Replica:
     def is_out_of_descriptors(self, error: OSError) -> bool:
         """Returns whether the error only means that no more files can be opened. Then nothing is wrong with the disk,
         and nothing was begun."""
-        return are_used_up(error) and not self.log.has_failed
+        return is_out_of_files(error) and not self.log.has_failed
 
     def _refused(self, what: str, error: OSError) -> KafkaError:
         """Returns the KafkaError for a failed operation; takes the replica offline if the disk has failed."""

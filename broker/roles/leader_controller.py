@@ -35,7 +35,7 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.batches.record_batch import iterate, read_header, stamp
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
-from tailrace.runtime.descriptors import AGAIN_SECONDS
+from tailrace.runtime.descriptors import RETRY_SECONDS
 from tailrace.runtime.files import Buffer
 
 from .role_context import RoleContext
@@ -240,7 +240,7 @@ class LeaderController:
             except KafkaError:
                 if self._replica.offline_reason is not None or not self._replica.is_open:
                     return  # no client waits for this; the next request learns that the replica is offline or gone
-                await trio.sleep(AGAIN_SECONDS)
+                await trio.sleep(RETRY_SECONDS)
             else:
                 self._logger.info("deletion_taken_over", log_start=end)
                 return

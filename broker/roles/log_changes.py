@@ -21,7 +21,7 @@ from tailrace.broker.replication.ready import (
 )
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.ids import Epoch
-from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_call_when_out_of_files, retry_when_out_of_files
 from tailrace.storage.manifest.leader_epochs import EpochStart
 from tailrace.storage.producers.producer_state import ProducerStates
 
@@ -49,7 +49,7 @@ class LogChanges:
             if isinstance(effect, AppendEntries):
                 assert received is not None
                 # Others have these batches or wait for them, so the append is delayed and not refused.
-                await done_once_files_can_be_opened(partial(self.append_received, effect, received))
+                await retry_call_when_out_of_files(partial(self.append_received, effect, received))
             else:
                 await self._change(effect, epoch)
 
@@ -85,18 +85,18 @@ class LogChanges:
             case StorePromise(promised):
                 await self._context.promises.promise(replica.key, promised, in_doubt=self.in_doubt)
             case EndDoubt():
-                await once_files_can_be_opened(log.sync)
+                await retry_when_out_of_files(log.sync)
                 await self._context.promises.end_doubt(replica.key)
                 self.in_doubt = False
             case Sync():
-                await once_files_can_be_opened(log.sync)
+                await retry_when_out_of_files(log.sync)
             case Truncate(end):
                 self._context.logger_of(self._replica).info("log_truncated", to=end, log_end=log.log_end)
                 if end < replica.high_watermark:
                     # This happens only after an unclean election. The checkpoint must not claim more than the log has.
                     replica.high_watermark = end
-                    await once_files_can_be_opened(self._context.write_high_watermarks)
-                await once_files_can_be_opened(lambda: log.truncate(end))
+                    await retry_when_out_of_files(self._context.write_high_watermarks)
+                await retry_when_out_of_files(lambda: log.truncate(end))
                 self._entries.on_changed()
             case Restamp(base, end, stamp):
                 await log.restamp(base, end, stamp)
@@ -104,7 +104,7 @@ class LogChanges:
             case ExpectStamped(end, epochs):
                 await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
             case AdvanceLogStart(offset, producers):
-                await once_files_can_be_opened(lambda: self._advance_log_start(offset, producers))
+                await retry_when_out_of_files(lambda: self._advance_log_start(offset, producers))
                 self._entries.on_changed()
 
     async def _advance_log_start(self, offset: int, producers: bytes) -> None:
@@ -116,6 +116,6 @@ class LogChanges:
 
     async def _append_made(self, batches: Sequence[bytearray]) -> None:
         for batch in batches:
-            await done_once_files_can_be_opened(partial(self._replica.log.append, batch, read_header(batch)))
+            await retry_call_when_out_of_files(partial(self._replica.log.append, batch, read_header(batch)))
         self._entries.on_changed()
         self._context.on_appended(self._replica)

@@ -24,7 +24,7 @@ from tailrace.broker.replication.sealing import Promise
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_when_out_of_files
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
@@ -312,7 +312,7 @@ class ReplicaController:
     async def _lower_checkpoint(self) -> None:
         """Lowers the checkpointed high watermark before entries replace lost ones. Otherwise a later process could
         claim that the new entries are committed because the lost ones were."""
-        await once_files_can_be_opened(self._context.write_high_watermarks)
+        await retry_when_out_of_files(self._context.write_high_watermarks)
 
     def _run_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
         self._busy_until = trio.Event()

@@ -9,7 +9,7 @@ import trio
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu_counters import BrokerMetrics
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 
 FLUSHES_AT_ONCE = 4
 FLUSH_AGAIN_SECONDS = 0.5
@@ -77,7 +77,7 @@ class Flusher:
                     await replica.log.sync()
                     return started
             except OSError as error:
-                if not are_used_up(error):
+                if not is_out_of_files(error):
                     raise
             await trio.sleep(FLUSH_AGAIN_SECONDS)
 

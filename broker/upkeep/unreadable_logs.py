@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.log.log import Log
 
@@ -123,7 +123,7 @@ class UnreadableLogs:
                     damaged_from, pause = error.offset, PAUSE_SECONDS_MIN
                     continue
             except OSError as error:
-                if not are_used_up(error):
+                if not is_out_of_files(error):
                     return False
             else:
                 return True

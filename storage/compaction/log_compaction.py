@@ -17,7 +17,7 @@ from tailrace.protocol.batches.keyed_records import keyed_records
 from tailrace.protocol.batches.record_batch import BatchHeader, crc_of
 from tailrace.protocol.batches.records import open_body
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import Buffer, File, Files
 from tailrace.storage.directory.layout import Kind
 from tailrace.storage.indexes.index_entries import IndexEntries
@@ -152,7 +152,7 @@ def _putting_off() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if are_used_up(error):
+        if is_out_of_files(error):
             raise CannotCompactError(str(error)) from error
         raise
 

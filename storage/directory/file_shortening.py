@@ -3,7 +3,7 @@
 Shortening is optional: the long file remains valid if the replacement fails.
 """
 
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_when_out_of_files
 from tailrace.runtime.files import Files
 
 
@@ -14,7 +14,7 @@ async def shorten(files: Files, path: str, data: bytes) -> bool:
     appended to it would be safe.
     """
     try:
-        await once_files_can_be_opened(lambda: files.replace(path, data))
+        await retry_when_out_of_files(lambda: files.replace(path, data))
     except OSError:
         if files.read(path) == data:
             raise

@@ -15,7 +15,7 @@ import crc32c
 import trio
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
-from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_call_when_out_of_files, retry_when_out_of_files
 from tailrace.runtime.files import File, Files
 
 from .checkpoints import ReplicaKey
@@ -207,7 +207,7 @@ class Promises:
             with trio.CancelScope(shield=True):
                 await self._file.sync()
                 if self._records == 0:
-                    await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
+                    await retry_when_out_of_files(lambda: self._files.sync_directory(self._directory))
                 self._records += len(unwritten)
                 for fact in unwritten:
                     self._apply(*fact)
@@ -229,7 +229,7 @@ class Promises:
             data = PROMISES_MAGIC + b"".join(records)
             try:
                 with trio.CancelScope(shield=True):
-                    await once_files_can_be_opened(lambda: self._files.replace(self._path, data))
+                    await retry_when_out_of_files(lambda: self._files.replace(self._path, data))
                     await self._reopen(len(records))
             except OSError as error:
                 # The new file may be in place now, but not after a power failure. Then nothing may be appended to
@@ -247,7 +247,7 @@ class Promises:
         return records
 
     async def _reopen(self, records: int) -> None:
-        self._file = await done_once_files_can_be_opened(lambda: self._files.open(self._path))
+        self._file = await retry_call_when_out_of_files(lambda: self._files.open(self._path))
         self._records = records
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import File, Files
 
 from .lookup_reads import CountedFile, LookupReads
@@ -53,7 +53,7 @@ class OpenFiles:
         try:
             return self.files.open(path, create=create)
         except OSError as error:
-            if not are_used_up(error) or not self._holders:
+            if not is_out_of_files(error) or not self._holders:
                 raise
         while self._holders:
             self._holders.popitem()[0].release()

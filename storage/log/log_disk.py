@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import trio
 
-from tailrace.runtime.descriptors import are_used_up, once_files_can_be_opened
+from tailrace.runtime.descriptors import is_out_of_files, retry_when_out_of_files
 from tailrace.runtime.files import File, Files
 from tailrace.storage.directory.directory_syncs import DirectorySyncs
 from tailrace.storage.directory.layout import directories_up_to_data
@@ -132,7 +132,7 @@ class LogDisk:
             if sealed or open_segment.base != self._entered_base:
                 await self.sync_directories()
         except OSError as error:
-            if not are_used_up(error):
+            if not is_out_of_files(error):
                 self._fail_sync(error)
             raise
         self.synced_end = max(self.synced_end, end)
@@ -173,7 +173,7 @@ class LogDisk:
     async def sync_own_directory(self) -> None:
         """Syncs the log's directory, after files were created, removed or renamed."""
         with self._syncing():
-            await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
+            await retry_when_out_of_files(lambda: self._files.sync_directory(self._directory))
 
     async def sync_file(self, file: File) -> None:
         """Syncs a file. What follows relies on it, so the log fails if the sync does."""
@@ -205,7 +205,7 @@ class LogDisk:
 
     async def _sync_directories_once_open(self) -> None:
         with self._syncing():
-            await once_files_can_be_opened(self.sync_directories)
+            await retry_when_out_of_files(self.sync_directories)
 
     async def rewrite_manifest(self, content: Manifest) -> None:
         """Replaces the manifest."""
@@ -224,7 +224,7 @@ class LogDisk:
         self.closed = None
         with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with no manifest
             try:
-                await once_files_can_be_opened(lambda: self._manifest.replace(content))
+                await retry_when_out_of_files(lambda: self._manifest.replace(content))
             except OSError as error:
                 self.fail(f"{self._directory}: sync failed", error)
                 raise

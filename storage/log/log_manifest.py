@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tailrace.runtime.descriptors import done_once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_call_when_out_of_files
 from tailrace.storage.manifest.manifest import Manifest, SegmentFacts
 from tailrace.storage.segments.segment_list import Segment
 
@@ -25,7 +25,7 @@ def manifest_content(log: LogParts, closed: SegmentFacts | None = None) -> Manif
 
 async def note_epochs(log: LogParts) -> None:
     """Brings the epochs to the disk before the batches, which alone would tell wrong epochs after a power failure."""
-    note = await done_once_files_can_be_opened(lambda: log.disk.note(log.log_epochs.lines()))
+    note = await retry_call_when_out_of_files(lambda: log.disk.note(log.log_epochs.lines()))
     await log.disk.sync_note(note)
 
 

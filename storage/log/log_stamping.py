@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_when_out_of_files
 from tailrace.storage.manifest.leader_epochs import EpochStart
 
 from .log_manifest import disown_segments, note_epochs
@@ -31,7 +31,7 @@ async def restamp(log: LogParts, base: int, end: int, epoch: int) -> None:
             with trio.CancelScope(shield=True):
                 for segment in touched:
                     stamping = partial(segment.restamp, base, end, epoch)
-                    disk.unsynced_bytes += 4 * await once_files_can_be_opened(stamping)
+                    disk.unsynced_bytes += 4 * await retry_when_out_of_files(stamping)
         except OSError as error:
             disk.fail(f"{log.directory}: epochs could not be stamped", error)
             raise

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 import trio
 
-from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_call_when_out_of_files, retry_when_out_of_files
 from tailrace.storage.manifest.compaction_history import truncate_history
 from tailrace.storage.manifest.leader_epochs import LeaderEpochs
 from tailrace.storage.manifest.log_epochs import LogEpochs
@@ -93,9 +93,9 @@ async def complete_truncation(log: LogParts) -> None:
     with trio.CancelScope(shield=True):  # otherwise a cancelled caller could leave it pending for ever
         if log.log_end == log.log_start:
             await _sync_producers(log)
-        await once_files_can_be_opened(lambda: log.disk.sync(log.log_epochs.with_epoch_starts))
+        await retry_when_out_of_files(lambda: log.disk.sync(log.log_epochs.with_epoch_starts))
         if log.must_load_producers:
-            await done_once_files_can_be_opened(lambda: load_producers(log))
+            await retry_call_when_out_of_files(lambda: load_producers(log))
     log.is_truncation_pending = False
 
 
@@ -172,6 +172,6 @@ def _shorten(log: LogParts) -> None:
 async def _sync_producers(log: LogParts) -> None:
     """Brings a snapshot to the disk where no batch would tell of producers. A failed write is not an error."""
     with suppress(OSError):
-        await done_once_files_can_be_opened(lambda: log.snapshots.write(log.log_end, log.producers))
-    if (snapshot := await done_once_files_can_be_opened(lambda: log.snapshots.find(log.log_end))) is not None:
+        await retry_call_when_out_of_files(lambda: log.snapshots.write(log.log_end, log.producers))
+    if (snapshot := await retry_call_when_out_of_files(lambda: log.snapshots.find(log.log_end))) is not None:
         await log.disk.sync_note(snapshot)

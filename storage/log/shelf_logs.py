@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from tailrace.runtime.descriptors import files_of_logs
+from tailrace.runtime.descriptors import log_files_max
 from tailrace.runtime.files import Files
 from tailrace.storage.directory.directory_syncs import DirectorySyncs
 from tailrace.storage.directory.layout import (
@@ -62,7 +62,7 @@ class ShelfLogs:
         self._files = files
         self._open_logs_max = open_logs_max
         self._config = LogConfig(segment_bytes_max=SEGMENT_BYTES_MAX)
-        self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // 16)))
+        self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, max(1, log_files_max(files.descriptors_max()) // 16)))
         self._directory_syncs = DirectorySyncs(files)
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
         """The open logs by directory, in the order of their last use."""

@@ -7,7 +7,7 @@ import crc32c
 from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import File, Files, UnreadableError
 from tailrace.storage.directory.layout import Kind, file_name
 from tailrace.storage.segments.batch_walk import FAR_BYTES, walk
@@ -107,7 +107,7 @@ class ProducerSnapshots:
         try:
             data = self._files.read(self._path(log_end))
         except OSError as error:
-            if are_used_up(error):
+            if is_out_of_files(error):
                 raise
             return None  # missing or unreadable: the batches tell the same
         states = ProducerStates.restore(data)

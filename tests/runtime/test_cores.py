@@ -28,4 +28,4 @@ def test_a_container_may_have_less_than_the_machine(
     if quota is not None:
         file.write_text(quota + "\n")
     monkeypatch.setattr(cores, "_QUOTA", str(file))
-    assert cores.cores_for_us() == expected
+    assert cores.usable_cores() == expected

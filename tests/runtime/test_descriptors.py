@@ -7,22 +7,22 @@ import trio
 
 from tailrace.runtime.descriptors import (
     UNBOUNDED,
-    clients_of_a_controller,
-    clients_of_an_spu,
-    files_of_logs,
-    once_files_can_be_opened,
+    controller_clients_max,
+    log_files_max,
+    retry_when_out_of_files,
+    spu_clients_max,
 )
 
 
 @pytest.mark.parametrize("descriptors_max", [1, 10, 256, 1024, 20_000, 1_048_576])
 def test_all_shares_together_leave_some(descriptors_max: int) -> None:
-    shares = [share(descriptors_max) for share in (clients_of_an_spu, clients_of_a_controller, files_of_logs)]
+    shares = [share(descriptors_max) for share in (spu_clients_max, controller_clients_max, log_files_max)]
     assert min(shares) >= 1
     assert descriptors_max < 10 or sum(shares) <= descriptors_max * 7 / 8
 
 
 def test_who_may_open_as_many_as_he_likes_shares_nothing_out() -> None:
-    assert clients_of_an_spu(None) == clients_of_a_controller(None) == files_of_logs(None) == UNBOUNDED
+    assert spu_clients_max(None) == controller_clients_max(None) == log_files_max(None) == UNBOUNDED
 
 
 async def test_what_lacks_an_open_file_is_done_later_and_what_fails_otherwise_is_not(autojump_clock: object) -> None:
@@ -35,9 +35,9 @@ async def test_what_lacks_an_open_file_is_done_later_and_what_fails_otherwise_is
             raise OSError(number, "it cannot be opened")
         return "done"
 
-    assert await once_files_can_be_opened(work) == "done"
+    assert await retry_when_out_of_files(work) == "done"
     with pytest.raises(OSError, match="opened"):
-        await once_files_can_be_opened(work)
+        await retry_when_out_of_files(work)
     assert errors == []
 
 
@@ -47,4 +47,4 @@ async def test_nobody_waits_for_ever(autojump_clock: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
     with trio.fail_after(60), pytest.raises(OSError, match="too many"):
-        await once_files_can_be_opened(work)
+        await retry_when_out_of_files(work)

@@ -4,7 +4,7 @@ import os
 import pytest
 import trio
 
-from tailrace.runtime import other_work
+from tailrace.runtime import direct_wait
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, TcpNetwork
@@ -47,8 +47,8 @@ async def test_what_follows_at_once_is_waited_for_awake_if_that_is_wanted(
         client.send([b"x"])
 
     moments = itertools.count()
-    monkeypatch.setattr(other_work, "perf_counter", lambda: next(moments) / 1_000_000)  # whatever else the machine does
-    monkeypatch.setattr(other_work, "cores_for_us", lambda: 2)
+    monkeypatch.setattr(direct_wait, "perf_counter", lambda: next(moments) / 1_000_000)
+    monkeypatch.setattr(direct_wait, "usable_cores", lambda: 2)
     monkeypatch.setattr(os, "sched_yield", give_the_core)
     network = real_seams(send_buffer_bytes=-1, waits_awake=waits_awake).network
     listener = await network.listen(Address("127.0.0.1", 0))

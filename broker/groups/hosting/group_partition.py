@@ -22,7 +22,7 @@ from tailrace.protocol.batches.record_batch import BatchHeader, crc_of, iterate,
 from tailrace.protocol.batches.records import Record, build_batch, open_body
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import retry_when_out_of_files
 
 from .group_context import GroupContext, not_coordinator
 
@@ -65,7 +65,7 @@ class GroupPartition:
         began = trio.current_time()
         with self._loading:
             try:
-                count = await once_files_can_be_opened(self._replay)
+                count = await retry_when_out_of_files(self._replay)
                 self.coordinator.on_loaded(self._moment())
                 self._carry_out()
             except AssertionError:

@@ -14,7 +14,7 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.batches.control_batches import ControlKind, bridge, hole
 from tailrace.protocol.batches.record_batch import stamp
 from tailrace.protocol.batches.records import Record, build_batch
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.storage.indexes.offset_index import RELATIVE_OFFSET_MAX
 from tailrace.storage.indexes.open_files import OpenFiles
 from tailrace.storage.log import log as log_module
@@ -510,7 +510,7 @@ async def test_what_lacks_an_open_file_is_done_when_there_is_one(
             try:
                 await work(log)
             except OSError as error:
-                assert are_used_up(error)
+                assert is_out_of_files(error)
                 files.opens_left = None
                 await work(log)
             left = files.opens_left
