@@ -39,10 +39,10 @@ from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.roles.role_context import RoleContext
-from tailrace.broker.shelves.offloading import Shelving
+from tailrace.broker.shelves.offloading import Offloading
 from tailrace.broker.shelves.shelf_copies import ShelfCopies
-from tailrace.broker.shelves.shelf_keeper import Shelves
-from tailrace.broker.shelves.shelf_reads import ShelfReader
+from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
+from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
 from tailrace.broker.upkeep.flusher import Flusher
 from tailrace.broker.upkeep.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -138,7 +138,7 @@ class Spu:
         # storage and its upkeep
         shelf_copies = ShelfCopies(self.id, storage.shelf_logs, logger)
         self.storage_limit = StorageLimit(self.replicas, self.metrics, logger, lambda: shelf_copies.size_bytes)
-        self.shelves = Shelves(
+        self.shelf_keeper = ShelfKeeper(
             shelf_copies, self._spu_requests, self.storage_limit.check_room, self.broker_configs, self.metrics, logger
         )
         self.scrubbing = Scrubbing(
@@ -147,9 +147,9 @@ class Spu:
             self.broker_configs,
             self.metrics,
             logger,
-            self.shelves.scrubbing.scrub,
+            self.shelf_keeper.scrubbing.scrub,
         )
-        self.shelf_reader = ShelfReader(self._spu_requests, self.metrics, logger)
+        self.shelf_reads = ShelfReads(self._spu_requests, self.metrics, logger)
         self._flusher = Flusher(nursery, self.deadlines, self.metrics)
         self._checkpoint = HighWatermarkCheckpoint(
             self.data_directory, self.files, self.replicas, storage.closed, storage.high_watermarks, logger
@@ -200,7 +200,7 @@ class Spu:
         self.isolation = Isolation(self.replicas, self.lease, logger)
         self.forwarding = Forwarding(self.sc, self.cluster, mirror)
         self.producer_ids = ProducerIds(partial(allocate_from, self.sc.request))
-        self.shelving = Shelving(
+        self.offloading = Offloading(
             self._spu_requests, self.replicas, self.broker_configs, self.wall_clock, self.sc.report_shelves, logger
         )
         self._housekeeping = Housekeeping(
@@ -424,11 +424,11 @@ class Spu:
         nursery.start_soon(server.close_idle)
         # Not earlier: until all specs are known, storage that is in use might count as expired.
         nursery.start_soon(self._housekeeping.apply_retention)
-        nursery.start_soon(self.shelving.run)
+        nursery.start_soon(self.offloading.run)
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._checkpoint.run)
         nursery.start_soon(self.scrubbing.run)
-        nursery.start_soon(self.shelves.run)
+        nursery.start_soon(self.shelf_keeper.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
         return server
@@ -442,7 +442,7 @@ class Spu:
             unsynced_seconds_max(self.replicas, now),
             self.storage_limit.used_bytes,
             self.storage_limit.size_bytes,
-            self.shelves.copies.count,
+            self.shelf_keeper.copies.count,
             self.storage_limit.shelved_bytes,
             count_replicas(self.replicas),
             self.peers.gauges(now),

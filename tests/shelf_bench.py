@@ -1,4 +1,4 @@
-"""Shelves of one SPU that a test fills from another, whole one that leads."""
+"""ShelfKeeper of one SPU that a test fills from another, whole one that leads."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from simulation.files import SimulatedFile, SimulatedFiles
 from spus import ADDRESS, RunningSpu, batch, running_spu, spu_requests_from
 
 from tailrace.broker.shelves.shelf_copies import ShelfCopies
-from tailrace.broker.shelves.shelf_keeper import Shelves
+from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -39,7 +39,7 @@ class Bench(Struct):
     spec: PartitionSpec
     metrics: BrokerMetrics
     logs: ShelfLogs
-    shelves: Shelves
+    keeper: ShelfKeeper
 
     @property
     def key(self) -> ShelfKey:
@@ -57,16 +57,16 @@ class Bench(Struct):
         """By the next specs."""
         shelf = Shelf(base, end, tuple(stores), tuple(filling))
         self.spec = replace(self.spec, version=self.spec.version + 1, shelved_from=shelved_from, shelves=(shelf,))
-        self.shelves.copies.apply([self.spec], (), is_full=False)
+        self.keeper.copies.apply([self.spec], (), is_full=False)
 
     async def fill(self, end: int = END, base: int = 0) -> FillShelfResponse:
-        return await self.shelves.filling.answer(FillShelfRequest(self.spec.topic_id, 0, base, end, LEADER))
+        return await self.keeper.filling.respond(FillShelfRequest(self.spec.topic_id, 0, base, end, LEADER))
 
     async def read(
         self, offset: int = 0, end: int = END, bytes_max: int = 1 << 20, timestamp: int = -1, base: int = 0
     ) -> ReadShelfResponse:
         request = ReadShelfRequest(self.spec.topic_id, 0, base, end, offset, bytes_max, timestamp)
-        return await self.shelves.reading.read(request)
+        return await self.keeper.serving.read(request)
 
     async def bases(self, offset: int = 0, end: int = END, bytes_max: int = 1 << 20, base: int = 0) -> list[int]:
         response = await self.read(offset, end, bytes_max, base=base)
@@ -76,8 +76,8 @@ class Bench(Struct):
     def after(self, files: SimulatedFiles) -> "Bench":
         """What another process finds there."""
         logs = ShelfLogs("/data", files)
-        again = replace(self, files=files, logs=logs, shelves=shelves_of(self.running, logs, self.metrics))
-        again.shelves.copies.apply([self.spec], (), is_full=True)
+        again = replace(self, files=files, logs=logs, keeper=keeper_of(self.running, logs, self.metrics))
+        again.keeper.copies.apply([self.spec], (), is_full=True)
         return again
 
     async def flip(self, position: int, directory: str | None = None) -> None:
@@ -101,20 +101,20 @@ def _has_room() -> None:
     pass
 
 
-def shelves_of(
+def keeper_of(
     running: RunningSpu,
     logs: ShelfLogs,
     metrics: BrokerMetrics,
     here: SpuId = HERE,
     check_room: Callable[[], None] = _has_room,
-) -> Shelves:
+) -> ShelfKeeper:
     cluster = Cluster()
     if here != LEADER:
         cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     configs = BrokerConfigs({"deleted.topic.retention.ms": "60000"})
     spus = spu_requests_from(here, cluster, running.world.network, running.spu.answer)
     logger = structlog.get_logger()
-    return Shelves(ShelfCopies(here, logs, logger), spus, check_room, configs, metrics, logger)
+    return ShelfKeeper(ShelfCopies(here, logs, logger), spus, check_room, configs, metrics, logger)
 
 
 async def produce(running: RunningSpu, numbers: Iterable[int]) -> None:
@@ -134,7 +134,7 @@ async def shelf_bench() -> AsyncIterator[Bench]:
         files.make_directories("/data")
         await files.sync_directory("")
         logs = ShelfLogs("/data", files)
-        bench = Bench(running, files, running.replica("t").spec, metrics, logs, shelves_of(running, logs, metrics))
+        bench = Bench(running, files, running.replica("t").spec, metrics, logs, keeper_of(running, logs, metrics))
         bench.name()
         yield bench
         await bench.logs.close()

@@ -58,7 +58,7 @@ class Shelved:
 
     async def look_at_shelves(self) -> None:
         """Without waiting until it is time."""
-        self.cluster.spus[self.leader].spu.shelving.begin_round()
+        self.cluster.spus[self.leader].spu.offloading.begin_round()
         await trio.sleep(ROUND_SECONDS)
 
     async def fetch(self, offset: int, *, bytes_max: int = 300, client: WireClient | None = None) -> PartitionData:

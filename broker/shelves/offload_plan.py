@@ -1,8 +1,8 @@
-"""What the leader of a partition does next about its shelves, from all that is known of them at the moment.
+"""Decides what the leader of a partition does next about its shelves.
 
-Segments that are sealed, committed and on the disk are put on the last shelf, one after the other. What is on a shelf
-goes from the log by local retention. Total retention counts what is on shelves and in the log as one partition, and
-goes from the oldest on: nothing goes while something before it stays. What cannot be put on a shelf stays in the log.
+This is the leader's side. Sealed, committed and synced segments move to the last shelf, one after the other. Local
+retention then deletes them from the log. Total retention counts the shelves and the log as one log, and deletes the
+oldest records first. A segment that cannot move to a shelf stays in the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +20,14 @@ from tailrace.storage.log_config import UNLIMITED
 from tailrace.storage.manifest.manifest import SegmentFacts
 
 SEGMENTS_PER_SHELF_MAX = 16
-"""Then another one begins, perhaps elsewhere: a partition is spread over all SPUs, and what must be copied again when
-one of them is lost has a bound."""
+"""A shelf with so many segments is complete, and the next one may have other stores. So a partition is spread over all
+SPUs, and the loss of one SPU requires a bounded amount of copying."""
 NOWHERE = -1
+"""Stands for no offset."""
 
 
 class Filled(NamedTuple):
-    """An SPU has a shelf up to there."""
+    """An SPU confirms that it has a shelf up to `end`."""
 
     base: int
     spu: SpuId
@@ -34,71 +35,73 @@ class Filled(NamedTuple):
 
 
 class Report(Struct, frozen=True):
-    """The Streaming Controller is to know."""
+    """The leader has to report this to the Streaming Controller."""
 
     shelved_from: int = 0
+    """The offset before which records are deleted for good."""
     filled: tuple[Filled, ...] = ()
     next_base: int = NOWHERE
+    """The offset at which a new shelf should begin, if one is wanted."""
 
 
 class Fill(Struct, frozen=True):
-    """These SPUs are to have a shelf up to there, and say what they have."""
+    """The leader has to ask these SPUs to fill a shelf up to `end`, and to confirm what they have."""
 
     base: int
     end: int
     spus: tuple[SpuId, ...]
 
 
-class Advance(Struct, frozen=True):
-    """The log is to start there."""
+class AdvanceLogStart(Struct, frozen=True):
+    """The leader has to delete the records of its log before `log_start`."""
 
     log_start: int
     is_local: bool
-    """What goes stays on shelves."""
+    """Whether the deleted records stay on shelves."""
 
 
-Step = Report | Fill | Advance
+Step = Report | Fill | AdvanceLogStart
 
 
 class ShelvedPartition(Struct, frozen=True):
-    """What its leader knows."""
+    """Everything that the leader knows about its partition when it decides."""
 
     spec: PartitionSpec
     settings: TopicSettings
     wants_more_shelves: bool
-    """Whether more is to be put on shelves."""
+    """Whether more segments should move to shelves."""
     log_start: int
     segments: Sequence[SegmentFacts]
-    """Of the log; the open one last."""
+    """The segments of the log; the last one is open."""
     high_watermark: int
     synced_end: int
     compacted_end: int
-    """Before it batches may be missing."""
+    """The offset before which compaction may have removed records."""
     now_ms: int
     online: frozenset[SpuId]
     failed: frozenset[SpuId] = frozenset()
-    """They did not do what they were asked for a moment ago."""
-    copies: Mapping[tuple[int, SpuId], int] = {}
-    """By base of the shelf: up to where these SPUs have it, as they said lately."""
+    """The SPUs that failed to fill a shelf in this turn."""
+    copied_ends: Mapping[tuple[int, SpuId], int] = {}
+    """The offset up to which an SPU has confirmed a shelf in this round, by the shelf's base and the SPU."""
     contents: Mapping[int, Sequence[SegmentFacts]] = {}
-    """The segments of shelves, by the base of the shelf, as somebody said who had them."""
+    """The segments of each shelf, by its base, as one of its stores has described them."""
     delete_before: int = 0
-    """What somebody wants to be gone."""
-    reports: bool = True
-    """Whether the Streaming Controller does what is reported: it may be away, and the log is not to grow meanwhile."""
+    """The offset before which a client has asked to delete records."""
+    may_report: bool = True
+    """False if the Streaming Controller did not carry out a report in this turn. Retention goes on without it."""
 
 
 def next_step(partition: ShelvedPartition) -> Step | None:
-    """None: all is as it should be, or cannot be made so now."""
-    for decide in (_deletion, _question, _entry, _total_retention, _local_retention, _growth, _repair):
+    """Returns the next step, or None if there is nothing to do, or nothing that can be done now."""
+    for decide in (_delete_for_good, _ask_stores, _add_stores, _total_retention, _local_retention, _grow, _repair):
         step = decide(partition)
-        if step is not None and (partition.reports or not isinstance(step, Report)):
+        if step is not None and (partition.may_report or not isinstance(step, Report)):
             return step
     return None
 
 
-def _deletion(partition: ShelvedPartition) -> Step | None:
-    """What is deleted for good, and still on shelves."""
+def _delete_for_good(partition: ShelvedPartition) -> Step | None:
+    """Reports records that are deleted for good, and are still on shelves."""
     spec = partition.spec
     if not spec.shelves:
         return None
@@ -107,21 +110,21 @@ def _deletion(partition: ShelvedPartition) -> Step | None:
     return Report(shelved_from=start) if start > spec.shelved_from else None
 
 
-def _question(partition: ShelvedPartition) -> Step | None:
-    """Who has not been asked what he has."""
+def _ask_stores(partition: ShelvedPartition) -> Step | None:
+    """Asks the stores that have not confirmed anything in this round."""
     for shelf in _with_content(partition):
         spus = tuple(
             spu
             for spu in (*shelf.stores, *shelf.filling)
-            if (shelf.base, spu) not in partition.copies and _can_be_asked(partition, spu)
+            if (shelf.base, spu) not in partition.copied_ends and _can_be_asked(partition, spu)
         )
         if spus:
             return Fill(shelf.base, shelf.end, spus)
     return None
 
 
-def _entry(partition: ShelvedPartition) -> Step | None:
-    """Who has got all of a shelf, and becomes one of its stores."""
+def _add_stores(partition: ShelvedPartition) -> Step | None:
+    """Reports the SPUs that have filled a shelf, and so become stores of it."""
     filled = tuple(
         Filled(shelf.base, spu, shelf.end)
         for shelf in partition.spec.shelves
@@ -132,11 +135,12 @@ def _entry(partition: ShelvedPartition) -> Step | None:
 
 
 def _total_retention(partition: ShelvedPartition) -> Step | None:
+    """Deletes old segments for good: from the log, if it has any of them, else from the shelves."""
     spec, settings = partition.spec, partition.settings.log
-    shelved = _what_is_shelved(partition)
+    shelved = _shelved_segments(partition)
     segments = [*shelved.segments, *partition.segments]
-    if settings.retention_bytes != UNLIMITED:  # rather too little is removed than too much
-        settings = replace(settings, retention_bytes=settings.retention_bytes + shelved.twice_bytes_max)
+    if settings.retention_bytes != UNLIMITED:  # in doubt, delete too little
+        settings = replace(settings, retention_bytes=settings.retention_bytes + shelved.duplicate_bytes_max)
     count = segments_to_remove(
         segments,
         settings,
@@ -148,39 +152,42 @@ def _total_retention(partition: ShelvedPartition) -> Step | None:
         count = min(count, shelved.known_count)
     end = segments[count - 1].end if count else 0
     if end > partition.log_start:
-        return Advance(end, is_local=False)
+        return AdvanceLogStart(end, is_local=False)
     return Report(shelved_from=end) if spec.shelves and end > spec.shelved_from else None
 
 
-class _Shelved(NamedTuple):
+class _ShelvedSegments(NamedTuple):
+    """The segments that are on shelves only."""
+
     segments: Sequence[SegmentFacts]
-    """Those before the log, as far as they are known."""
+    """The segments before the log that are known, in order."""
     known_count: int | None
-    """How many of them lie before the first that is not."""
-    twice_bytes_max: int
-    """What there is of them in the log as well, or on the next shelf: no more than that is known of it."""
+    """How many of them lie before the first unknown one; None if all are known."""
+    duplicate_bytes_max: int
+    """An upper bound of the bytes that are counted twice, because they are also in the log or on the next shelf."""
 
 
-def _what_is_shelved(partition: ShelvedPartition) -> _Shelved:
+def _shelved_segments(partition: ShelvedPartition) -> _ShelvedSegments:
     spec, log_base = partition.spec, partition.segments[0].base
     found: list[SegmentFacts] = []
     known_count: int | None = None
-    twice_bytes_max = 0
+    duplicate_bytes_max = 0
     for shelf in spec.shelves:
-        end = min(shelf.end, partition.log_start)  # what lies behind is in the log, too
+        end = min(shelf.end, partition.log_start)  # the records after it are also in the log
         if end <= max(shelf.base, spec.shelved_from):
             continue
         segments = [each for each in partition.contents.get(shelf.base, ()) if each.base < end]
         is_known = bool(segments) and segments[-1].end >= end
         if not is_known and known_count is None:
             known_count = len(found)
-        # A store may have more by now than what its shelf is said to have.
-        twice_bytes_max += sum(each.size for each in segments if each.end > min(shelf.end, log_base))
+        # A store may have filled its copy beyond the end of the shelf that the specs show.
+        duplicate_bytes_max += sum(each.size for each in segments if each.end > min(shelf.end, log_base))
         found += [replace(each, end=min(each.end, end)) for each in segments]
-    return _Shelved(found, known_count, twice_bytes_max)
+    return _ShelvedSegments(found, known_count, duplicate_bytes_max)
 
 
 def _local_retention(partition: ShelvedPartition) -> Step | None:
+    """Deletes old segments from the log that stay on shelves."""
     settings, segments = partition.settings, partition.segments
     if not partition.spec.shelves:
         return None
@@ -198,23 +205,26 @@ def _local_retention(partition: ShelvedPartition) -> Step | None:
         high_watermark=min(_confirmed_end(partition), partition.high_watermark, partition.segments[-1].base),
     )
     end = segments[count - 1].end if count else 0
-    return Advance(end, is_local=True) if end > partition.log_start else None
+    return AdvanceLogStart(end, is_local=True) if end > partition.log_start else None
 
 
 def _confirmed_end(partition: ShelvedPartition) -> int:
-    """Up to where those who should have what the log has too have just said that they do; as many as have the log."""
+    """Returns the offset up to which all stores have confirmed, in this round, the segments that the log also has.
+
+    A shelf also needs at least as many stores as the partition has replicas.
+    """
     end = 0
-    copies = len(partition.spec.copy_sets[-1] if partition.spec.copy_sets else partition.spec.replicas)
+    replicas = len(partition.spec.copy_sets[-1] if partition.spec.copy_sets else partition.spec.replicas)
     for shelf in partition.spec.shelves:
-        having = sum(_copied_end(partition, shelf, spu) >= shelf.end for spu in shelf.stores)
-        if shelf.end > partition.log_start and having < max(copies, len(shelf.stores)):
+        confirmed = sum(_copied_end(partition, shelf, spu) >= shelf.end for spu in shelf.stores)
+        if shelf.end > partition.log_start and confirmed < max(replicas, len(shelf.stores)):
             break
         end = shelf.end
     return end
 
 
-def _growth(partition: ShelvedPartition) -> Step | None:
-    """The next segment for the last shelf, or another shelf."""
+def _grow(partition: ShelvedPartition) -> Step | None:
+    """Moves the next segment to the last shelf, or begins another shelf."""
     spec, online = partition.spec, partition.online
     last = spec.shelves[-1] if spec.shelves else None
     start = partition.log_start if last is None else last.end
@@ -222,7 +232,8 @@ def _growth(partition: ShelvedPartition) -> Step | None:
     if end is None:
         return None
     if last is None or _is_large(partition, last) or not online.issuperset(last.stores):
-        is_empty = last is not None and last.base == last.end  # who keeps that is the Streaming Controller's to change
+        # Only the Streaming Controller can change the stores of an empty shelf.
+        is_empty = last is not None and last.base == last.end
         return Report(next_base=start) if not is_empty and online.difference(spec.replicas) else None
     lacking = tuple(spu for spu in last.stores if _copied_end(partition, last, spu) < end)
     if not lacking:
@@ -232,7 +243,7 @@ def _growth(partition: ShelvedPartition) -> Step | None:
 
 
 def _next_end(partition: ShelvedPartition, start: int) -> int | None:
-    """Where the next segment ends that may be put on a shelf."""
+    """Returns the end of the next segment that may move to a shelf."""
     if not partition.wants_more_shelves or start < max(partition.log_start, partition.compacted_end):
         return None
     end_max = min(partition.high_watermark, partition.synced_end)
@@ -245,7 +256,7 @@ def _is_large(partition: ShelvedPartition, shelf: Shelf) -> bool:
 
 
 def _repair(partition: ShelvedPartition) -> Step | None:
-    """Who has lost something of a shelf, or has not got it yet."""
+    """Asks SPUs to fill shelves of which they have lost something, or which they have not filled yet."""
     for shelf in _with_content(partition):
         for spu in (*shelf.stores, *shelf.filling):
             if _copied_end(partition, shelf, spu) < shelf.end and _can_be_asked(partition, spu):
@@ -262,5 +273,5 @@ def _can_be_asked(partition: ShelvedPartition, spu: SpuId) -> bool:
 
 
 def _copied_end(partition: ShelvedPartition, shelf: Shelf, spu: SpuId) -> int:
-    """Up to where the SPU has the shelf; of one on which nothing is, everybody has all."""
-    return partition.copies.get((shelf.base, spu), shelf.base if shelf.base == shelf.end else NOWHERE)
+    """Returns the offset up to which the SPU has confirmed the shelf. Every SPU has all of an empty shelf."""
+    return partition.copied_ends.get((shelf.base, spu), shelf.base if shelf.base == shelf.end else NOWHERE)

@@ -1,4 +1,7 @@
-"""Which shelves this SPU is to keep, by its specs, and how far others count on them."""
+"""The shelves that this SPU has to store, by its specs, and how far others may rely on its copies.
+
+This is the storing SPU's side.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,83 +14,87 @@ from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.directory.layout import ShelfKey
 
 
-class KeptShelf(Struct, frozen=True):
+class ShelfDuty(Struct, frozen=True):
+    """One shelf that this SPU has to store, as the specs say."""
+
     key: ShelfKey
     spec: PartitionSpec
     shelf: Shelf
-    counted_end: int
-    """What is before may be read from here, as the specs say; 0: nothing."""
+    confirmed_end: int
+    """The offset before which others rely on this copy, by the specs; 0 while this SPU is still filling the shelf."""
     has_others: bool
-    """Who have all of it as well."""
+    """Whether another SPU has all of the shelf too."""
 
     @property
     def start(self) -> int:
-        """What is before has been deleted for good."""
+        """The first offset of the shelf that is not deleted for good."""
         return max(self.shelf.base, self.spec.shelved_from)
 
 
-class KeptShelves:
+class ShelfDuties:
+    """All shelves that this SPU has to store."""
+
     def __init__(self, spu: SpuId) -> None:
         self._spu = spu
-        self._kept: dict[ReplicaKey, dict[int, KeptShelf]] = {}
-        """By where they begin."""
+        self._duties: dict[ReplicaKey, dict[int, ShelfDuty]] = {}
+        """The duties of each partition, by the base offset of the shelf."""
         self.are_all_known = False
-        """Before, what lies here may be a shelf that was not heard of yet."""
+        """Whether all specs have arrived. Until then, a shelf on the disk may have a spec that is still on its way."""
 
     def apply(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> list[ShelfKey]:
-        """From the specs of partitions of which this SPU keeps a shelf, or has kept one; the others change nothing.
+        """Applies specs of partitions that have, or had, a shelf on this SPU. Specs of other partitions change nothing.
 
-        Returns those that may hold here, behind what the specs say, something that is no part of the log any more: of
-        an epoch that an unclean election has ended.
+        Returns the shelves whose copies may have diverged from the log beyond what the specs confirm: they may hold
+        records of an epoch that an unclean election has ended.
         """
-        before = self._kept
+        before = self._duties
         if is_full:
-            self._kept = {}
+            self._duties = {}
         for key in removed:
-            self._kept.pop(key, None)
-        doubted = []
+            self._duties.pop(key, None)
+        maybe_diverged = []
         for spec in specs:
             key = spec.topic_id, spec.partition
             known = next(iter(before.get(key, {}).values()), None)
             if known is not None and (spec.epoch, spec.version) < (known.spec.epoch, known.spec.version):
-                self._kept[key] = before[key]
+                self._duties[key] = before[key]
                 continue
-            self._kept.pop(key, None)
-            kept = {shelf.base: self._kept_shelf(spec, shelf) for shelf in spec.shelves if self._is_named(shelf)}
-            if kept:
-                self._kept[key] = kept
+            self._duties.pop(key, None)
+            duties = {shelf.base: self._duty(spec, shelf) for shelf in spec.shelves if self._is_named(shelf)}
+            if duties:
+                self._duties[key] = duties
             if spec.was_unclean and (known is None or known.spec.epoch != spec.epoch):
-                doubted += [each.key for each in kept.values()]
+                maybe_diverged += [each.key for each in duties.values()]
         self.are_all_known = self.are_all_known or is_full
-        return doubted
+        return maybe_diverged
 
     def _is_named(self, shelf: Shelf) -> bool:
         return self._spu in shelf.stores or self._spu in shelf.filling
 
-    def _kept_shelf(self, spec: PartitionSpec, shelf: Shelf) -> KeptShelf:
+    def _duty(self, spec: PartitionSpec, shelf: Shelf) -> ShelfDuty:
         has_others = any(store != self._spu for store in shelf.stores)
-        counted_end = shelf.end if self._spu in shelf.stores else 0
-        return KeptShelf(ShelfKey(spec.topic_id, spec.partition, shelf.base), spec, shelf, counted_end, has_others)
+        confirmed_end = shelf.end if self._spu in shelf.stores else 0
+        return ShelfDuty(ShelfKey(spec.topic_id, spec.partition, shelf.base), spec, shelf, confirmed_end, has_others)
 
     def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
+        return sum(map(len, self._duties.values()))
 
-    def __iter__(self) -> Iterator[KeptShelf]:
-        return (each for shelves in self._kept.values() for each in shelves.values())
+    def __iter__(self) -> Iterator[ShelfDuty]:
+        return (each for shelves in self._duties.values() for each in shelves.values())
 
     def __contains__(self, key: ShelfKey) -> bool:
         return self.find(key) is not None
 
-    def find(self, key: ShelfKey) -> KeptShelf | None:
-        return self._kept.get((key.topic_id, key.partition), {}).get(key.base)
+    def find(self, key: ShelfKey) -> ShelfDuty | None:
+        return self._duties.get((key.topic_id, key.partition), {}).get(key.base)
 
-    def named(self, key: ShelfKey) -> KeptShelf:
-        """Raises KafkaError."""
-        kept = self.find(key)
-        if kept is None:
+    def require(self, key: ShelfKey) -> ShelfDuty:
+        """Returns the duty of a shelf. Raises KafkaError if the specs do not assign the shelf to this SPU."""
+        duty = self.find(key)
+        if duty is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"of partition {key.partition} of topic {key.topic_id} SPU {self._spu} has not been told of a shelf"
-                f" that begins at offset {key.base}",
+                f"SPU {self._spu} has no spec that assigns to it the shelf at offset {key.base} of partition"
+                f" {key.partition} of topic {key.topic_id}",
             )
-        return kept
+        return duty

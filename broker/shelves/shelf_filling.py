@@ -1,4 +1,7 @@
-"""Fills the shelves that are kept here, with what their leaders hand over; and tells leaders what there is."""
+"""Fills this SPU's copies of shelves with records from the leaders, and tells the leaders what the copies have.
+
+This is the storing SPU's side.
+"""
 
 from collections.abc import Callable
 
@@ -16,34 +19,41 @@ from .shelf_copies import DamagedShelfError, ShelfCopies, delete_before_start
 from .shelf_portions import NOTHING, Portion, fetch_portion, runs_of, with_rising_epochs
 
 FILL_SECONDS_MAX = 5.0
-"""For one question; then it is answered with what there is, and asked again."""
+"""How long one request fills. The response then says how far the copy is, and the leader asks again."""
 AT_ONCE_MAX = 4
-"""Portions that are on their way, over all shelves."""
+"""How many portions may be on their way at once, over all shelves."""
 
 
 class ShelfFilling:
+    """Fills copies on request of their leaders, and for their repair."""
+
     def __init__(
         self, copies: ShelfCopies, spu_requests: SpuRequests, check_room: Callable[[], None], metrics: BrokerMetrics
     ) -> None:
-        """`check_room` raises KafkaError where no more is to be stored here."""
+        """`check_room` raises KafkaError if this SPU must not store more records."""
         self._copies = copies
         self._spu_requests = spu_requests
         self._check_room = check_room
         self._metrics = metrics
         self._busy: set[ShelfKey] = set()
+        """The copies that are being filled."""
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
-    async def answer(self, request: FillShelfRequest) -> FillShelfResponse:
+    async def respond(self, request: FillShelfRequest) -> FillShelfResponse:
+        """Responds to a leader's request to fill a copy."""
         key = ShelfKey(request.topic_id, request.partition, request.base)
-        kept = self._copies.kept.find(key)
-        if kept is not None and kept.spec.leader != request.leader_id:
-            # Its log may have what an unclean election has ended, and this store has cut that off.
-            reason = f"as far as is known here, SPU {kept.spec.leader} leads, and SPU {request.leader_id} does not"
+        duty = self._copies.duties.find(key)
+        if duty is not None and duty.spec.leader != request.leader_id:
+            # After an unclean election, the old leader may still have records that this copy has truncated.
+            reason = f"by the specs of this SPU, SPU {duty.spec.leader} is the leader, and not SPU {request.leader_id}"
             return FillShelfResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         return await self.fill(key, request.end, SpuId(request.leader_id))
 
     async def fill(self, key: ShelfKey, end: int, leader: SpuId) -> FillShelfResponse:
-        """As far as there is time. While somebody else fills it, it is only said what there is."""
+        """Fills a copy up to `end`, as far as the time allows, and says what it has.
+
+        While another task fills the same copy, only says what it has.
+        """
         failure = ""
         for _ in range(2):
             try:
@@ -56,7 +66,7 @@ class ShelfFilling:
                         self._busy.discard(key)
                 response = await self._state(key)
                 damaged = self._copies.damaged
-                if refused is None and key in damaged and not self._copies.kept.named(key).has_others:
+                if refused is None and key in damaged and not self._copies.duties.require(key).has_others:
                     refused = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged[key].reason)
                 if refused is not None:
                     response.error_code, response.error_message = refused.code, refused.message
@@ -68,11 +78,14 @@ class ShelfFilling:
             except OSError as error:
                 failure = str(error)
                 break
-        self._copies.log(key).error("shelf_not_filled", reason=failure)
+        self._copies.logger_of(key).error("shelf_not_filled", reason=failure)
         return FillShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, failure)
 
     async def _copy(self, key: ShelfKey, end: int, leader: SpuId) -> KafkaError | None:
-        """Why it may not be filled any further, if it may not."""
+        """Copies portions until the copy reaches `end`, or the time is over.
+
+        Returns the error of `check_room`, if it stopped the copy.
+        """
         refused: KafkaError | None = None
         deadline = trio.current_time() + FILL_SECONDS_MAX
         while (position := await self._position(key)) < end and trio.current_time() < deadline:
@@ -84,80 +97,81 @@ class ShelfFilling:
             portion = NOTHING
             with trio.move_on_at(deadline):
                 portion = await self._fetch(key, leader, position, end)
-            if key in self._copies.doubted:
+            if key in self._copies.maybe_diverged:
                 continue
             if not portion[1] or not await self._append(key, portion, position):
                 break
-        await self._settle(key, end)
+        await self._finish(key, end)
         return refused
 
     async def _position(self, key: ShelfKey) -> int:
-        """From where on it is to be filled."""
-        kept = self._copies.kept.named(key)
-        async with self._copies.to_fill(kept) as log:
-            if key in self._copies.doubted:
-                # After an unclean election the log may go on in another way behind what is known to be on shelves.
+        """Returns the offset from which the copy is to be filled; truncates it first, if it may have diverged."""
+        duty = self._copies.duties.require(key)
+        async with self._copies.open_to_fill(duty) as log:
+            if key in self._copies.maybe_diverged:
+                # After an unclean election, the log may differ from the copy beyond what the specs confirm.
                 with trio.CancelScope(shield=True):
-                    await log.truncate(max(kept.counted_end, kept.shelf.base))
+                    await log.truncate(max(duty.confirmed_end, duty.shelf.base))
                     await log.sync()
-                self._copies.on_cut(key)
-            await delete_before_start(kept, log)
-            return max(log.log_end, kept.start)
+                self._copies.on_truncated(key)
+            await delete_before_start(duty, log)
+            return max(log.log_end, duty.start)
 
     async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
         async with self._turns:
-            spec = self._copies.kept.named(key).spec
+            spec = self._copies.duties.require(key).spec
             if spec.leader != leader:
-                return NOTHING  # another one was elected meanwhile
+                return NOTHING  # another leader was elected meanwhile
             try:
                 return await fetch_portion(self._spu_requests, leader, spec, position, end)
             except (OSError, RemoteProtocolError, KafkaError) as error:
-                self._copies.log(key).warning(
+                self._copies.logger_of(key).warning(
                     "shelf_portion_not_copied", leader=leader, offset=position, reason=str(error)
                 )
                 return NOTHING
 
     async def _append(self, key: ShelfKey, portion: Portion, position: int) -> bool:
-        """Whether the portion goes on where the log ends."""
-        async with self._copies.to_fill(self._copies.kept.named(key)) as log:
+        """Appends a portion; returns False if it does not continue the copy."""
+        async with self._copies.open_to_fill(self._copies.duties.require(key)) as log:
             first = portion[1][0].base_offset
             if log.log_start == log.log_end or log.log_end < position:
-                # A shelf may begin in the midst of a batch, as a log may.
+                # A shelf may begin within a batch, as a log may.
                 with trio.CancelScope(shield=True):
                     await log.truncate_fully(min(first, position))
             elif log.log_end != position or first < position:
-                reason = f"a batch at offset {first} does not go on at {log.log_end}"
-                self._copies.log(key).warning("shelf_portion_not_copied", offset=position, reason=reason)
+                reason = f"a batch at offset {first} does not continue a copy that ends at offset {log.log_end}"
+                self._copies.logger_of(key).warning("shelf_portion_not_copied", offset=position, reason=reason)
                 return False
             for data, headers in runs_of(with_rising_epochs(portion, log.epochs.latest)):
                 log.append_batches(data, headers)
             self._metrics.shelf_filled_bytes += len(portion[0])
             return True
 
-    async def _settle(self, key: ShelfKey, end: int) -> None:
-        """What was copied is on the disk then; and if that is all, it takes the place of what is damaged."""
+    async def _finish(self, key: ShelfKey, end: int) -> None:
+        """Syncs what was copied, and reports the copy as complete if it has everything on which others rely."""
         with trio.CancelScope(shield=True):
-            kept, is_replacement = self._copies.kept.named(key), key in self._copies.damaged
-            async with self._copies.to_fill(kept) as log:
+            duty, is_replacement = self._copies.duties.require(key), key in self._copies.damaged
+            async with self._copies.open_to_fill(duty) as log:
                 if log.log_end >= end and log.segments()[-1].size:
-                    log.producers = ProducerStates()  # nobody will ask for them
+                    log.producers = ProducerStates()  # a copy accepts no producers, so their state is not stored
                     await log.end_segment()
                 elif log.synced_end < log.log_end:
                     await log.sync()
-                if log.log_end < max(self._copies.counted_end(kept), kept.start):
+                if log.log_end < max(self._copies.confirmed_end(duty), duty.start):
                     return
-            await self._copies.on_complete(kept, is_replacement=is_replacement)
+            await self._copies.on_complete(duty, is_replacement=is_replacement)
 
     async def _state(self, key: ShelfKey) -> FillShelfResponse:
-        kept = self._copies.kept.named(key)
-        async with self._copies.to_fill(kept) as log:
+        """Says what the copy has on the disk, and notes that the leader may rely on it."""
+        duty = self._copies.duties.require(key)
+        async with self._copies.open_to_fill(duty) as log:
             if log.log_start == log.log_end:
-                return FillShelfResponse(end=kept.start)
+                return FillShelfResponse(end=duty.start)
             end = log.synced_end
-            if key in self._copies.doubted:  # while somebody else fills it, who is about to see that
-                end = min(end, max(kept.counted_end, kept.start))
+            if key in self._copies.maybe_diverged:  # another task fills the copy, and is about to truncate it
+                end = min(end, max(duty.confirmed_end, duty.start))
             elif key not in self._copies.damaged:
-                self._copies.on_told(key, end)
+                self._copies.on_confirmed(key, end)
             segments = [
                 ShelvedSegment(each.base, each.end, each.size, each.first_timestamp, each.max_timestamp)
                 for each in log.segments()

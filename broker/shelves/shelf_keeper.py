@@ -1,4 +1,4 @@
-"""The shelves that this SPU keeps of partitions: wires who fills them, reads them, mends, scrubs and clears them."""
+"""Everything with which this SPU stores shelves of other SPUs' partitions, wired together: the storing SPU's side."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,15 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
 from .shelf_copies import ShelfCopies
 from .shelf_filling import ShelfFilling
-from .shelf_removal import ShelfClearing
-from .shelf_repair import ShelfMending
+from .shelf_removal import ShelfRemoval
+from .shelf_repair import ShelfRepair
 from .shelf_scrubbing import ShelfScrubbing
-from .shelf_serving import KeptShelfReading
+from .shelf_serving import ShelfServing
 
 
-class Shelves:
+class ShelfKeeper:
+    """Fills, serves, repairs, scrubs and removes the copies of shelves on this SPU."""
+
     def __init__(
         self,
         copies: ShelfCopies,
@@ -27,16 +29,16 @@ class Shelves:
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`check_room` raises KafkaError where no more is to be stored here."""
+        """`check_room` raises KafkaError if this SPU must not store more records."""
         self.copies = copies
-        self.reading = KeptShelfReading(self.copies, metrics)
+        self.serving = ShelfServing(self.copies, metrics)
         self.filling = ShelfFilling(self.copies, spu_requests, check_room, metrics)
-        self.mending = ShelfMending(self.copies, self.filling)
-        self.clearing = ShelfClearing(self.copies, configs, logger)
+        self.repair = ShelfRepair(self.copies, self.filling)
+        self.removal = ShelfRemoval(self.copies, configs, logger)
         self.scrubbing = ShelfScrubbing(self.copies, metrics)
 
     async def run(self) -> None:
-        """What goes on by itself, until cancelled."""
+        """Repairs and removes copies in the background, until it is cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.mending.run)
-            nursery.start_soon(self.clearing.run)
+            nursery.start_soon(self.repair.run)
+            nursery.start_soon(self.removal.run)

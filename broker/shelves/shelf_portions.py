@@ -1,4 +1,7 @@
-"""Portions of a partition's log for a shelf, as its leader hands them over to any consumer."""
+"""Fetches portions of a leader's log for a copy of a shelf, and checks which batches may be used.
+
+This is the storing SPU's side. The requests are fetches, like those of any consumer.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,11 +16,11 @@ from tailrace.protocol.ids import SpuId
 
 CLIENT_ID = "tailrace-shelf"
 PORTION_BYTES_MAX = 2 << 20
-"""A batch that is larger comes all the same."""
-ANSWER_SECONDS_MAX = 5.0
+"""The size of a portion. A single batch may be larger."""
+RESPONSE_SECONDS_MAX = 5.0
 
 Portion = tuple[memoryview, Sequence[BatchHeader]]
-"""Whole batches, and their headers."""
+"""Complete batches, and their headers."""
 
 NOTHING: Portion = (memoryview(b""), ())
 
@@ -25,19 +28,21 @@ NOTHING: Portion = (memoryview(b""), ())
 async def fetch_portion(
     spu_requests: SpuRequests, leader: SpuId, spec: PartitionSpec, position: int, end: int
 ) -> Portion:
-    """From the batch on that holds the position. Raises OSError and RemoteProtocolError."""
-    found = await fetch_records(spu_requests, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, ANSWER_SECONDS_MAX)
+    """Fetches a portion that begins with the batch that contains `position`. Raises OSError and RemoteProtocolError."""
+    found = await fetch_records(
+        spu_requests, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, RESPONSE_SECONDS_MAX
+    )
     if found.error_code:
-        raise OSError(f"the leader answers with error {found.error_code}")
+        raise OSError(f"the leader responded with error {found.error_code}")
     records = memoryview(records_of(found))
     return portion_of(records, spec.epoch, position, end) if records else NOTHING
 
 
 def portion_of(records: memoryview, epoch: int, position: int, end: int) -> Portion:
-    """What of the batches ends at or before `end`. Raises DamagedBatchError.
+    """Returns the batches that end at or before `end`. Raises DamagedBatchError.
 
-    No checksum covers an offset, and one that has flipped looks as if there were a gap before its batch, such as
-    compaction leaves. If there is none, the next batch tells: so one behind a gap is not taken without that.
+    No checksum covers the offset of a batch. A flipped offset looks like a gap before the batch, such as compaction
+    leaves. The next batch shows whether the gap is real, so the last batch is not taken if it follows a gap.
     """
     _, received = read_batches(records, epoch, position, None)
     headers = received.headers
@@ -50,8 +55,11 @@ def portion_of(records: memoryview, epoch: int, position: int, end: int) -> Port
 
 
 def with_rising_epochs(portion: Portion, epoch: int) -> Portion:
-    """As it goes behind batches up to this epoch. Recovery stamps them again and again, and not the same ones in all
-    logs: of the next leader's log a batch may have an earlier epoch than the one before it has here."""
+    """Raises the epochs of batches where needed, so that they do not fall from one batch to the next.
+
+    `epoch` is the epoch of the batch before the portion. Recovery stamps batches with new epochs, and not the same ones
+    in all logs. So a batch from the next leader may have an earlier epoch than the batch before it, from the last one.
+    """
     data, headers = portion
     epochs = [epoch, *(header.leader_epoch for header in headers)]
     if epochs == sorted(epochs):
@@ -68,7 +76,10 @@ def with_rising_epochs(portion: Portion, epoch: int) -> Portion:
 
 
 def runs_of(portion: Portion) -> Iterator[Portion]:
-    """Each of one epoch, and with no control batch but for its last: see `OpenSegment.room_for`."""
+    """Splits a portion into runs that can be appended at once: see `OpenSegment.room_for`.
+
+    Each run has one epoch, and at most one control batch, which is its last batch.
+    """
     data, headers = portion
     run: list[BatchHeader] = []
     start = size = 0

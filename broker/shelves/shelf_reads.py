@@ -1,7 +1,8 @@
-"""Reading what the log here does not have any more from those that keep it on shelves, for the leader's clients.
+"""Reads shelves for a leader's clients: records that the local log does not have any more, from stores.
 
-Any store of a shelf has all of it. They are asked in turn, another part of the log beginning with another one; who does
-not answer in time is left out, and the client is told to come again only when none of them does.
+This is the leader's side; `shelf_serving` is the storing SPU's. Each store of a shelf has all of it. Different shelves
+are read from different stores first, to spread the load. If a store fails or times out, the next one is asked. If all
+stores fail, the client gets an error and retries.
 """
 
 import trio
@@ -22,15 +23,17 @@ from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 CLIENT_ID = "tailrace-shelf"
 READ_SHELF = SPU_OBJECT_APIS[InternalApiKey.READ_SHELF]
 AT_ONCE_MAX = 8
-"""Questions that have not been answered; each answer is a portion, or one batch that is larger."""
-ANSWER_SECONDS_MAX = 5.0
+"""How many requests of this SPU wait for a response. A response is a portion, or one batch that is larger."""
+RESPONSE_SECONDS_MAX = 5.0
 BY_LARGEST_TIME = -3
 
 TimedOffset = tuple[int, int, int]
 """A record's timestamp, its offset and its leader epoch."""
 
 
-class ShelfReader:
+class ShelfReads:
+    """Reads through to shelves."""
+
     def __init__(self, spu_requests: SpuRequests, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
         self._spu_requests = spu_requests
         self._metrics = metrics
@@ -38,33 +41,36 @@ class ShelfReader:
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
     async def read(self, replica: Replica, offset: int, bytes_max: int, end: int) -> bytes:
-        """Whole batches of one shelf that end before `end`, the first of them the one that holds the offset, or comes
-        next; empty when there is none before the log here. Raises KafkaError when no store answers."""
+        """Reads complete batches of one shelf that end at or before `end`.
+
+        The first batch is the one that contains the offset, or the next one. The result is empty if no batch lies
+        before the local log. Raises KafkaError if no store responds.
+        """
         while offset < end and (shelf := shelf_of(replica.spec, offset, replica.log.log_start)) is not None:
-            answer = await self._ask(replica, replace(shelf, end=min(shelf.end, end)), offset, bytes_max)
-            if answer.records:
-                self._metrics.read_through_bytes += len(answer.records)
-                return answer.records
-            offset = shelf.end  # a gap, which compaction may have left once
+            response = await self._ask(replica, replace(shelf, end=min(shelf.end, end)), offset, bytes_max)
+            if response.records:
+                self._metrics.read_through_bytes += len(response.records)
+                return response.records
+            offset = shelf.end  # compaction may have left a gap at the end of the shelf
         return b""
 
     async def find_timestamp(self, replica: Replica, timestamp_ms: int) -> TimedOffset | None:
-        """The first record on shelves, from where they begin, that is not older. Raises KafkaError."""
+        """Finds the first record on shelves that is not older than the timestamp. Raises KafkaError."""
         start = replica.spec.shelved_from
         for shelf in shelves_before(replica.spec, replica.log.log_start):
-            answer = await self._ask(replica, shelf, max(start, shelf.base), 0, timestamp_ms)
-            if answer.found_offset >= 0:
-                return _found(answer)
+            response = await self._ask(replica, shelf, max(start, shelf.base), 0, timestamp_ms)
+            if response.found_offset >= 0:
+                return _found(response)
         return None
 
     async def max_timestamp(self, replica: Replica) -> TimedOffset | None:
-        """The first of the newest records on shelves. Raises KafkaError."""
+        """Finds the first record with the largest timestamp on shelves. Raises KafkaError."""
         newest: TimedOffset | None = None
         start = replica.spec.shelved_from
         for shelf in shelves_before(replica.spec, replica.log.log_start):
-            answer = await self._ask(replica, shelf, max(start, shelf.base), 0, BY_LARGEST_TIME)
-            if answer.found_offset >= 0 and (newest is None or answer.found_timestamp > newest[0]):
-                newest = _found(answer)
+            response = await self._ask(replica, shelf, max(start, shelf.base), 0, BY_LARGEST_TIME)
+            if response.found_offset >= 0 and (newest is None or response.found_timestamp > newest[0]):
+                newest = _found(response)
         return newest
 
     async def _ask(
@@ -75,7 +81,7 @@ class ShelfReader:
         )
         for store in filter(self._spu_requests.is_online, rotated(shelf.stores, shelf.base + replica.partition)):
             try:
-                return await self._answer_of(store, request)
+                return await self._ask_store(store, request)
             except (OSError, RemoteProtocolError) as error:
                 self._logger.warning(
                     "shelf_not_read",
@@ -88,22 +94,22 @@ class ShelfReader:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"offset {offset} of {replica.topic}-{replica.partition} is on a shelf of SPUs {_listed(shelf.stores)}, "
-            "and none of them can be read now",
+            "and none of them could be read: retry",
         )
 
-    async def _answer_of(self, store: SpuId, request: ReadShelfRequest) -> ReadShelfResponse:
-        """Raises OSError, which says why there is none, and RemoteProtocolError."""
+    async def _ask_store(self, store: SpuId, request: ReadShelfRequest) -> ReadShelfResponse:
+        """Asks one store. Raises OSError, with the reason, and RemoteProtocolError."""
         async with self._turns:
-            answer: ReadShelfResponse = await self._spu_requests.send(
-                store, CLIENT_ID, READ_SHELF, request, ANSWER_SECONDS_MAX
+            response: ReadShelfResponse = await self._spu_requests.send(
+                store, CLIENT_ID, READ_SHELF, request, RESPONSE_SECONDS_MAX
             )
-        if answer.error_code != ErrorCode.NONE:
-            raise OSError(answer.error_message or f"it answers with error {answer.error_code}")
-        return answer
+        if response.error_code != ErrorCode.NONE:
+            raise OSError(response.error_message or f"SPU {store} responded with error {response.error_code}")
+        return response
 
 
-def _found(answer: ReadShelfResponse) -> TimedOffset:
-    return answer.found_timestamp, answer.found_offset, answer.found_epoch
+def _found(response: ReadShelfResponse) -> TimedOffset:
+    return response.found_timestamp, response.found_offset, response.found_epoch
 
 
 def _listed(spus: tuple[SpuId, ...]) -> str:

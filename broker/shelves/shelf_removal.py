@@ -1,6 +1,6 @@
-"""Lets go of shelves that specs name no more, and of their beginnings that have been deleted for good.
+"""Removes copies of shelves that no specs assign to this SPU any more, and records that are deleted for good.
 
-What its specs name no more stays for as long as a deleted topic can be brought back.
+This is the storing SPU's side. A copy that is not assigned any more stays as long as a deleted topic can be undeleted.
 """
 
 import trio
@@ -14,57 +14,61 @@ from tailrace.storage.directory.layout import ShelfKey
 from .shelf_copies import DamagedShelfError, ShelfCopies, delete_before_start
 
 
-class ShelfClearing:
+class ShelfRemoval:
+    """Removes what this SPU does not have to store any more."""
+
     def __init__(self, copies: ShelfCopies, configs: BrokerConfigs, logger: FilteringBoundLogger) -> None:
         self._copies = copies
         self._configs = configs
         self._logger = logger
-        self._unnamed_since: dict[ShelfKey, float] = {}
+        self._unassigned_since: dict[ShelfKey, float] = {}
+        """The Trio time since which each copy on the disk is not assigned to this SPU."""
         self._deleted_before: dict[ShelfKey, int] = {}
-        """Where the logs begin whose beginning was deleted."""
+        """The offset before which the records of each copy were deleted."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Removes in each retention interval, until it is cancelled."""
         while True:
             await rest(lambda: self._configs.settings.retention_check_interval_ms / 1000)
-            await self.remove_unnamed()
+            await self.remove_unassigned()
             await self.delete_before_starts()
 
-    async def remove_unnamed(self) -> None:
-        """What has been named by no specs for so long that nobody brings it back."""
-        kept, logs = self._copies.kept, self._copies.logs
-        if not kept.are_all_known:
+    async def remove_unassigned(self) -> None:
+        """Removes copies that have not been assigned for so long that their topic cannot be undeleted."""
+        duties, logs = self._copies.duties, self._copies.logs
+        if not duties.are_all_known:
             return
         now, retention_ms = trio.current_time(), self._configs.settings.deleted_topic_retention_ms
         seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
-        self._copies.forget_unnamed()
-        self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in kept}
+        self._copies.forget_unassigned()
+        self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in duties}
         try:
             found = logs.found()
-        except OSError as error:  # looked for again the next time
+        except OSError as error:  # the next round retries
             self._logger.error("shelves_not_listed", reason=str(error))
             return
-        self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in found if key not in kept}
-        for key, since in list(self._unnamed_since.items()):
-            if now < since + seconds or key in kept:
+        self._unassigned_since = {key: self._unassigned_since.get(key, now) for key in found if key not in duties}
+        for key, since in list(self._unassigned_since.items()):
+            if now < since + seconds or key in duties:
                 continue
             try:
                 await logs.remove(logs.directory(key), logs.replacement(key))
-            except OSError as error:  # tried again the next time
-                self._copies.log(key).error("shelf_not_removed", reason=str(error))
+            except OSError as error:  # the next round retries
+                self._copies.logger_of(key).error("shelf_not_removed", reason=str(error))
             else:
-                self._copies.log(key).info("shelf_removed")
+                self._copies.logger_of(key).info("shelf_removed")
 
     async def delete_before_starts(self) -> None:
-        for kept in list(self._copies.kept):
-            if kept.start <= self._deleted_before.get(kept.key, kept.shelf.base):
+        """Deletes records of all copies that are deleted for good."""
+        for duty in list(self._copies.duties):
+            if duty.start <= self._deleted_before.get(duty.key, duty.shelf.base):
                 continue
             try:
-                async with self._copies.to_read(kept) as log:
-                    await delete_before_start(kept, log)
+                async with self._copies.open_to_read(duty) as log:
+                    await delete_before_start(duty, log)
             except DamagedShelfError:
                 continue
             except OSError as error:
-                self._copies.log(kept.key).error("shelf_not_shortened", reason=str(error))
+                self._copies.logger_of(duty.key).error("shelf_records_not_deleted", reason=str(error))
             else:
-                self._deleted_before[kept.key] = kept.start
+                self._deleted_before[duty.key] = duty.start

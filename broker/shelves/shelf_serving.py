@@ -1,4 +1,7 @@
-"""Reads the shelves that are kept here, for the leaders of their partitions: batches, and where a time is."""
+"""Serves reads of this SPU's copies of shelves to the leaders of their partitions: batches, and offsets by time.
+
+This is the storing SPU's side; `shelf_reads` is the leader's.
+"""
 
 from collections.abc import Sequence
 
@@ -15,52 +18,60 @@ from tailrace.storage.segments.segment_recovery import LogDamagedError
 from tailrace.storage.segments.segment_scrub import SegmentScrub
 
 from .shelf_copies import Damage, ShelfCopies
-from .shelf_duties import KeptShelf
+from .shelf_duties import ShelfDuty
 
 READ_BYTES_MAX = 1 << 20
-"""In one answer, whatever is asked for; a larger batch comes all the same."""
+"""The limit for one response, whatever the request says. The first batch is returned even if it is larger."""
 LARGEST_TIMESTAMP = -3
 BY_OFFSET = -1
 _EPOCH_MAX = 2**31 - 1
 
 
-class KeptShelfReading:
+class ShelfServing:
+    """Responds to ReadShelf."""
+
     def __init__(self, copies: ShelfCopies, metrics: BrokerMetrics) -> None:
         self._copies = copies
         self._metrics = metrics
 
     async def read(self, request: ReadShelfRequest) -> ReadShelfResponse:
         try:
-            kept = self._copies.kept.named(ShelfKey(request.topic_id, request.partition, request.base))
-            async with self._copies.to_read(kept) as log:
-                damage = self._copies.damaged.get(kept.key)
+            duty = self._copies.duties.require(ShelfKey(request.topic_id, request.partition, request.base))
+            async with self._copies.open_to_read(duty) as log:
+                damage = self._copies.damaged.get(duty.key)
                 if damage is not None:
-                    await self._check_headers(_asked_for(kept, log, request), damage)
-                return self._read(kept, log, request)
+                    await self._check_headers(_segments_to_read(duty, log, request), damage)
+                return self._read(duty, log, request)
         except KafkaError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, error.message)
         except OSError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     async def _check_headers(self, segments: Sequence[SealedSegment], damage: Damage) -> None:
-        """No checksum of a batch covers its offset and its epoch: if one of these may be what is damaged, nothing of
-        that segment is told. The copy that replaces this one might be made of it. Raises KafkaError."""
+        """Checks segments of a damaged copy, once each. Raises KafkaError if one may have a damaged offset or epoch.
+
+        The checksums of batches do not cover offsets and epochs. A new copy must not be made from such a segment.
+        """
         for segment in segments:
             if segment.base not in damage.readable:
-                damage.readable[segment.base] = not await _has_other_headers(segment)
+                damage.readable[segment.base] = not await _has_damaged_headers(segment)
             if not damage.readable[segment.base]:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"SPU {self._copies.here} has another segment at offset {segment.base} of a shelf than it had",
+                    f"an offset or an epoch is damaged in the segment at offset {segment.base} of a shelf on SPU"
+                    f" {self._copies.own_id}",
                 )
 
-    def _read(self, kept: KeptShelf, log: Log, request: ReadShelfRequest) -> ReadShelfResponse:
-        offset, end = max(request.offset, kept.start), request.end
+    def _read(self, duty: ShelfDuty, log: Log, request: ReadShelfRequest) -> ReadShelfResponse:
+        offset, end = max(request.offset, duty.start), request.end
         is_empty = log.log_start == log.log_end
-        if log.log_end < end or (is_empty and kept.start < end):
-            self._copies.on_lacking(kept, end)
-            has = "nothing" if is_empty else f"what is before offset {log.log_end}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"SPU {self._copies.here} has {has} of a shelf up to {end}")
+        if log.log_end < end or (is_empty and duty.start < end):
+            self._copies.on_incomplete(duty, end)
+            has = "nothing" if is_empty else f"only the records before offset {log.log_end}"
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"SPU {self._copies.own_id} has {has} of a shelf that is read up to offset {end}",
+            )
         if request.timestamp != BY_OFFSET:
             is_largest = request.timestamp == LARGEST_TIMESTAMP
             found = log.max_timestamp(end, offset) if is_largest else log.find_timestamp(request.timestamp, end, offset)
@@ -80,15 +91,15 @@ class KeptShelfReading:
         return records
 
 
-def _asked_for(kept: KeptShelf, log: Log, request: ReadShelfRequest) -> Sequence[SealedSegment]:
-    """What is read of these is told."""
-    offset = max(request.offset, kept.start)
+def _segments_to_read(duty: ShelfDuty, log: Log, request: ReadShelfRequest) -> Sequence[SealedSegment]:
+    """Returns the segments from which a request reads."""
+    offset = max(request.offset, duty.start)
     found = [each for each in log.synced_segments() if offset < each.end and each.base < request.end]
     return found[:1] if request.timestamp == BY_OFFSET else found
 
 
-async def _has_other_headers(segment: SealedSegment) -> bool:
-    """Than were written, though each batch has its checksum."""
+async def _has_damaged_headers(segment: SealedSegment) -> bool:
+    """Whether the segment does not match its checksum, although each of its batches does."""
     scrub = SegmentScrub(segment)
     while not (scrub.is_at_end or scrub.is_outdated):
         if scrub.step() is not None:

@@ -58,7 +58,7 @@ class Housekeeping:
             for replica in list(self._replicas):
                 replica.log.producers.expire(silent_since_ms)
                 # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say. And
-                # with shelves more belongs to a partition than its log: see `Shelving`.
+                # with shelves more belongs to a partition than its log: see `Offloading`.
                 if replica.is_recovered_leader and replica.settings.log.deletes and not replica.has_shelves:
                     await self._attempt(replica, self._apply_retention)
             await self._remove_parked()
@@ -126,7 +126,7 @@ class Housekeeping:
             await work(replica)
         except OSError as error:
             if replica.is_out_of_descriptors(error):
-                self._log(replica).warning("housekeeping_put_off", reason=str(error))
+                self._log(replica).warning("housekeeping_postponed", reason=str(error))
             elif replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(str(error))
 

@@ -336,7 +336,7 @@ class Invariants:
 
     async def _check_portion(self, where: str, store: SpuId, request: ReadShelfRequest) -> int:
         """Checks a portion of a shelf, and returns the offset of the next one."""
-        answer = await self._world.running_spus()[store].shelves.reading.read(request)
+        answer = await self._world.running_spus()[store].shelf_keeper.serving.read(request)
         _hold(
             answer.error_code == ErrorCode.NONE, f"{where} cannot be read at {request.offset}: {answer.error_message}"
         )

@@ -23,7 +23,7 @@ from tailrace.broker.replication.policy import LivePolicy, QuorumPolicy
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.broker.roles.replica_controller import ReplicaController
 from tailrace.broker.roles.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.shelves import offload_plan as shelving_plan
+from tailrace.broker.shelves import offload_plan
 from tailrace.broker.shelves.shelf_filling import ShelfFilling
 from tailrace.controller.administration import admin_requests as administration
 from tailrace.controller.administration.planned_changes import Planned
@@ -398,14 +398,14 @@ def says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None
 
 
 def lets_go_what_is_not_on_a_shelf_yet(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shelving_plan, "_confirmed_end", lambda partition: partition.high_watermark)
+    patch.setattr(offload_plan, "_confirmed_end", lambda partition: partition.high_watermark)
 
 
 def says_of_a_shelf_that_it_is_on_the_disk_before_it_is(patch: pytest.MonkeyPatch) -> None:
-    async def settle(self: ShelfFilling, key: ShelfKey, end: int) -> None:
+    async def finish(self: ShelfFilling, key: ShelfKey, end: int) -> None:
         await trio.lowlevel.checkpoint()
 
-    patch.setattr(ShelfFilling, "_settle", settle)
+    patch.setattr(ShelfFilling, "_finish", finish)
     state = ShelfFilling._state
 
     async def said(self: ShelfFilling, key: ShelfKey) -> FillShelfResponse:

@@ -23,9 +23,9 @@ def shelves_on(world: World, number: int) -> dict[ShelfKey, Sequence[int]]:
     """Those of which an SPU is a store, and the others that are, by what any running one is told."""
     found: dict[ShelfKey, Sequence[int]] = {}
     for spu, process in world.running_spus().items():
-        for kept in process.shelves.copies.kept:
-            if {spu, number} <= set(kept.shelf.stores):
-                found[kept.key] = [store for store in kept.shelf.stores if store != number]
+        for duty in process.shelf_keeper.copies.duties:
+            if {spu, number} <= set(duty.shelf.stores):
+                found[duty.key] = [store for store in duty.shelf.stores if store != number]
     return found
 
 

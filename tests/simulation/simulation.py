@@ -479,7 +479,7 @@ class _Run:
         # What left while its SPU was down nobody opens again, and what was not synced of it may be lost.
         held = {
             self.world.spus[number].host: {"/".join(map(str, replica.key)) for replica in spu.replicas}
-            | {below_data(kept.key) for kept in spu.shelves.copies.kept if number in kept.shelf.stores}
+            | {below_data(duty.key) for duty in spu.shelf_keeper.copies.duties if number in duty.shelf.stores}
             for number, spu in self.world.running_spus().items()
         }
         with trio.move_on_after(30) as stopping:

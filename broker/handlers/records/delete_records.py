@@ -74,7 +74,7 @@ class _Deletion:
             self._offset = _checked(self._replica, offset)
             self._epoch = self._replica.spec.epoch
             await self._replica.delete_records(self._offset)
-            host.shelving.want_deleted(self._replica, self._offset)
+            host.offloading.request_deletion(self._replica, self._offset)
         except KafkaError as error:
             self._answer.error_code = error.code
             return False
@@ -88,7 +88,7 @@ class _Deletion:
         try:
             with trio.move_on_at(deadline) as waiting:
                 await self._replica.wait_until_deleted(self._offset, self._epoch)
-                await host.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
+                await host.offloading.wait_until_deleted(self._replica, self._offset, self._epoch)
                 # A follower may have gone offline meanwhile: what it has deleted stays deleted.
                 answer.low_watermark = max(self._deleted_end(), self._offset)
         except KafkaError as error:

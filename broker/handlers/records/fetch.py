@@ -320,7 +320,7 @@ class Fetch:
     async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
         replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
         try:
-            records = await self._host.shelf_reader.read(replica, offset, part.bytes_max, part.end)
+            records = await self._host.shelf_reads.read(replica, offset, part.bytes_max, part.end)
             replica.check_leads(epoch)
             if len(records) <= part.bytes_max or at_least_one:
                 part.data.records = records

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
-from tailrace.broker.shelves.shelf_reads import ShelfReader
+from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.cluster.shelf_lookup import shelved_end, shelves_before
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH
@@ -74,17 +74,17 @@ def handle(
     shelved: list[ShelvedSearch] = []
     answers = _answers(host.replicas, context.api_version, request, asked, response, shelved)
     if sum(_is_by_time(partition) for topic in request.topics for partition in topic.partitions) > 1:
-        return _in_turns(answers, response, shelved, host.shelf_reader)
+        return _in_turns(answers, response, shelved, host.shelf_reads)
     for _ in answers:
         pass
-    return _with_shelved(response, shelved, host.shelf_reader) if shelved else response
+    return _with_shelved(response, shelved, host.shelf_reads) if shelved else response
 
 
 async def _in_turns(
     answers: Iterator[ListOffsetsPartition],
     response: ListOffsetsResponse,
     shelved: list[ShelvedSearch],
-    reader: ShelfReader,
+    reader: ShelfReads,
 ) -> ListOffsetsResponse:
     for partition in answers:
         if _is_by_time(partition):
@@ -93,7 +93,7 @@ async def _in_turns(
 
 
 async def _with_shelved(
-    response: ListOffsetsResponse, shelved: list[ShelvedSearch], reader: ShelfReader
+    response: ListOffsetsResponse, shelved: list[ShelvedSearch], reader: ShelfReads
 ) -> ListOffsetsResponse:
     async with trio.open_nursery() as nursery:
         for search in shelved:
@@ -101,7 +101,7 @@ async def _with_shelved(
     return response
 
 
-async def _answer_shelved(search: ShelvedSearch, reader: ShelfReader) -> None:
+async def _answer_shelved(search: ShelvedSearch, reader: ShelfReads) -> None:
     replica, epoch, response = search.replica, search.replica.spec.epoch, search.response
     try:
         if search.timestamp == MAX_TIMESTAMP:

@@ -11,8 +11,8 @@ from tailrace.broker.controller_link.producer_ids import ProducerIds
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
-from tailrace.broker.shelves.offloading import Shelving
-from tailrace.broker.shelves.shelf_reads import ShelfReader
+from tailrace.broker.shelves.offloading import Offloading
+from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.cluster import Cluster
@@ -96,7 +96,7 @@ class FetchHost(LeadingHost, LeaderHintHost, Protocol):
         """Whether this SPU is cut off from the controller and its followers."""
 
     @property
-    def shelf_reader(self) -> ShelfReader:
+    def shelf_reads(self) -> ShelfReads:
         """Reads records that only shelves still have."""
 
     @property
@@ -106,13 +106,13 @@ class FetchHost(LeadingHost, LeaderHintHost, Protocol):
 
 class ListOffsetsHost(ReplicasHost, Protocol):
     @property
-    def shelf_reader(self) -> ShelfReader:
+    def shelf_reads(self) -> ShelfReads:
         """Finds records by time on shelves."""
 
 
 class DeleteRecordsHost(ReplicasHost, Protocol):
     @property
-    def shelving(self) -> Shelving:
+    def offloading(self) -> Offloading:
         """Deletes records on shelves."""
 
     @property

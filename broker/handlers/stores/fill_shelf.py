@@ -7,4 +7,4 @@ from .store_host import ShelfHost
 
 
 async def handle(host: ShelfHost, context: RequestContext, request: FillShelfRequest) -> FillShelfResponse:
-    return await host.shelves.filling.answer(request)
+    return await host.shelf_keeper.filling.respond(request)

@@ -8,4 +8,4 @@ from .store_host import ShelfHost
 
 
 async def handle(host: ShelfHost, context: RequestContext, request: ReadShelfRequest) -> ReadShelfResponse:
-    return await host.shelves.reading.read(request)
+    return await host.shelf_keeper.serving.read(request)

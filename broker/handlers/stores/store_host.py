@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
-from tailrace.broker.shelves.shelf_keeper import Shelves
+from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
 from tailrace.runtime.files import Files
 
 
@@ -37,5 +37,5 @@ class PeersHost(DirectoryHost, Protocol):
 
 class ShelfHost(Protocol):
     @property
-    def shelves(self) -> Shelves:
+    def shelf_keeper(self) -> ShelfKeeper:
         """The shelves that this SPU stores for other leaders."""

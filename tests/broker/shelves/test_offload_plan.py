@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tailrace.broker.replicas.topic_settings import settings_of
 from tailrace.broker.shelves.offload_plan import (
     SEGMENTS_PER_SHELF_MAX,
-    Advance,
+    AdvanceLogStart,
     Fill,
     Filled,
     Report,
@@ -40,7 +40,7 @@ def segments(*bases: int, size: int = 100, time: int = NOW) -> list[SegmentFacts
 def partition(
     *shelves: Shelf,
     log: Iterable[SegmentFacts] = (),
-    copies: dict[tuple[int, SpuId], int] | None = None,
+    copied_ends: dict[tuple[int, SpuId], int] | None = None,
     online: Iterable[SpuId] = (LEADER, FOLLOWER, ONE, TWO, THREE),
     configs: dict[str, str] = KEEPS,
     shelved_from: int = 0,
@@ -51,8 +51,8 @@ def partition(
     log_start = held[0].base if held else shelves[-1].end if shelves else 0
     end = held[-1].end if held else log_start
     held.append(SegmentFacts(end, end + 10, size=100, first_timestamp=NOW, max_timestamp=NOW))
-    if copies is None:
-        copies = {(shelf.base, spu): shelf.end for shelf in shelves for spu in shelf.stores}
+    if copied_ends is None:
+        copied_ends = {(shelf.base, spu): shelf.end for shelf in shelves for spu in shelf.stores}
     settings = settings_of(configs, BrokerConfigs({}))
     view = ShelvedPartition(
         replace(SPEC, shelves=shelves, shelved_from=shelved_from),
@@ -65,7 +65,7 @@ def partition(
         0,
         NOW,
         frozenset(online),
-        copies=copies,
+        copied_ends=copied_ends,
     )
     return replace(view, **more)
 
@@ -89,10 +89,10 @@ def test_the_first_shelf_begins_where_the_log_does() -> None:
 def test_segments_are_put_on_the_last_shelf_one_after_the_other() -> None:
     log = segments(0, 100, 200, 300)
     assert next_step(partition(both(0, 0), log=log)) == Fill(0, 100, (ONE, TWO))
-    assert next_step(partition(both(0, 0), log=log, copies={(0, ONE): 100})) == Fill(0, 100, (TWO,))
+    assert next_step(partition(both(0, 0), log=log, copied_ends={(0, ONE): 100})) == Fill(0, 100, (TWO,))
     copied = {(0, ONE): 100, (0, TWO): 130}
     filled = Filled(0, ONE, 100), Filled(0, TWO, 100)
-    assert next_step(partition(both(0, 0), log=log, copies=copied)) == Report(filled=filled)
+    assert next_step(partition(both(0, 0), log=log, copied_ends=copied)) == Report(filled=filled)
     assert next_step(partition(both(0, 100), log=log)) == Fill(0, 200, (ONE, TWO))
 
 
@@ -144,9 +144,9 @@ def test_who_failed_is_not_asked_again_and_the_others_wait() -> None:
 
 def test_everybody_is_asked_first_what_he_has() -> None:
     first, second = both(0, 100, filling=(THREE,)), both(100, 200)
-    view = partition(first, second, both(200, 200), copies={(0, ONE): 100})
+    view = partition(first, second, both(200, 200), copied_ends={(0, ONE): 100})
     assert next_step(view) == Fill(0, 100, (TWO, THREE))
-    view = replace(view, online=view.online - {TWO}, copies={(0, ONE): 100, (0, THREE): 100})
+    view = replace(view, online=view.online - {TWO}, copied_ends={(0, ONE): 100, (0, THREE): 100})
     assert next_step(view) == Fill(100, 200, (ONE,))
     assert next_step(replace(view, failed=frozenset((ONE,)))) == Report(filled=(Filled(0, THREE, 100),))
 
@@ -154,8 +154,8 @@ def test_everybody_is_asked_first_what_he_has() -> None:
 def test_who_has_filled_a_shelf_becomes_a_store() -> None:
     shelf = both(0, 100, filling=(THREE,))
     has_all = {(0, ONE): 100, (0, TWO): 100, (0, THREE): 140}
-    assert next_step(partition(shelf, copies=has_all)) == Report(filled=(Filled(0, THREE, 100),))
-    assert next_step(partition(shelf, copies={**has_all, (0, THREE): 99})) == Fill(0, 100, (THREE,))
+    assert next_step(partition(shelf, copied_ends=has_all)) == Report(filled=(Filled(0, THREE, 100),))
+    assert next_step(partition(shelf, copied_ends={**has_all, (0, THREE): 99})) == Fill(0, 100, (THREE,))
 
 
 def test_who_fills_a_shelf_on_which_nothing_is_has_it() -> None:
@@ -164,9 +164,9 @@ def test_who_fills_a_shelf_on_which_nothing_is_has_it() -> None:
 
 def test_a_store_that_has_lost_its_copy_gets_another() -> None:
     has_lost = {(0, ONE): 0, (0, TWO): 100}
-    assert next_step(partition(both(0, 100), copies=has_lost)) == Fill(0, 100, (ONE,))
-    assert next_step(partition(both(0, 100), copies=has_lost, failed=frozenset((ONE,)))) is None
-    assert next_step(partition(both(0, 100), copies=has_lost, online=(ONE,))) == Fill(0, 100, (ONE,))
+    assert next_step(partition(both(0, 100), copied_ends=has_lost)) == Fill(0, 100, (ONE,))
+    assert next_step(partition(both(0, 100), copied_ends=has_lost, failed=frozenset((ONE,)))) is None
+    assert next_step(partition(both(0, 100), copied_ends=has_lost, online=(ONE,))) == Fill(0, 100, (ONE,))
 
 
 # local retention
@@ -178,63 +178,63 @@ OLD = NOW - 1001
 
 def test_what_is_on_a_shelf_goes_from_the_log_by_its_age() -> None:
     log = segments(0, 100, 200, 300, time=OLD)
-    assert next_step(partition(both(0, 200), log=log, configs=LOCAL)) == Advance(200, is_local=True)
+    assert next_step(partition(both(0, 200), log=log, configs=LOCAL)) == AdvanceLogStart(200, is_local=True)
     young = [*segments(0, 100, time=OLD), *segments(100, 200, 300)]
-    assert next_step(partition(both(0, 200), log=young, configs=LOCAL)) == Advance(100, is_local=True)
+    assert next_step(partition(both(0, 200), log=young, configs=LOCAL)) == AdvanceLogStart(100, is_local=True)
 
 
 def test_what_is_on_a_shelf_goes_from_the_log_by_its_size() -> None:
     log, configs = segments(0, 100, 200, 300, 400), {**KEEPS, "local.retention.bytes": "200"}
-    assert next_step(partition(both(0, 400), log=log, configs=configs)) == Advance(300, is_local=True)
-    assert next_step(partition(both(0, 200), log=log, configs=configs)) == Advance(200, is_local=True)
+    assert next_step(partition(both(0, 400), log=log, configs=configs)) == AdvanceLogStart(300, is_local=True)
+    assert next_step(partition(both(0, 200), log=log, configs=configs)) == AdvanceLogStart(200, is_local=True)
 
 
 def test_what_is_on_no_shelf_stays_in_the_log() -> None:
     log = segments(0, 100, 200, time=OLD)
     assert next_step(partition(log=log, configs=LOCAL, online=())) is None
-    assert next_step(partition(both(0, 199), log=log, configs=LOCAL)) == Advance(100, is_local=True)
+    assert next_step(partition(both(0, 199), log=log, configs=LOCAL)) == AdvanceLogStart(100, is_local=True)
 
 
 def test_the_log_does_not_grow_because_nobody_hears_what_is_reported() -> None:
     has_all = {(0, ONE): 100, (0, TWO): 100, (0, THREE): 100}
-    view = partition(both(0, 100, filling=(THREE,)), log=segments(0, 100, time=OLD), configs=LOCAL, copies=has_all)
+    view = partition(both(0, 100, filling=(THREE,)), log=segments(0, 100, time=OLD), configs=LOCAL, copied_ends=has_all)
     assert next_step(view) == Report(filled=(Filled(0, THREE, 100),))
-    assert next_step(replace(view, reports=False)) == Advance(100, is_local=True)
-    assert next_step(partition(log=segments(0, 100), reports=False)) is None
+    assert next_step(replace(view, may_report=False)) == AdvanceLogStart(100, is_local=True)
+    assert next_step(partition(log=segments(0, 100), may_report=False)) is None
 
 
 def test_the_open_segment_stays_even_if_another_leader_put_what_is_in_it_on_a_shelf() -> None:
-    view = partition(log=segments(0, 100), configs={**KEEPS, "local.retention.bytes": "0"}, copies={})
-    view = replace(view, spec=replace(SPEC, shelves=(both(0, 110),)), copies={(0, ONE): 110, (0, TWO): 110})
-    assert next_step(view) == Advance(100, is_local=True)
+    view = partition(log=segments(0, 100), configs={**KEEPS, "local.retention.bytes": "0"}, copied_ends={})
+    view = replace(view, spec=replace(SPEC, shelves=(both(0, 110),)), copied_ends={(0, ONE): 110, (0, TWO): 110})
+    assert next_step(view) == AdvanceLogStart(100, is_local=True)
     assert next_step(replace(view, log_start=100, segments=view.segments[1:])) is None
 
 
 def test_what_is_on_a_shelf_goes_from_the_log_also_where_nothing_is_deleted() -> None:
     log, configs = segments(0, 100, time=OLD), {**LOCAL, "cleanup.policy": ""}
-    assert next_step(partition(both(0, 100), log=log, configs=configs)) == Advance(100, is_local=True)
+    assert next_step(partition(both(0, 100), log=log, configs=configs)) == AdvanceLogStart(100, is_local=True)
 
 
-@pytest.mark.parametrize("copies", [{(0, ONE): 200}, {(0, ONE): 200, (0, TWO): 199}, {}])
-def test_the_log_keeps_what_a_store_does_not_say_to_have(copies: dict[tuple[int, SpuId], int]) -> None:
-    view = partition(both(0, 200), log=segments(0, 100, 200, time=OLD), configs=LOCAL, copies=copies)
+@pytest.mark.parametrize("copied_ends", [{(0, ONE): 200}, {(0, ONE): 200, (0, TWO): 199}, {}])
+def test_the_log_keeps_what_a_store_does_not_say_to_have(copied_ends: dict[tuple[int, SpuId], int]) -> None:
+    view = partition(both(0, 200), log=segments(0, 100, 200, time=OLD), configs=LOCAL, copied_ends=copied_ends)
     assert next_step(replace(view, failed=frozenset((ONE, TWO)))) is None
 
 
 def test_a_store_that_is_away_does_not_concern_what_is_not_in_the_log_any_more() -> None:
     shelves, log = (both(0, 100), Shelf(100, 300, (ONE, THREE))), segments(100, 200, 300, time=OLD)
-    copies = {(100, ONE): 300, (100, THREE): 300}
-    view = partition(*shelves, log=log, configs=LOCAL, copies=copies, failed=frozenset((TWO, ONE)))
-    assert next_step(view) == Advance(300, is_local=True)
+    copied_ends = {(100, ONE): 300, (100, THREE): 300}
+    view = partition(*shelves, log=log, configs=LOCAL, copied_ends=copied_ends, failed=frozenset((TWO, ONE)))
+    assert next_step(view) == AdvanceLogStart(300, is_local=True)
 
 
 def test_the_log_keeps_what_fewer_have_than_there_are_replicas() -> None:
     view = partition(Shelf(0, 200, (ONE,)), log=segments(0, 100, 200, time=OLD), configs=LOCAL)
     assert next_step(view) is None
     alone = replace(view.spec, replicas=(LEADER,))
-    assert next_step(replace(view, spec=alone)) == Advance(200, is_local=True)
+    assert next_step(replace(view, spec=alone)) == AdvanceLogStart(200, is_local=True)
     coming = replace(view.spec, copy_sets=((LEADER,),))
-    assert next_step(replace(view, spec=coming)) == Advance(200, is_local=True), "whose copy does not count yet"
+    assert next_step(replace(view, spec=coming)) == AdvanceLogStart(200, is_local=True), "whose copy does not count yet"
 
 
 # total retention
@@ -244,12 +244,12 @@ DAY = {**KEEPS, "retention.ms": "1000"}
 
 def test_without_shelves_old_segments_go_from_the_log() -> None:
     view = partition(log=segments(0, 100, 200, time=OLD), configs=DAY, online=())
-    assert next_step(view) == Advance(200, is_local=False)
+    assert next_step(view) == AdvanceLogStart(200, is_local=False)
 
 
 def test_even_the_open_segment_goes_by_total_retention() -> None:
     view = partition(configs=DAY, online=(), now_ms=NOW + 1001)
-    assert next_step(view) == Advance(10, is_local=False)
+    assert next_step(view) == AdvanceLogStart(10, is_local=False)
 
 
 def test_what_is_on_shelves_goes_by_its_age() -> None:
@@ -302,7 +302,7 @@ def test_the_log_goes_first_if_more_is_to_go_than_is_on_shelves() -> None:
     contents = {0: segments(0, 100, 200, time=OLD)}
     log = [*segments(100, 200, time=OLD), *segments(200, 300, 400, time=OLD)]
     view = partition(both(0, 200), log=log, configs=DAY, contents=contents)
-    assert next_step(view) == Advance(400, is_local=False)
+    assert next_step(view) == AdvanceLogStart(400, is_local=False)
     view = replace(view, log_start=400, segments=view.segments[-1:])
     assert next_step(view) == Report(shelved_from=400)
 
@@ -362,13 +362,13 @@ def test_a_long_log_ends_on_shelves_as_far_as_it_may() -> None:
         match step:
             case Report():
                 view = replace(view, spec=_shown(view.spec, step))
-            case Advance():
+            case AdvanceLogStart():
                 left = [each for each in view.segments if each.end > step.log_start]
                 view = replace(view, log_start=step.log_start, segments=left)
             case Fill():
-                copies = {**view.copies, **{(step.base, spu): step.end for spu in step.spus}}
+                copied_ends = {**view.copied_ends, **{(step.base, spu): step.end for spu in step.spus}}
                 contents = {**view.contents, step.base: segments(*range(step.base, step.end + 1, 100))}
-                view = replace(view, copies=copies, contents=contents)
+                view = replace(view, copied_ends=copied_ends, contents=contents)
     assert [each.base for each in view.segments] == [3800, 3900, 4000]
     assert view.spec.shelved_from == 2100
     assert [(each.base, each.end) for each in view.spec.shelves] == [(2100, 3700), (3700, 4000)]

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from tailrace.broker.controller_link.sc_connection import ScUnreachableError
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.shelves.offloading import FILL_SECONDS_MAX, SHOWN_SECONDS_MAX, Shelving
+from tailrace.broker.shelves.offloading import FILL_SECONDS_MAX, REPORT_SECONDS_MAX, Offloading
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.shelf_lookup import shelved_end
 from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec
@@ -44,7 +44,7 @@ class Shelves(Struct):
 
     world: World
     brokers: ScriptedBrokers
-    shelving: Shelving
+    offloading: Offloading
     clock: SteadyClock
     stores: dict[int, Store]
     """Those that do something else than what they are asked for."""
@@ -122,8 +122,8 @@ async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> 
             return await made.fill_here(*question)
 
         spus = spu_requests_from(HERE, world.cluster, brokers.network, fill_here)
-        shelving = Shelving(spus, world.replicas, configs, clock, report, get_logger())
-        made = Shelves(world, brokers, shelving, clock, stores)
+        offloading = Offloading(spus, world.replicas, configs, clock, report, get_logger())
+        made = Shelves(world, brokers, offloading, clock, stores)
         yield made
 
 
@@ -131,7 +131,7 @@ async def test_who_leads_what_it_keeps_a_shelf_of_asks_itself(autojump_clock: ob
     async with shelves() as made:
         replica = made.lead(batches=3)
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 2, (HERE, STORES[0])),)))
-        await made.shelving.attend(replica)
+        await made.offloading.offload(replica)
         assert made.filled_here == made.asked(STORES[0]) == [(0, 2)]
 
 
@@ -140,12 +140,12 @@ async def test_old_segments_go_to_shelves_and_from_the_log(autojump_clock: objec
         replica = given.lead(batches=5, local_retention_bytes="75")
         await replica.log.sync()
         with capture_logs() as logged:
-            assert not await given.shelving.attend(replica)
+            assert not await given.offloading.offload(replica)
         assert replica.spec.shelves == (Shelf(0, 4, STORES),), "the open one is not sealed"
         assert (replica.earliest, replica.log.log_start) == (0, 3)
         assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 2), (0, 3), (0, 4)]
         events = [(each["event"], each.get("end", each.get("log_start"))) for each in logged]
-        assert events[:2] == [("shelf_begun", None), ("segments_shelved", 1)]
+        assert events[:2] == [("shelf_added", None), ("segments_shelved", 1)]
         assert ("local_segments_removed", 3) in events
 
 
@@ -154,12 +154,12 @@ async def test_all_stores_are_asked_in_each_round_what_they_have(autojump_clock:
         replica = given.lead(batches=2)
         await replica.log.sync()
         for _ in range(2):
-            await given.shelving.attend(replica)
+            await given.offloading.offload(replica)
         assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 1)]
-        await given.shelving.attend(replica, asks=False)
+        await given.offloading.offload(replica, asks_stores=False)
         assert len(given.asked(ONE)) == 2
         replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
-        await given.shelving.attend(replica, asks=False)
+        await given.offloading.offload(replica, asks_stores=False)
         assert len(given.asked(ONE)) == 3, "what was said to an earlier leader is not known"
 
 
@@ -168,7 +168,7 @@ async def test_a_partition_without_shelves_asks_nobody(autojump_clock: object) -
         replica = given.lead(batches=5, remote_storage_enable="false")
         await replica.log.sync()
         assert not replica.has_shelves
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert given.reported == []
 
 
@@ -178,7 +178,7 @@ async def test_a_store_that_was_not_told_yet_is_asked_again(autojump_clock: obje
         given.stores[ONE] = lambda request: answers.pop() if answers else with_all(request)
         replica = given.lead(batches=2)
         await replica.log.sync()
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert replica.spec.shelves == (Shelf(0, 1, STORES),)
 
 
@@ -189,7 +189,7 @@ async def test_a_store_may_get_there_bit_by_bit(autojump_clock: object) -> None:
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 5, (ONE,), (TWO,)),)))
         ends = iter(range(6))
         given.stores[TWO] = lambda request: with_all(request, next(ends))
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert given.asked(TWO) == [(0, 5)] * 6
         assert [(each.spu_id, each.end) for each in given.reported[0].filled] == [(TWO, 5)]
 
@@ -210,11 +210,11 @@ async def test_the_log_keeps_what_a_store_does_not_take(autojump_clock: object, 
         replica = given.lead(batches=5, local_retention_bytes="0")
         await replica.log.sync()
         began = trio.current_time()
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert trio.current_time() - began <= FILL_SECONDS_MAX
         assert (replica.log.log_start, replica.spec.shelves) == (0, (Shelf(0, 0, STORES),))
         del given.stores[ONE]
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert replica.log.log_start == 4
 
 
@@ -231,7 +231,7 @@ async def test_who_lost_a_copy_gets_it_again_and_the_log_waits_for_it(autojump_c
             return with_all(request, len(starts))
 
         given.stores[ONE] = anew
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert starts == [0, 0, 0, 0]
         assert replica.log.log_start == 4
 
@@ -246,7 +246,7 @@ async def test_without_a_streaming_controller_only_retention_goes_on(autojump_cl
         size = replica.log.size_bytes // 5
         replica.use_settings(replace(replica.settings, log=replace(replica.settings.log, retention_bytes=3 * size)))
         with capture_logs() as logged:
-            assert not await given.shelving.attend(replica)
+            assert not await given.offloading.offload(replica)
         assert [each["event"] for each in logged] == ["segments_removed", "shelves_not_reported"]
         assert (replica.log.log_start, replica.spec.shelves) == (2, ())
 
@@ -259,7 +259,7 @@ async def test_the_log_goes_where_it_may_while_the_streaming_controller_is_away(
         replica = given.lead(batches=5, local_retention_bytes="0")
         await replica.log.sync()
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 3, (ONE,), (TWO,)),)))
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert replica.log.log_start == 3
 
 
@@ -271,20 +271,20 @@ async def test_what_is_not_shown_is_not_waited_for_long(autojump_clock: object) 
         replica = given.lead(batches=5)
         await replica.log.sync()
         began = trio.current_time()
-        assert not await given.shelving.attend(replica)
-        assert trio.current_time() - began == SHOWN_SECONDS_MAX
+        assert not await given.offloading.offload(replica)
+        assert trio.current_time() - began == REPORT_SECONDS_MAX
 
 
 async def test_what_is_on_shelves_goes_by_total_retention(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5, local_retention_bytes="0")
         await replica.log.sync()
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert (replica.earliest, replica.log.log_start) == (0, 4)
         replica.use_settings(replace(replica.settings, log=replace(replica.settings.log, retention_ms=1000)))
         given.clock.time_ms += 1001
         with capture_logs() as logged:
-            await given.shelving.attend(replica)
+            await given.offloading.offload(replica)
         assert [each["event"] for each in logged] == ["segments_removed", "shelved_segments_removed"]
         assert (replica.spec.shelves, replica.earliest, replica.log.log_start) == ((), 5, 5)
 
@@ -300,10 +300,10 @@ async def test_nothing_is_said_or_removed_once_another_may_lead(autojump_clock: 
             return with_all(request)
 
         given.stores[ONE] = deposed
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert given.reported == []
         replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(7)))
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert given.reported == []
 
 
@@ -312,7 +312,7 @@ async def test_a_disk_that_fails_ends_the_turn(autojump_clock: object) -> None:
         replica = given.lead(batches=5, local_retention_bytes="0")
         await replica.log.sync()
         given.world.files.syncs_fail = True
-        assert not await given.shelving.attend(replica)
+        assert not await given.offloading.offload(replica)
         assert "deleting records failed" in (replica.offline_reason or "")
 
 
@@ -327,7 +327,7 @@ async def test_who_has_slow_stores_does_not_hold_up_the_others(autojump_clock: o
         quick.use_spec(replace(quick.spec, shelves=(Shelf(0, 0, (TWO,)),)))
         for replica in (*slow, quick):
             await replica.log.sync()
-        nursery.start_soon(given.shelving.run)
+        nursery.start_soon(given.offloading.run)
         await trio.sleep(ROUND_SECONDS + FILL_SECONDS_MAX + 1)
         assert quick.spec.shelves == (Shelf(0, 1, (TWO,)),)
         nursery.cancel_scope.cancel()
@@ -340,9 +340,9 @@ async def test_what_takes_long_is_gone_on_with_before_the_next_round(autojump_cl
     async with shelves(slow) as given, trio.open_nursery() as nursery:
         replica = given.lead(batches=102)
         await replica.log.sync()
-        assert await given.shelving.attend(replica)
+        assert await given.offloading.offload(replica)
         assert 10 < shelved_end(replica.spec) < 20
-        nursery.start_soon(given.shelving.run)
+        nursery.start_soon(given.offloading.run)
         await trio.sleep(2 * ROUND_SECONDS - 1)
         assert shelved_end(replica.spec) > 60
         nursery.cancel_scope.cancel()
@@ -352,13 +352,13 @@ async def test_what_was_known_is_forgotten_once_another_leads(autojump_clock: ob
     async with shelves() as given:
         replica = given.lead(batches=2)
         await replica.log.sync()
-        await given.shelving.attend(replica)
-        assert given.shelving.known_count == 1
-        given.shelving.begin_round()
-        assert given.shelving.known_count == 1
+        await given.offloading.offload(replica)
+        assert given.offloading.known_count == 1
+        given.offloading.begin_round()
+        assert given.offloading.known_count == 1
         replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6)))
-        given.shelving.begin_round()
-        assert given.shelving.known_count == 0
+        given.offloading.begin_round()
+        assert given.offloading.known_count == 0
 
 
 # deleting records
@@ -371,11 +371,11 @@ async def test_records_on_shelves_are_deleted_when_the_streaming_controller_says
     async with shelves(slow) as given:
         replica = given.lead(batches=5)
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
-        given.shelving.want_deleted(replica, 3)
+        given.offloading.request_deletion(replica, 3)
         began = trio.current_time()
-        await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        await given.offloading.wait_until_deleted(replica, 3, replica.spec.epoch)
         assert (trio.current_time() - began, replica.spec.shelved_from) == (1, 3)
-        await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+        await given.offloading.wait_until_deleted(replica, 3, replica.spec.epoch)
         assert len(given.reported) == 1
 
 
@@ -387,7 +387,7 @@ async def test_who_waits_for_a_deletion_hears_that_another_leads(autojump_clock:
         replica = given.lead(batches=5)
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
         with pytest.raises(KafkaError) as refused_with:
-            await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+            await given.offloading.wait_until_deleted(replica, 3, replica.spec.epoch)
         assert refused_with.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -403,11 +403,11 @@ async def test_a_deletion_that_nobody_waits_for_any_more_is_done_in_the_next_rou
         await replica.log.sync()
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, STORES),)))
         await replica.delete_records(3)
-        given.shelving.want_deleted(replica, 3)
+        given.offloading.request_deletion(replica, 3)
         with trio.move_on_after(60) as waiting:
-            await given.shelving.wait_until_deleted(replica, 3, replica.spec.epoch)
+            await given.offloading.wait_until_deleted(replica, 3, replica.spec.epoch)
         assert waiting.cancelled_caught
         assert replica.earliest == 0
         is_away = False
-        await given.shelving.attend(replica)
+        await given.offloading.offload(replica)
         assert (replica.earliest, replica.spec.shelves) == (3, (Shelf(0, 4, STORES),))

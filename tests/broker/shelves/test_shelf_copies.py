@@ -19,7 +19,7 @@ async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(au
         lose_a_segment(after)
         with capture_logs() as logs:
             response = await after.fill()
-        assert (response.error_code, response.end, logs[0]["event"]) == (0, END, "shelf_begun_anew")
+        assert (response.error_code, response.end, logs[0]["event"]) == (0, END, "shelf_copy_discarded")
         assert await after.content_here() == bench.content
 
 
@@ -31,8 +31,8 @@ async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(auto
         with capture_logs() as logs:
             assert (await bench.fill(6)).end == 6
             assert [each["event"] for each in logs] == ["shelf_damaged"]
-            await bench.shelves.mending.mend(bench.key)
-        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
+            await bench.keeper.repair.repair(bench.key)
+        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_repaired"]
         assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
 
@@ -45,7 +45,7 @@ async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -
         bench.files.rename(bench.logs.directory(bench.key._replace(base=8)), bench.logs.directory(bench.key))
         bench.name(end=END)
         assert (await bench.read(10)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert await bench.content_here() == bench.content
 
 
@@ -63,8 +63,8 @@ async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clo
         assert await bench.bases(8, bytes_max=1) == [8]
         assert (await bench.read(6, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         with capture_logs() as logs:
-            await bench.shelves.mending.mend(bench.key)
-        assert [each["event"] for each in logs] == ["shelf_mended"]
+            await bench.keeper.repair.repair(bench.key)
+        assert [each["event"] for each in logs] == ["shelf_repaired"]
         assert await bench.content_here() == bench.content
         after = bench.after(bench.files.crash("synced"))
         assert await after.content_here() == bench.content
@@ -84,7 +84,7 @@ async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monk
         monkeypatch.setattr(Log, "read", read)
         with capture_logs() as logs:
             await bench.fill()
-        assert [each["event"] for each in logs] == ["shelf_mended"]
+        assert [each["event"] for each in logs] == ["shelf_repaired"]
 
 
 async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
@@ -104,7 +104,7 @@ async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
         await bench.fill()
         monkeypatch.setattr(Log, "end_segment", end_segment)
         assert await bench.bases(2, 8, bytes_max=1) == [2]
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
 
@@ -122,8 +122,8 @@ async def test_it_may_be_wanted_no_more_as_it_is_replaced(
         async def put_in_place_at_last(key: ShelfKey) -> None:
             await put_in_place(key)
             spec = replace(bench.spec, version=bench.spec.version + 1, shelves=())
-            bench.shelves.copies.apply([spec], (), is_full=False)
+            bench.keeper.copies.apply([spec], (), is_full=False)
 
         monkeypatch.setattr(bench.logs, "put_replacement_in_place", put_in_place_at_last)
         assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert bench.shelves.copies.count == 0
+        assert bench.keeper.copies.count == 0

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tailrace.broker.shelves.shelf_duties import KeptShelves
+from tailrace.broker.shelves.shelf_duties import ShelfDuties
 from tailrace.cluster.specs import PartitionSpec, Shelf
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
@@ -21,67 +21,71 @@ SHELVES = (
 SHELVED = replace(PLAIN, shelves=SHELVES, shelved_from=5)
 
 
-def _bases(kept: KeptShelves) -> list[int]:
-    return [each.shelf.base for each in kept]
+def _bases(duties: ShelfDuties) -> list[int]:
+    return [each.shelf.base for each in duties]
 
 
-def _with(*specs: PartitionSpec, is_full: bool = True) -> KeptShelves:
-    kept = KeptShelves(HERE)
-    assert kept.apply(specs, (), is_full=is_full) == []
-    return kept
+def _with(*specs: PartitionSpec, is_full: bool = True) -> ShelfDuties:
+    duties = ShelfDuties(HERE)
+    assert duties.apply(specs, (), is_full=is_full) == []
+    return duties
 
 
 def test_those_are_kept_that_name_the_spu() -> None:
-    kept = _with(SHELVED)
-    assert [(each.key, each.counted_end, each.has_others, each.start) for each in kept] == [
+    duties = _with(SHELVED)
+    assert [(each.key, each.confirmed_end, each.has_others, each.start) for each in duties] == [
         (ShelfKey(TOPIC, 0, 0), 10, True, 5),
         (ShelfKey(TOPIC, 0, 20), 0, True, 20),
         (ShelfKey(TOPIC, 0, 30), 35, False, 30),
     ]
-    assert len(kept) == 3
-    assert ShelfKey(TOPIC, 0, 20) in kept and ShelfKey(TOPIC, 0, 10) not in kept and ShelfKey(TOPIC, 1, 20) not in kept
-    assert kept.named(ShelfKey(TOPIC, 0, 20)).spec is SHELVED
+    assert len(duties) == 3
+    assert (
+        ShelfKey(TOPIC, 0, 20) in duties
+        and ShelfKey(TOPIC, 0, 10) not in duties
+        and ShelfKey(TOPIC, 1, 20) not in duties
+    )
+    assert duties.require(ShelfKey(TOPIC, 0, 20)).spec is SHELVED
     with pytest.raises(KafkaError) as refused:
-        kept.named(ShelfKey(TOPIC, 0, 10))
+        duties.require(ShelfKey(TOPIC, 0, 10))
     assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_the_newest_spec_counts() -> None:
-    kept = _with(SHELVED)
+    duties = _with(SHELVED)
     for is_full in (False, True):
-        kept.apply([replace(PLAIN, version=3)], (), is_full=is_full)
-        kept.apply([replace(PLAIN, epoch=Epoch(2), version=9)], (), is_full=is_full)
-        assert _bases(kept) == [0, 20, 30]
-    kept.apply([replace(SHELVED, shelves=SHELVES[2:], version=5)], (), is_full=False)
-    assert _bases(kept) == [20, 30]
-    kept.apply([replace(PLAIN, version=6)], (), is_full=False)
-    assert _bases(kept) == []
+        duties.apply([replace(PLAIN, version=3)], (), is_full=is_full)
+        duties.apply([replace(PLAIN, epoch=Epoch(2), version=9)], (), is_full=is_full)
+        assert _bases(duties) == [0, 20, 30]
+    duties.apply([replace(SHELVED, shelves=SHELVES[2:], version=5)], (), is_full=False)
+    assert _bases(duties) == [20, 30]
+    duties.apply([replace(PLAIN, version=6)], (), is_full=False)
+    assert _bases(duties) == []
 
 
 def test_what_is_removed_or_not_named_where_all_is_goes() -> None:
     another = replace(SHELVED, partition=1)
-    kept = _with(SHELVED, another)
-    kept.apply([], [(TOPIC, 0), (TOPIC, 9)], is_full=False)
-    assert {each.key.partition for each in kept} == {1}
-    kept.apply([], (), is_full=False)
-    assert len(kept) == 3
-    kept.apply([SHELVED], (), is_full=True)
-    assert {each.key.partition for each in kept} == {0}
+    duties = _with(SHELVED, another)
+    duties.apply([], [(TOPIC, 0), (TOPIC, 9)], is_full=False)
+    assert {each.key.partition for each in duties} == {1}
+    duties.apply([], (), is_full=False)
+    assert len(duties) == 3
+    duties.apply([SHELVED], (), is_full=True)
+    assert {each.key.partition for each in duties} == {0}
 
 
 def test_all_are_known_once_all_were_named() -> None:
-    kept = _with(SHELVED, is_full=False)
-    assert not kept.are_all_known
+    duties = _with(SHELVED, is_full=False)
+    assert not duties.are_all_known
     for is_full in (True, False):
-        kept.apply((), (), is_full=is_full)
-        assert kept.are_all_known
+        duties.apply((), (), is_full=is_full)
+        assert duties.are_all_known
 
 
 def test_what_may_be_of_an_epoch_that_an_unclean_election_has_ended_is_told_once() -> None:
     unclean = replace(SHELVED, was_unclean=True)
-    kept = KeptShelves(HERE)
+    duties = ShelfDuties(HERE)
     keys = [ShelfKey(TOPIC, 0, base) for base in (0, 20, 30)]
-    assert kept.apply([unclean], (), is_full=True) == keys
-    assert kept.apply([replace(unclean, version=5)], (), is_full=True) == []
-    assert kept.apply([replace(unclean, epoch=Epoch(4))], (), is_full=False) == keys
-    assert kept.apply([replace(unclean, epoch=Epoch(3))], (), is_full=False) == []
+    assert duties.apply([unclean], (), is_full=True) == keys
+    assert duties.apply([replace(unclean, version=5)], (), is_full=True) == []
+    assert duties.apply([replace(unclean, epoch=Epoch(4))], (), is_full=False) == keys
+    assert duties.apply([replace(unclean, epoch=Epoch(3))], (), is_full=False) == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import trio
 from msgspec.structs import replace
-from shelf_bench import BATCH_BYTES, BATCHES, END, HERE, LEADER, NOW, OTHER, produce, shelf_bench, shelves_of
+from shelf_bench import BATCH_BYTES, BATCHES, END, HERE, LEADER, NOW, OTHER, keeper_of, produce, shelf_bench
 from simulation.files import SimulatedFile
 from structlog.testing import capture_logs
 
@@ -31,9 +31,9 @@ async def test_a_shelf_is_filled_up_to_the_end_of_a_segment_and_is_on_the_disk_t
             (NOW + 1, NOW + 31),
             (NOW + 41, NOW + 61),
         ]
-        assert bench.metrics.shelf_filled_bytes == bench.shelves.copies.size_bytes == 7 * BATCH_BYTES
+        assert bench.metrics.shelf_filled_bytes == bench.keeper.copies.size_bytes == 7 * BATCH_BYTES
         after = bench.after(bench.files.crash("synced"))
-        assert after.shelves.copies.size_bytes == 7 * BATCH_BYTES
+        assert after.keeper.copies.size_bytes == 7 * BATCH_BYTES
         assert (await after.fill()).end == END
         assert await after.content_here() == bench.content
 
@@ -45,18 +45,18 @@ async def test_who_was_not_told_of_a_shelf_does_not_fill_it(autojump_clock: obje
             assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         bench.name(base=4)
         response = await bench.fill()
-        assert response.error_message is not None and "has not been told of a shelf that begins at offset 0" in (
+        assert response.error_message is not None and "has no spec that assigns to it the shelf at offset 0" in (
             response.error_message
         )
         bench.name(stores=(OTHER,), filling=(HERE,))
         assert (await bench.fill()).end == END
         stale, bench.spec = bench.spec, replace(bench.spec, version=bench.spec.version + 1, shelves=())
-        bench.shelves.copies.apply([bench.spec], (), is_full=False)
+        bench.keeper.copies.apply([bench.spec], (), is_full=False)
         assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         bench.name()
-        bench.shelves.copies.apply([replace(stale, shelves=())], (), is_full=False)
+        bench.keeper.copies.apply([replace(stale, shelves=())], (), is_full=False)
         assert (await bench.fill()).end == END
-        bench.shelves.copies.apply((), [(bench.spec.topic_id, 0)], is_full=False)
+        bench.keeper.copies.apply((), [(bench.spec.topic_id, 0)], is_full=False)
         assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -76,7 +76,7 @@ async def test_nothing_is_copied_from_who_leads_no_more(
     """Nor is it after an election in the midst of a fill: an unclean one may have ended what that one has."""
     async with shelf_bench() as bench:
         request = FillShelfRequest(bench.spec.topic_id, 0, 0, END, OTHER)
-        response = await bench.shelves.filling.answer(request)
+        response = await bench.keeper.filling.respond(request)
         assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         monkeypatch.setattr(shelf_portions, "PORTION_BYTES_MAX", BATCH_BYTES)
         fetch = shelf_filling.fetch_portion
@@ -84,17 +84,17 @@ async def test_nothing_is_copied_from_who_leads_no_more(
         async def fetch_and_elect(*args: Any) -> Any:
             portion = await fetch(*args)
             bench.spec = replace(bench.spec, leader=OTHER, version=bench.spec.version + 1)
-            bench.shelves.copies.apply([bench.spec], (), is_full=False)
+            bench.keeper.copies.apply([bench.spec], (), is_full=False)
             return portion
 
         monkeypatch.setattr(shelf_filling, "fetch_portion", fetch_and_elect)
         request.leader_id = LEADER
-        assert (await bench.shelves.filling.answer(request)).end == 2
+        assert (await bench.keeper.filling.respond(request)).end == 2
 
 
 async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
-        bench.shelves = shelves_of(bench.running, bench.logs, bench.metrics, here=LEADER)
+        bench.keeper = keeper_of(bench.running, bench.logs, bench.metrics, here=LEADER)
         bench.name(stores=(LEADER, OTHER))
         assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
@@ -102,7 +102,7 @@ async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(auto
         with capture_logs() as logs:
             assert (await bench.fill(END + 1)).end == END
         assert [(each["event"], each["reason"]) for each in logs] == [
-            ("shelf_portion_not_copied", "the leader answers with error 6")
+            ("shelf_portion_not_copied", "the leader responded with error 6")
         ]
 
 
@@ -152,20 +152,20 @@ async def test_one_fill_at_a_time_and_few_portions_over_all(
                 nursery.start_soon(fill, 0)
         assert (sorted(found), most) == ([0, END], 1)
         some = tuple(Shelf(base, base, (HERE, OTHER)) for base in range(0, 16, 2))
-        bench.shelves.copies.apply([replace(bench.spec, version=99, shelves=some)], (), is_full=False)
+        bench.keeper.copies.apply([replace(bench.spec, version=99, shelves=some)], (), is_full=False)
         async with trio.open_nursery() as nursery:
             for shelf in some:
                 nursery.start_soon(fill, shelf.base)
         assert (found[2:], most) == ([END] * 8, shelf_filling.AT_ONCE_MAX)
-        assert bench.shelves.copies.count == 8
+        assert bench.keeper.copies.count == 8
 
 
 async def test_of_many_some_stay_open(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         bench.logs = ShelfLogs("/data", bench.files, open_logs_max=2)
-        bench.shelves = shelves_of(bench.running, bench.logs, bench.metrics)
+        bench.keeper = keeper_of(bench.running, bench.logs, bench.metrics)
         some = tuple(Shelf(base, base + 2, (HERE, OTHER)) for base in range(0, END, 2))
-        bench.shelves.copies.apply([replace(bench.spec, version=99, shelves=some)], (), is_full=False)
+        bench.keeper.copies.apply([replace(bench.spec, version=99, shelves=some)], (), is_full=False)
 
         async def fill(shelf: Shelf) -> None:
             assert (await bench.fill(shelf.end, shelf.base)).end == shelf.end
@@ -175,7 +175,7 @@ async def test_of_many_some_stay_open(autojump_clock: object) -> None:
             for shelf in some:
                 nursery.start_soon(fill, shelf)
         assert bench.logs.open_count <= 2
-        assert bench.shelves.copies.size_bytes == BATCHES * BATCH_BYTES
+        assert bench.keeper.copies.size_bytes == BATCHES * BATCH_BYTES
 
 
 async def test_a_shelf_that_begins_in_a_batch_has_all_of_it(autojump_clock: object) -> None:
@@ -194,7 +194,7 @@ async def test_what_was_deleted_before_it_came_is_not_copied(autojump_clock: obj
         bench.name(filling=[HERE], stores=[OTHER], end=END, shelved_from=11)
         assert (await bench.fill()).end == END
         assert await bench.bases(11) == [10, 12, 14, 16, 18]
-        assert bench.shelves.copies.size_bytes == 5 * BATCH_BYTES
+        assert bench.keeper.copies.size_bytes == 5 * BATCH_BYTES
 
 
 async def test_an_spu_that_is_full_says_so_and_what_it_has(autojump_clock: object) -> None:
@@ -204,7 +204,7 @@ async def test_an_spu_that_is_full_says_so_and_what_it_has(autojump_clock: objec
         def check_room() -> None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
 
-        bench.shelves = shelves_of(bench.running, bench.logs, bench.metrics, check_room=check_room)
+        bench.keeper = keeper_of(bench.running, bench.logs, bench.metrics, check_room=check_room)
         bench.name()
         response = await bench.fill()
         assert (response.error_code, response.error_message, response.end) == (56, "full", 8)
@@ -242,7 +242,7 @@ async def test_a_failed_sync_is_not_tried_again_with_the_same_files(
         with capture_logs() as logs:
             response = await bench.fill()
         assert (response.error_code, response.end) == (0, END)
-        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
+        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_repaired"]
         assert bench.metrics.shelf_filled_bytes == (4 + 6 + BATCHES) * BATCH_BYTES
 
 
@@ -279,8 +279,8 @@ async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_sta
         await bench.flip(70)
         with capture_logs() as logs:
             await bench.read(end=8)
-            await bench.shelves.mending.mend(bench.key)
-        assert [(each["event"], each.get("end")) for each in logs] == [("shelf_damaged", None), ("shelf_mended", 8)]
+            await bench.keeper.repair.repair(bench.key)
+        assert [(each["event"], each.get("end")) for each in logs] == [("shelf_damaged", None), ("shelf_repaired", 8)]
         await bench.fill()
         after = bench.after(bench.files.crash("all"))
         assert (await after.fill(8)).end == 8, "what another process has copied is of no known epoch"

@@ -45,16 +45,16 @@ async def test_whatever_happens_nothing_is_lost_that_was_told_and_nothing_wrong_
                     at = offset // 2 * BATCH_BYTES
                     assert response.error_code or response.records == content[at : at + BATCH_BYTES]
                 case "mend":
-                    await bench.shelves.mending.mend(bench.key)
+                    await bench.keeper.repair.repair(bench.key)
                 case "scrub":
-                    await bench.shelves.scrubbing.scrub(rest_after, lambda: False)
+                    await bench.keeper.scrubbing.scrub(rest_after, lambda: False)
             assert are_flipped or (await bench.fill(0)).end >= told
-        await bench.shelves.scrubbing.scrub(rest_after, lambda: False)
+        await bench.keeper.scrubbing.scrub(rest_after, lambda: False)
         with suppress(AssertionError):
             await bench.content_here()  # what is damaged in a segment that is open is found when it is read
         await bench.fill()
         bench.name(end=END)
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert await bench.content_here() == content
         after = bench.after(bench.files.crash("synced"))
         assert await after.content_here() == content

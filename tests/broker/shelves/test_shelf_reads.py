@@ -13,9 +13,9 @@ from simulation.network import MemoryNetwork
 from spus import spu_requests_from
 from structlog.testing import capture_logs
 
-from tailrace.broker.copies import spu_requests as spu_requests
+from tailrace.broker.copies import spu_requests
 from tailrace.broker.replicas.replica import Replica
-from tailrace.broker.shelves.shelf_reads import ANSWER_SECONDS_MAX, AT_ONCE_MAX, BY_LARGEST_TIME, ShelfReader
+from tailrace.broker.shelves.shelf_reads import AT_ONCE_MAX, BY_LARGEST_TIME, RESPONSE_SECONDS_MAX, ShelfReads
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, Shelf, SpuSpec
@@ -47,8 +47,8 @@ class Stores:
         for spu in (FIRST, SECOND, AWAY):
             endpoints = (Endpoint("PUBLIC", host_of(spu), 9005),)
             cluster.put_spu(SpuSpec(spu, endpoints=endpoints, online=spu != AWAY))
-        spus = spu_requests_from(HERE, cluster, MemoryNetwork(), self._read_here)
-        self.reader = ShelfReader(spus, BrokerMetrics(), structlog.get_logger())
+        requests = spu_requests_from(HERE, cluster, MemoryNetwork(), self._read_here)
+        self.reader = ShelfReads(requests, BrokerMetrics(), structlog.get_logger())
         patch.setattr(spu_requests, "send_request", self._ask)
 
     async def _ask(self, _: object, address: Address, *more: Any) -> ReadShelfResponse:
@@ -138,7 +138,7 @@ async def test_a_client_is_told_to_come_again_when_no_store_answers(
     with pytest.raises(KafkaError, match="on a shelf of SPUs 4, 5") as refused:
         await stores.reader.read(replica, 3, 500, COMMITTED)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert trio.current_time() - begun == 2 * ANSWER_SECONDS_MAX
+    assert trio.current_time() - begun == 2 * RESPONSE_SECONDS_MAX
 
 
 async def test_a_gap_at_the_end_of_a_shelf_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import ErrorCode
 
 async def test_it_is_mended_by_itself(autojump_clock: object) -> None:
     async with shelf_bench() as bench, trio.open_nursery() as nursery:
-        nursery.start_soon(bench.shelves.run)
+        nursery.start_soon(bench.keeper.run)
         await bench.fill()
         bench.name(end=END)
         for position in (70, 5 * BATCH_BYTES + 70):
@@ -45,9 +45,9 @@ async def test_the_only_copy_stays_as_it_is_unless_the_leader_has_it_yet(
         monkeypatch.setattr(shelf_filling, "fetch_portion", fetch_nothing)
         response = await bench.fill()
         assert (response.error_code, response.end) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert await bench.bases(0, bytes_max=1) == [0]
         monkeypatch.setattr(shelf_filling, "fetch_portion", fetch)
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert await bench.content_here() == bench.content
         assert (await bench.fill()).error_code == 0

@@ -15,18 +15,18 @@ async def test_a_scrub_finds_what_nobody_reads(autojump_clock: object) -> None:
         await bench.fill()
         bench.name(end=END)
         with capture_logs() as logs:
-            await bench.shelves.scrubbing.scrub(rest_after, lambda: is_off)
+            await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)
         assert (logs, sum(rested)) == ([], BATCHES * BATCH_BYTES)
         await bench.flip(5)  # which no checksum of a batch covers
         is_off = True
         with capture_logs() as logs:
-            await bench.shelves.scrubbing.scrub(rest_after, lambda: is_off)
+            await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)
         assert logs == []
         is_off = False
         with capture_logs() as logs:
-            await bench.shelves.scrubbing.scrub(rest_after, lambda: is_off)
+            await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)
         assert [each["event"] for each in logs] == ["shelf_damaged"]
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         with capture_logs() as logs:
-            await bench.shelves.scrubbing.scrub(rest_after, lambda: is_off)
+            await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)
         assert logs == []

@@ -7,8 +7,7 @@ from batch_samples import header_of
 from shelf_bench import BATCH_BYTES, END, NOW, OTHER, shelf_bench
 from spus import batch
 
-from tailrace.broker.shelves import shelf_filling, shelf_portions
-from tailrace.broker.shelves import shelf_serving as kept_shelf_reading
+from tailrace.broker.shelves import shelf_filling, shelf_portions, shelf_serving
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode
 
@@ -29,14 +28,14 @@ async def test_it_is_read_like_a_log_but_not_beyond_the_end(autojump_clock: obje
         response = await bench.read(0, 18)
         assert (response.error_code, response.error_message) == (
             ErrorCode.KAFKA_STORAGE_ERROR,
-            "SPU 5 has what is before offset 16 of a shelf up to 18",
+            "SPU 5 has only the records before offset 16 of a shelf that is read up to offset 18",
         )
 
 
 async def test_no_answer_is_larger_than_there_is_room_for(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_shelf_reading, "READ_BYTES_MAX", 3 * BATCH_BYTES)
+    monkeypatch.setattr(shelf_serving, "READ_BYTES_MAX", 3 * BATCH_BYTES)
     async with shelf_bench() as bench:
         await bench.fill()
         assert await bench.bases(2) == [2, 4, 6]
@@ -62,7 +61,7 @@ async def test_a_time_is_looked_for(autojump_clock: object) -> None:
 
 async def test_of_a_shelf_that_is_not_here_nothing_is_read(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
-        assert (await bench.read()).error_message == "SPU 5 has nothing of a shelf up to 20"
+        assert (await bench.read()).error_message == "SPU 5 has nothing of a shelf that is read up to offset 20"
         await bench.fill()
         bench.name(stores=[OTHER])
         assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -94,12 +93,12 @@ async def test_what_no_checksum_covers_is_not_copied_from_what_is_damaged(
 
         monkeypatch.setattr(shelf_filling, "fetch_portion", read_through)
         await bench.flip(4 * BATCH_BYTES + position)
-        await bench.shelves.scrubbing.scrub(rest_after, lambda: False)
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.scrubbing.scrub(rest_after, lambda: False)
+        await bench.keeper.repair.repair(bench.key)
         assert (await bench.read(8, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await bench.read(timestamp=NOW)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         has_others = True
-        await bench.shelves.mending.mend(bench.key)
+        await bench.keeper.repair.repair(bench.key)
         assert await bench.content_here() == content
 
 

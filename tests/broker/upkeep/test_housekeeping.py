@@ -228,7 +228,7 @@ async def test_what_lacks_an_open_file_is_done_another_time(autojump_clock: obje
         with capture_logs() as logged:
             await later(running)
         events = {event["event"] for event in logged}
-        assert {"housekeeping_put_off", "high_watermarks_not_saved"} <= events, events
+        assert {"housekeeping_postponed", "high_watermarks_not_saved"} <= events, events
         assert [replica.log.log_start for replica in replicas] == starts
         files.opens_left = None
         await later(running, COMPACTION_REST_SECONDS + BACKOFF_SECONDS)

@@ -68,7 +68,7 @@ async def test_records_on_shelves_are_gone_once_the_streaming_controller_says_so
                 replica.use_spec(replace(replica.spec, shelved_from=reported.shelved_from))
             return ReportShelvesResponse()
 
-        running.spu.shelving._ask_controller = report
+        running.spu.offloading._report_shelves = report
         assert await delete(client, (0, 1)) == [(0, 0, ErrorCode.REQUEST_TIMED_OUT)]
         assert await delete(client, (0, 2)) == [(0, 2, 0)]
         assert await delete(client, (0, 1)) == [(0, 2, 0)]
@@ -214,5 +214,5 @@ async def test_what_all_have_deleted_is_told_also_if_one_is_lost_meanwhile(
             await trio.lowlevel.checkpoint()
             replica.deleted_end = lambda: 0  # where that one has come back, and has not said yet where its log starts
 
-        monkeypatch.setattr(running.spu.shelving, "wait_until_deleted", wait_until_deleted)
+        monkeypatch.setattr(running.spu.offloading, "wait_until_deleted", wait_until_deleted)
         assert await delete(client, (0, 3)) == [(0, 3, 0)]

@@ -27,7 +27,7 @@ async def _with_shelf(running: RunningSpu) -> PartitionSpec:
     """Of the topic `t`, up to nowhere yet."""
     running.spu.cluster.put_spu(SpuSpec(HERE, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     spec = replace((await filled(running)).spec, shelves=(Shelf(0, 0, (HERE, OTHER)),))
-    running.spu.shelves.copies.apply([spec], (), is_full=False)
+    running.spu.shelf_keeper.copies.apply([spec], (), is_full=False)
     return spec
 
 
@@ -39,7 +39,7 @@ async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> Non
         response = await _asked(running, spec)
         segment = ShelvedSegment(0, 4, log.size_bytes, time_ms, time_ms)
         assert response == FillShelfResponse(0, "", 4, [replace(segment, first_timestamp=time_ms)])
-        running.spu.shelves.copies.apply((), [(spec.topic_id, 0)], is_full=False)
+        running.spu.shelf_keeper.copies.apply((), [(spec.topic_id, 0)], is_full=False)
         assert (await _asked(running, spec)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -70,8 +70,8 @@ async def test_it_is_there_after_a_stop_and_disturbs_nothing_else(autojump_clock
     after = replace(world, files=world.files if is_clean else files)
     async with running_spu(after) as running:
         assert running.replica("t").offline_reason is None
-        running.spu.shelves.copies.apply([spec], (), is_full=False)
-        assert running.spu.shelves.copies.size_bytes == running.replica("t").log.size_bytes
+        running.spu.shelf_keeper.copies.apply([spec], (), is_full=False)
+        assert running.spu.shelf_keeper.copies.size_bytes == running.replica("t").log.size_bytes
         assert (await _asked(running, spec)).end == 4
         assert running.spu.metrics.shelf_filled_bytes == 0
 
@@ -89,7 +89,7 @@ async def test_it_goes_when_nobody_can_bring_it_back(autojump_clock: object) -> 
     async with running_spu(broker={"deleted.topic.retention.ms": "60000"}) as running:
         spec = await _with_shelf(running)
         await _asked(running, spec)
-        running.spu.shelves.copies.apply((), (), is_full=True)
+        running.spu.shelf_keeper.copies.apply((), (), is_full=True)
         await trio.sleep(1000)
         assert running.world.files.list(f"{running.spu.data_directory}/shelves") == []
         assert running.replica("t").log.log_end == 4

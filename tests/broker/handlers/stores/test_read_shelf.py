@@ -18,7 +18,7 @@ async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> Non
     async with running_spu() as running:
         running.spu.cluster.put_spu(SpuSpec(SpuId(1), endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
         spec = replace((await filled(running)).spec, shelves=(Shelf(0, 0, (SpuId(1),)),))
-        running.spu.shelves.copies.apply([spec], (), is_full=False)
+        running.spu.shelf_keeper.copies.apply([spec], (), is_full=False)
         client = WireClient(await running.world.network.connect(ADDRESS), apis=KNOWN)
 
         async def read(end: int, offset: int = 0, timestamp: int = -1) -> ReadShelfResponse:
@@ -27,7 +27,7 @@ async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> Non
             return response
 
         assert (await read(4)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        await running.spu.shelves.filling.answer(FillShelfRequest(spec.topic_id, 0, 0, 4, 1))
+        await running.spu.shelf_keeper.filling.respond(FillShelfRequest(spec.topic_id, 0, 0, 4, 1))
         found = await read(4, 1)
         assert [header.base_offset for _, header in iterate(found.records)] == [0, 2, 3]
         assert (await read(4, timestamp=-3)).found_offset == 1
