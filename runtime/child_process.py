@@ -56,8 +56,9 @@ class ChildProcess:
 
 
 async def start_child(arguments: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:
-    """Starts a program by its path, never through a shell. Raises OSError if the program does not exist or cannot
-    start.
+    """Starts a program by its path, never through a shell.
+
+    Raises OSError if the program does not exist or cannot start.
 
     The child shares the standard error of this process. It runs in a session of its own, so that Ctrl-C reaches only
     this process, which decides when the child stops.

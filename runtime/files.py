@@ -71,6 +71,8 @@ class File(Protocol):
 
 
 class FileLock(Protocol):
+    """A lock file that this process holds."""
+
     def release(self) -> None: ...
 
 

@@ -75,8 +75,10 @@ class Connection(Protocol):
         """Announces that the other side is about to send, so that the next wait may busy-wait for longer."""
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
-        """Returns how many bytes were taken; 0 if the connection is full. With `more`, what follows may share a
-        packet."""
+        """Returns how many bytes were taken; 0 if the connection is full.
+
+        With `more`, what follows may share a packet.
+        """
 
     def send_file(self, file: File, position: int, count: int) -> int:
         """Sends from a file, without a copy through this process if the platform can. Returns what `send` returns.

@@ -1,4 +1,4 @@
-"""Merges a server's settings from a TOML file, the environment and flags; the last source that has a setting wins.
+"""Merges a server's settings from a TOML file, the environment and flags; the last source wins.
 
 Every setting has one name. `public` is the flag `--public`, the environment variable `TAILRACE_PUBLIC`, and the line
 `public = …` of the file. Kafka's own broker settings (`num.partitions`) are in the file's table `[broker]`.
@@ -29,8 +29,10 @@ def read_file(path: str, text: bytes) -> dict[str, object]:
 def merge(
     names: frozenset[str], file: Mapping[str, object], environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns one value per name, from the last source that has it. Raises SettingsError for an unknown name in the
-    file."""
+    """Returns one value per name, from the last source that has it.
+
+    Raises SettingsError for an unknown name in the file.
+    """
     unknown = sorted(set(file) - names)
     if unknown:
         raise SettingsError(f"the settings file has no setting {unknown[0]!r}; there are: {', '.join(sorted(names))}")

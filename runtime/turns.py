@@ -16,8 +16,10 @@ class Turns:
         """How much was done since the last turn."""
 
     async def take(self, end_turn: Callable[[], None] | None = None) -> None:
-        """Calls `end_turn` and lets other tasks run, if enough was done for one turn. Shared state may change
-        meanwhile."""
+        """Calls `end_turn` and lets other tasks run, if enough was done for one turn.
+
+        Shared state may change meanwhile.
+        """
         if self.count >= self._per_turn:
             self.count = 0
             if end_turn is not None:

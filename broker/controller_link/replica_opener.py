@@ -138,6 +138,7 @@ class ReplicaOpener:
         )
         try:
             # After some stops all other SPUs know that this whole store may have lost something.
+            # Which torn tails are truncated is explained in `segment_recovery`.
             log = open_log(may_lose=self._is_alone(spec) or is_in_doubt)
         except WouldLoseRecordsError as error:
             if await self._refuse_as_lacking(spec, error):

@@ -81,15 +81,19 @@ class Survey:
         return last_offset is not None and offset < last_offset
 
     def is_among_last_of_producer(self, header: BatchHeader, count: int) -> bool:
-        """Returns whether the batch may be among the last `count` of its producer. Batches before the survey are
-        unknown."""
+        """Returns whether the batch may be among the last `count` of its producer.
+
+        Batches before the survey are unknown.
+        """
         batches = self._last_batches.get(header.producer_id, ())
         return len(batches) < count or batches[-count] <= header.base_offset
 
 
 def _fingerprint(key: bytes) -> bytes:
-    """Returns the key itself if it is short, otherwise its digest. Two keys with equal digests occur neither by
-    chance nor by intent."""
+    """Returns the key itself if it is short, otherwise its digest.
+
+    Two keys with equal digests occur neither by chance nor by intent.
+    """
     return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -288,8 +288,10 @@ class SegmentRewrite:
                 yield source, position, header, batch
 
     async def _replacement(self, header: BatchHeader, batch: Buffer, *, is_last: bool) -> Buffer | None:
-        """Returns what replaces the batch: the batch itself, a smaller or empty one, or None. Changes the header
-        accordingly."""
+        """Returns what replaces the batch: the batch itself, a smaller or empty one, or None.
+
+        Changes the header accordingly.
+        """
         if self._rules.looks_into(header):
             body = _body(batch, header)
             kept = await self._kept_records(header, body)

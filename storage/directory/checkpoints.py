@@ -80,8 +80,10 @@ async def save_high_watermarks(
 
 
 def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, SavedHighWatermark]:
-    """Loads the saved high watermarks. A missing or damaged file counts as empty, since a high watermark that is too
-    low does no harm."""
+    """Loads the saved high watermarks.
+
+    A missing or damaged file counts as empty, since a high watermark that is too low does no harm.
+    """
     try:
         return decode_high_watermarks(files.read(high_watermarks_path(data_directory))) or {}
     except FileNotFoundError:

@@ -84,9 +84,9 @@ class Promises:
     async def settle(self) -> None:
         """Rewrites the file, so that everything that was found in it is on the disk.
 
-        The process that wrote it may have ended before its sync, and then it told no one. But whoever reads the file
-        now will rely on it. The file is replaced, not synced: a sync that failed once must not be retried. The new file
-        omits forgotten promises.
+        The process that wrote it may have ended before its sync, and then it told no one. But every reader of the file
+        relies on it from now on. The file is replaced, not synced: a sync that failed once must not be retried. The new
+        file omits forgotten promises.
         """
         if self._records:
             await self._replacement.ensure_written()
@@ -155,8 +155,10 @@ class Promises:
     # the file
 
     def _load(self) -> File:
-        """Reads the file. A torn record was not synced when the machine stopped, or its bits have flipped after it
-        was relied on."""
+        """Reads the file.
+
+        A torn record was not synced when the machine stopped, or its bits have flipped after it was relied on.
+        """
         file = self._files.open(self._path, create=True)
         data = file.read_at(0, file.size())
         if not data.startswith(PROMISES_MAGIC):

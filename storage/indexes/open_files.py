@@ -48,8 +48,10 @@ class OpenFiles:
         return len(self._holders)
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Opens a file. If the process has no descriptors left, closes all files that logs hold for later use, and
-        retries."""
+        """Opens a file.
+
+        If the process has no descriptors left, closes all files that logs hold for later use, and retries.
+        """
         try:
             return self.files.open(path, create=create)
         except OSError as error:

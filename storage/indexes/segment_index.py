@@ -137,8 +137,10 @@ class SegmentIndex:
             entries.thin_out(UNWRITTEN_ENTRIES_MAX)
 
     def truncate(self, position: int) -> None:
-        """Removes the entries of batches at or after the position. The caller has looked something up before, so the
-        index is sound."""
+        """Removes the entries of batches at or after the position.
+
+        The caller has looked something up before, so the index is sound.
+        """
         new = self.new
         kept = offset_index.last_up_to_position(new.offsets, position - 1) + 1
         if kept or not self._written:
@@ -215,8 +217,10 @@ class SegmentIndex:
         return self._find(lambda offsets, _: offset_index.last_up_to_position(offsets, position))
 
     def before_time(self, timestamp_ms: int) -> Place:
-        """Returns the start of a batch before which all timestamps are smaller. The first larger timestamp is not
-        far after it."""
+        """Returns the start of a batch before which all timestamps are smaller.
+
+        The first larger timestamp is not far after it.
+        """
         return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))
 
     def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> Place:

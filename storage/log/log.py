@@ -458,8 +458,10 @@ class Log:
     # repair: see `log_repair`
 
     def load_producers(self) -> None:
-        """Loads the producer states if they are unknown. Raises ProducersUnknownError while a damaged batch prevents
-        it."""
+        """Loads the producer states if they are unknown.
+
+        Raises ProducersUnknownError while a damaged batch prevents it.
+        """
         log_repair.load_producers(self)
 
     def synced_segments(self) -> Sequence[SealedSegment]:

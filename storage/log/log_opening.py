@@ -37,8 +37,10 @@ class LogOpening:
         may_lose: bool,
         rewrite_unsynced: bool,
     ) -> None:
-        """Opens the directory. The parameters are those of `Log`; `is_new` says that the directory was made just
-        now."""
+        """Opens the directory.
+
+        The parameters are those of `Log`; `is_new` says that the directory was made just now.
+        """
         self._maker = maker
         self._directory = directory
         self._report = maker.report

@@ -1,4 +1,4 @@
-"""Decides which segments have expired: by the age of their newest record, by the size of the log, and by its start."""
+"""Decides which segments have expired: by age, by the size of the log, and by the log start."""
 
 from collections.abc import Sequence
 
@@ -36,8 +36,10 @@ def segments_to_remove(
 
 
 def _is_too_old(segment: SegmentFacts, config: LogConfig, now_ms: int) -> bool:
-    """Returns whether the newest record has expired. A segment without timestamps, or with ones before 1970, does
-    not age."""
+    """Returns whether the newest record has expired.
+
+    A segment without timestamps, or with ones before 1970, does not age.
+    """
     time = _time_of(segment)
     return config.retention_ms != UNLIMITED and time >= 0 and now_ms - time > config.retention_ms
 

@@ -186,8 +186,10 @@ class ShelfLogs:
     # removal
 
     async def remove(self, *directories: str) -> None:
-        """Removes the directories for good: they are not found again, even if the process ends meanwhile. Raises
-        OSError."""
+        """Removes the directories for good: they are not found again, even if the process ends meanwhile.
+
+        Raises OSError.
+        """
         removed = []
         async with self._changing:
             with trio.CancelScope(shield=True):

@@ -42,6 +42,8 @@ def add_compaction(
 
 
 def truncate_history(history: Sequence[Compacted], log_end: int) -> list[Compacted]:
-    """Returns the history of a log that was truncated to `log_end`. Records that are appended later are not
-    compacted."""
+    """Returns the history of a log that was truncated to `log_end`.
+
+    Records that are appended later are not compacted.
+    """
     return [Compacted(min(each.end, log_end), each.at_ms) for each in history]

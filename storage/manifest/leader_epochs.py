@@ -82,8 +82,10 @@ class LeaderEpochs:
             self._starts.append(EpochStart(epoch, start))
 
     def begin_with_bridge(self, epoch: int, start: int) -> None:
-        """Notes a bridge. Everything before it belongs to older epochs, whatever was stamped on it; newer epochs
-        begin after it."""
+        """Notes a bridge.
+
+        Everything before it belongs to older epochs, whatever was stamped on it; newer epochs begin after it.
+        """
         before = [each for each in self._starts if each.epoch < epoch and each.start < start]
         newer = [each for each in self._starts if each.epoch > epoch]
         self._starts = [*before, EpochStart(epoch, start)]

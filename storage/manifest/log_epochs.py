@@ -48,8 +48,10 @@ class LogEpochs:
         self.stamped_end, self.stamped_epoch = max(self.stamped_end, end), max(self.stamped_epoch, epoch)
 
     def expect_stamped(self, log_end: int, end: int, epoch: int, starts: Iterable[EpochStart]) -> None:
-        """Announces that batches below `end` with this epoch or an earlier one were stamped by recovery. `starts`
-        says where epochs begin there."""
+        """Announces that batches below `end` with this epoch or an earlier one were stamped by recovery.
+
+        `starts` says where epochs begin there.
+        """
         self.stamped_end, self.stamped_epoch = end, max(self.stamped_epoch, epoch)
         self.starts.truncate(log_end)
         for start in starts:

@@ -28,8 +28,9 @@ class ManifestFile:
         """The position of a line that was written in part and could not be truncated either; None if there is none."""
 
     def load(self, *, rewrite_unsynced: bool = False) -> Manifest | None:
-        """Loads the manifest, and truncates an unfinished last line so that others can follow. Returns None if there is
-        no file.
+        """Loads the manifest, and truncates an unfinished last line so that others can follow.
+
+        Returns None if there is no file.
 
         Raises OSError if the file has another format version. `rewrite_unsynced`: a sync of the file may have failed,
         and the next sync would not bring that part to the disk; so everything is written again.
@@ -55,8 +56,10 @@ class ManifestFile:
 
     @property
     def wants_replacement(self) -> bool:
-        """Whether the file should be rewritten: it has many lines, or a damaged one. A line that a power failure
-        tore says nothing but would later look like damage."""
+        """Whether the file should be rewritten: it has many lines, or a damaged one.
+
+        A line that a power failure tore says nothing but would later look like damage.
+        """
         return self._is_damaged or self._appended_lines > _LINES_MAX
 
     def append(self, lines: Sequence[bytes]) -> File:

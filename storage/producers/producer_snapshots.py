@@ -1,4 +1,4 @@
-"""Snapshots of producer states at the ends of segments, from which a log restores them without reading everything."""
+"""Snapshots of producer states at the ends of segments, so that a log need not be read to restore them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,8 +32,10 @@ class ProducersUnknownError(KafkaError):
 
 
 def checksum_of(snapshot: bytes) -> int:
-    """Returns the checksum of a snapshot without the checksum at its own end. Including that, the result would be
-    the same for any content."""
+    """Returns the checksum of a snapshot without the checksum at its own end.
+
+    Including that, the result would be the same for any content.
+    """
     return crc32c.crc32c(snapshot[:-CHECKSUM_BYTES])
 
 

@@ -21,8 +21,10 @@ class Readable(Protocol):
 
 
 def read_ahead(file: Readable, position: int, count: int, needed: int) -> bytes:
-    """Reads up to `count` bytes. If the disk cannot read them all, returns those before the failure if these are at
-    least `needed`."""
+    """Reads up to `count` bytes.
+
+    If the disk cannot read them all, returns those before the failure if these are at least `needed`.
+    """
     try:
         return file.read_at(position, count)
     except UnreadableError as error:
@@ -52,8 +54,10 @@ def walk(
 
 
 def kind_at(file: Readable, position: int, header: BatchHeader) -> ControlKind | None:
-    """Returns the kind of a control batch that recovery wrote. Returns None for other batches, and reads nothing for
-    non-control ones."""
+    """Returns the kind of a control batch that recovery wrote.
+
+    Returns None for other batches, and reads nothing for non-control ones.
+    """
     return control_kind(header, file.read_at(position, CONTROL_BATCH_BYTES_MAX)) if header.is_control else None
 
 

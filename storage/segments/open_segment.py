@@ -62,8 +62,10 @@ class OpenSegment:
     # appending
 
     def has_room_for(self, header: BatchHeader, config: LogConfig) -> bool:
-        """Returns whether the batch may be appended to this segment without rolling. An empty segment has room for
-        any batch."""
+        """Returns whether the batch may be appended to this segment without rolling.
+
+        An empty segment has room for any batch.
+        """
         summary, index = self.summary, self.reader.index
         position = summary.size
         return position == 0 or (

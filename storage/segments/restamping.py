@@ -129,8 +129,10 @@ async def _checksum(file: File, size: int) -> int:
 
 
 def _followed_by(size: int, checksum: int) -> int:
-    """Returns the checksum after `size` more bytes. The bytes do not matter if only the difference of two results is
-    used."""
+    """Returns the checksum after `size` more bytes.
+
+    The bytes do not matter if only the difference of two results is used.
+    """
     while size > 0:
         checksum = crc32c.crc32c(_ANY[:size], checksum)
         size -= len(_ANY)

@@ -48,6 +48,8 @@ def sealed_by(
 
 
 def may_have_bridge(segment: SegmentFacts, epochs: LeaderEpochs) -> bool:
-    """Returns whether an epoch begins with the segment's last offset. The batch at that offset tells whether it is a
-    bridge."""
+    """Returns whether an epoch begins with the segment's last offset.
+
+    The batch at that offset tells whether it is a bridge.
+    """
     return bool(epochs.between(segment.end - 1, segment.end)) and segment.end > segment.base

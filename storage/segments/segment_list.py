@@ -53,8 +53,10 @@ class Segments:
         )
 
     def unsynced(self) -> list[SealedSegment]:
-        """Returns the sealed segments that are not synced. Recovery may have found such a segment between synced
-        ones."""
+        """Returns the sealed segments that are not synced.
+
+        Recovery may have found such a segment between synced ones.
+        """
         return [segment for segment in self.sealed if not segment.is_synced]
 
     def between(self, start: int, end: int) -> list[Segment]:

@@ -18,8 +18,10 @@ from .batch_walk import FAR_BYTES, kind_at, walk
 
 
 class SegmentReader:
-    """Reads one segment. `size` is always the part of the file that may be read, since an open segment grows
-    meanwhile."""
+    """Reads one segment.
+
+    `size` is always the part of the file that may be read, since an open segment grows meanwhile.
+    """
 
     __slots__ = ("_base", "index", "interval_bytes", "log")
 
@@ -39,10 +41,10 @@ class SegmentReader:
             return None
         file = self.log.get()
         if stop - start > bytes_max:
-            cut = self.boundary(start, start + bytes_max, stop)
-            if cut == start and at_least_one:
-                cut = start + self.header_at(start).size
-            stop = cut
+            end = self.boundary(start, start + bytes_max, stop)
+            if end == start and at_least_one:
+                end = start + self.header_at(start).size
+            stop = end
         return FileRange(file, start, stop - start)
 
     def position_of(self, offset: int, size: int) -> int:

@@ -13,7 +13,7 @@ The rule is applied in these places:
 - here: finds the end of the valid batches, and whether the rest is torn;
 - `segment_maker.SegmentMaker.recovered_segment`: decides, and truncates the file;
 - `log_opening.LogOpening`: removes the segments behind a truncated one;
-- `broker.controller_link.spec_dispatcher`: decides whether a log may lose records (`may_lose`);
+- `broker.controller_link.replica_opener`: decides whether a log may lose records (`may_lose`);
 - `log_truncation.truncate_before_damage` and `broker.upkeep.scrubbing`: truncate the damaged uncommitted end of a log
   that no other store has, while the log is in use;
 - `segment_verification`: reports, offline, what an opening would truncate.
@@ -143,8 +143,10 @@ def recover_segment(file: Readable, size: int, base: int, *, trusted_end: int, i
 
 
 def _has_batch_behind(file: Readable, position: int, size: int, end: int) -> bool:
-    """Returns whether a valid batch lies behind the position. Then the invalid bytes were written completely before
-    it."""
+    """Returns whether a valid batch lies behind the position.
+
+    Then the invalid bytes were written completely before it.
+    """
     content = file.read_at(position, min(SEARCHED_BYTES, size - position))
     found = content.find(_MAGIC_BYTE, MAGIC_AT + 1)
     while found >= 0:

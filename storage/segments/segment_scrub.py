@@ -1,4 +1,4 @@
-"""Scrubs one segment while the log is in use: reads every byte, finds corrupt batches, and repairs them from copies.
+"""Scrubs one segment while the log is in use: finds corrupt batches, and repairs them from copies.
 
 The caller rests between the steps and fetches a copy of a damaged batch from another replica. The copy itself is not
 trusted. Only if the whole segment with the copy has the checksum that was noted when it was sealed are the bytes of the
@@ -112,8 +112,10 @@ class SegmentScrub:
     def __init__(
         self, segment: SealedSegment | OpenSegmentPrefix, headers: Mapping[int, tuple[int, int]] = NO_CORRECTIONS
     ) -> None:
-        """Starts a scrub. `headers` are base offsets and epochs to assume at some positions instead of the stored
-        ones."""
+        """Starts a scrub.
+
+        `headers` are base offsets and epochs to assume at some positions instead of the stored ones.
+        """
         self.segment = segment
         self.facts = segment.facts
         self.repairs: dict[int, bytes] = {}

@@ -32,8 +32,10 @@ class SegmentSummary:
         self.max_timestamp = NO_TIMESTAMP
 
     def add(self, data: Buffer, header: BatchHeader) -> None:
-        """Adds the next batch, given at least the bytes of its header. `OpenSegment.append` does the same for
-        several batches."""
+        """Adds the next batch, given at least the bytes of its header.
+
+        `OpenSegment.append` does the same for several batches.
+        """
         self.epoch = header.leader_epoch
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp

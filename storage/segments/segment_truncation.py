@@ -1,4 +1,4 @@
-"""Truncates a segment without reading its beginning, so that removing a few batches never costs a walk over a gigabyte.
+"""Truncates a segment without reading its beginning, so that removing a few batches is cheap.
 
 The summary of the remaining segment is computed backwards, from the whole segment and the removed batches. Only the
 largest timestamp needs a short walk, from the last index entry before the end.
@@ -143,8 +143,10 @@ class PreparedTruncation(NamedTuple):
     file: File
 
     def apply(self) -> OpenSegment:
-        """Truncates the segment, and returns what remains as an open segment. The old object must not be used
-        afterwards."""
+        """Truncates the segment, and returns what remains as an open segment.
+
+        The old object must not be used afterwards.
+        """
         reader, size = self.segment.reader, self.beginning.size
         self.segment.close()
         self.file.truncate(size)

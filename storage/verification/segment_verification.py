@@ -49,8 +49,10 @@ class Claim(Struct, frozen=True):
 
 
 class SegmentVerification:
-    """The verification of one segment. Iterating over `findings` reads the files; afterwards the attributes tell the
-    result."""
+    """The verification of one segment.
+
+    Iterating over `findings` reads the files; afterwards the attributes tell the result.
+    """
 
     def __init__(self, files: Files, log_path: str, claim: Claim, on_bytes: Callable[[int], None]) -> None:
         self.is_damaged = False
@@ -233,8 +235,10 @@ class _IndexVerification:
                 yield from self._of_stated(file, facts.index_entries, checksum, log_is_sound=log_is_sound)
 
     def _of_stated(self, file: "_EntryFile", count: int, checksum: int, *, log_is_sound: bool) -> Iterator[Finding]:
-        """Verifies an index that the manifest describes. A crash may leave an unsynced index with another size, but
-        not with other bytes."""
+        """Verifies an index that the manifest describes.
+
+        A crash may leave an unsynced index with another size, but not with other bytes.
+        """
         size = count * ENTRY_BYTES
         wrong = file.wrong if log_is_sound else None
         if file.failure is not None:
