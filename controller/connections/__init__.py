@@ -1,1 +1,3 @@
-"""Connections of SPUs to the SC: admission, leases, streams of specs, reports. May import objects and state."""
+"""Connections of SPUs to the SC: admission, leases, streams of specs, reports. May import objects, state and
+sc_metrics.
+"""

@@ -1,4 +1,4 @@
-"""The streams between SPUs and the SC as a person is shown them: the Connection Manager's cache, which no store has."""
+"""Describes the streams between SPUs and the SC as documents; the Connection Manager has them, and no store."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ KIND = "connection"
 
 
 class ConnectionRow(Struct, frozen=True):
-    """One stream."""
+    """The facts about the stream of one SPU."""
 
     spu: SpuId
     incarnation: str
@@ -17,14 +17,15 @@ class ConnectionRow(Struct, frozen=True):
     connected_seconds: float
     lease_seconds_left: float
     partitions: int
-    """Of which the SPU is to have a replica."""
+    """The number of partitions of which the SPU should have a replica."""
     metadata_version: int
-    """The newest that the SPU has confirmed."""
+    """The newest version of the mirror that the SPU has confirmed."""
     is_up_to_date: bool
+    """Whether the SPU has confirmed everything."""
 
 
 def connection_document(row: ConnectionRow) -> dict[str, object]:
-    """As for objects; all of it is status, for nobody asks for a connection."""
+    """Returns the document of a connection, which has a status like an object, but no spec."""
     return {
         "kind": KIND,
         "name": str(row.spu),

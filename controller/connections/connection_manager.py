@@ -1,8 +1,8 @@
-"""The Connection Manager: knows which SPUs may connect and what each is to hold, and keeps the streams to those here.
+"""The Connection Manager: admits registered SPUs, keeps their leases and their streams, and sends them their specs.
 
-Setting up a stream goes in the same order each time: the SPU asks to be let in, is looked up, accepted, its stream is
-kept, the controllers hear that it is there, and then it is told everything. What changes later is told as it changes.
-Who is here at all is a matter of leases, see `leases`.
+An SPU is admitted in a fixed order: it registers, is looked up and accepted, its stream is kept, the controllers get an
+event, and then everything is sent to it. Later changes are sent as they happen. Whether an SPU is online depends on its
+lease and not on its connection; see `leases`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,21 +51,22 @@ from .spu_stream import Registered, SpuStream
 
 HEARTBEATS_PER_LEASE = 3
 STALL_SECONDS_MIN = 0.1
-"""Looking after the leases so much too late means that we did not look at the network either."""
+"""If leases are checked so much too late, the process was paused, and renewals may have arrived unread."""
 REGISTER_SECONDS_MAX = 5.0
 STRANGER_BYTES_MAX = 64 * 1024
-"""Of a frame, until the SPU has said who it is."""
+"""The largest frame that an SPU may send before it has registered."""
 FORWARDS_MAX = 128
+"""How many forwarded requests of one SPU may be under way."""
 FORWARDED_BYTES_MAX = 8 * 1024 * 1024
-"""Of one SPU at once; well below what makes its link stop reading."""
+"""How many bytes the forwarded requests of one SPU may have. The link stops reading only at a much larger number."""
 PORT_MAX = 65535
 
 CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
-"""Those that take long, and the renewal of the lease: being alive must not wait for anything."""
+"""The requests that are handled concurrently: slow ones, and renewals of the lease, which must not wait for others."""
 
 
 class _Peer:
-    """Whoever is at the other end of one connection."""
+    """The other end of one connection."""
 
     link: PrivateLink
 
@@ -73,13 +74,16 @@ class _Peer:
         self.address = address
         self.stream = stream
         self.listens_at: tuple[Address, ...] = ()
-        """Where clients and other SPUs find it."""
+        """The addresses at which the SPU listens for clients and other SPUs."""
         self.forwards = 0
-        """Passed on by it and not answered yet."""
+        """The number of forwarded requests that have no response yet."""
         self.forwarded_bytes = 0
+        """The size of these requests."""
 
 
 class ConnectionManager:
+    """Keeps the connections to the SPUs while this SC is active."""
+
     def __init__(
         self,
         store: LocalStore,
@@ -94,9 +98,12 @@ class ConnectionManager:
         unreadable: Mapping[str, int],
         lease_seconds: float,
     ) -> None:
-        """`events` takes what the controllers should know, in order; it may wait. The two other callables may raise
-        KafkaError, which the SPU is told. `unreadable`: keys of the store under which something lies that cannot be
-        read now; while there are any, no SPU is told that what is not named is gone."""
+        """`events` takes events for the controllers in order, and may wait.
+
+        `allocate_producer_ids` and `forward` may raise KafkaError, which the SPU gets as the response. `unreadable` has
+        the keys in the store whose values cannot be read now. While there are any, SPUs are not told to remove
+        partitions that their full specs do not name.
+        """
         self._store = store
         self._cluster = cluster
         self._network = network
@@ -111,25 +118,28 @@ class ConnectionManager:
         self._cache = SpecCache()
         self._connected: dict[SpuId, _Peer] = {}
         self._sent_configs: dict[TopicId, Mapping[str, str]] = {}
-        """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
+        """The configs of each topic that were sent, or queued, to the SPUs that hold it."""
         self._began_at = trio.current_time()
         self._lease_grace_period_ends_at = self._began_at + lease_seconds
         self._are_all_offline = False
-        """All were lost, or none came in the first lease. Perhaps it is this SC that was cut off: then all of them
-        come, one by one."""
+        """Whether all SPUs were lost, or none connected during the first lease.
+
+        If this SC itself was cut off, all SPUs will connect again, one by one. So the first one that does so starts
+        another grace period.
+        """
         self._someone_returned = trio.Event()
         self._lost_at: dict[SpuId, float] = {}
         self.reports = SpuReports(self._cache, self._events, self.is_connected, metrics, logger)
 
     async def run(self) -> None:
-        """Until cancelled. SPUs that have not come within a lease from now on are offline."""
+        """Runs until it is cancelled. SPUs that do not connect within the duration of one lease are offline."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._events.hand_over)
             nursery.start_soon(self._watch_leases)
             while True:
                 await trio.sleep_until(self._lease_grace_period_ends_at)
                 late_seconds = trio.current_time() - self._lease_grace_period_ends_at
-                if late_seconds > STALL_SECONDS_MIN:  # SPUs may have come whom we have not let in yet
+                if late_seconds > STALL_SECONDS_MIN:  # SPUs that have connected may not have been admitted yet.
                     self._lease_grace_period_ends_at += late_seconds + self._heartbeat_seconds
                 elif late_seconds >= 0:
                     self._events.add(LeaseGracePeriodOver())
@@ -137,9 +147,10 @@ class ConnectionManager:
                     self._someone_returned = trio.Event()
                     await self._someone_returned.wait()
 
-    # what the controllers say
+    # called by the workflow
 
     def apply(self, action: ConnectionAction) -> None:
+        """Carries out an action of the controllers without waiting."""
         match action:
             case AddSpu(spu) | UpdateSpu(spu):
                 self._put_spu(spu)
@@ -151,7 +162,7 @@ class ConnectionManager:
                 self._queue_partition((topic_id, number), self._cache.drop_partition((topic_id, number)))
 
     def publish(self, change: MirrorChange) -> None:
-        """To every SPU that is connected, after what `apply` was given before."""
+        """Sends a change of the mirror to every connected SPU, after everything that `apply` was given before."""
         for topic in change.topics:
             if self._sent_configs.get(topic.id) != topic.configs:
                 self._sent_configs[topic.id] = topic.configs
@@ -165,35 +176,37 @@ class ConnectionManager:
                 connected.stream.queue_configs()
 
     def reconcile(self) -> None:
-        """Tells everyone everything again."""
+        """Sends everything to every connected SPU again."""
         for connected in self._connected.values():
             connected.stream.queue_everything()
 
-    # what others ask
+    # called by other parts of the SC
 
     async def ask_spu(self, spu: SpuId, message: Any) -> Any:
-        """The SPU's response, how long to wait for which is the caller's to bound. Raises LinkClosed."""
+        """Asks an SPU and returns its response. The caller limits the time. Raises LinkClosed."""
         connected = self._connected.get(spu)
         if connected is None:
             raise LinkClosed(f"SPU {spu} is not connected")
         return await connected.link.ask(message)
 
     def is_connected(self, spu: SpuId, incarnation: str) -> bool:
-        """Whether that process is."""
+        """Tells whether this process of the SPU is connected."""
         connected = self._connected.get(spu)
         registered = None if connected is None else connected.stream.registered
         return registered is not None and registered.incarnation == incarnation
 
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        """Tells whether the SPU has received specs and not responded to them yet."""
         connected = self._connected.get(spu)
         return connected is not None and connected.stream.is_carrying_out_specs
 
     def owes_response(self, spu: SpuId) -> bool:
+        """Tells whether the SPU has received specs or metadata and not responded to them yet."""
         connected = self._connected.get(spu)
         return connected is not None and connected.stream.owes_response
 
     def away(self, seconds: float) -> frozenset[SpuId]:
-        """The registered SPUs that have had no lease for so long."""
+        """Returns the registered SPUs that have had no lease for so long."""
         since = trio.current_time() - seconds
         return frozenset(
             spu
@@ -202,6 +215,7 @@ class ConnectionManager:
         )
 
     def connections(self) -> list[ConnectionRow]:
+        """Returns the facts about all streams, by SPU."""
         now = trio.current_time()
         rows = []
         for spu, connected in sorted(self._connected.items()):
@@ -225,7 +239,7 @@ class ConnectionManager:
     # one connection
 
     async def serve(self, connection: Connection) -> None:
-        """Until it has ended."""
+        """Serves a connection until it has ended."""
         stream = SpuStream(self._cache, self._store, self._cluster, self._unreadable, self._metrics, self._logger)
         peer = _Peer(connection.remote, stream)
         peer.link = PrivateLink(
@@ -239,7 +253,7 @@ class ConnectionManager:
         )
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_expect_registration, peer)
+                nursery.start_soon(_close_unless_registered, peer)
                 nursery.start_soon(stream.push, peer.link)
                 await peer.link.run()
                 nursery.cancel_scope.cancel()
@@ -254,19 +268,19 @@ class ConnectionManager:
         self._logger.info("spu_disconnected", spu=registered.spu, reason=peer.link.closed_because)
         if self._connected.get(registered.spu) is peer:
             del self._connected[registered.spu]
-            self._leases.stream_ended(registered.spu)
+            self._leases.on_stream_ended(registered.spu)
 
     async def _end_lease_if_process_exited(self, peer: _Peer) -> None:
-        """A process that was killed is missed at once, if its machine says that it is gone."""
+        """Ends the lease of a disconnected process at once if its machine refuses connections to it."""
         registered = peer.stream.registered
         if registered is None:
             return
 
-        def is_left() -> bool:
-            return self._leases.is_left(registered.spu, registered.incarnation)
+        def is_held_without_stream() -> bool:
+            return self._leases.is_held_without_stream(registered.spu, registered.incarnation)
 
         with trio.move_on_after(self._leases.seconds):
-            if await wait_until_nobody_listens(self._network, peer.listens_at, is_left):
+            if await wait_until_nobody_listens(self._network, peer.listens_at, is_held_without_stream):
                 self._lose(registered.spu, "its process has ended")
 
     async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:
@@ -274,7 +288,7 @@ class ConnectionManager:
             return await self._register(peer, message)
         registered = peer.stream.registered
         if registered is None:
-            raise RemoteProtocolError(f"{type(message).__name__} from who has not registered")
+            raise RemoteProtocolError(f"{type(message).__name__} came before the registration")
         match message:
             case RenewLeaseRequest():
                 self.reports.take_storage(registered, message)
@@ -291,14 +305,14 @@ class ConnectionManager:
                 return await self._respond_with_producer_ids()
             case ForwardRequest():
                 return await self._respond_to_forwarded(peer, message)
-        raise AssertionError(f"{type(message).__name__} is in the table and not answered")
+        raise AssertionError(f"{type(message).__name__} is in the table and has no handler")
 
-    # who is here
+    # registration and leases
 
     async def _register(self, peer: _Peer, message: RegisterSpuRequest) -> RegisterSpuResponse:
         if peer.stream.registered is not None:
-            raise RemoteProtocolError("registered for the second time on one connection")
-        await self._events.room()
+            raise RemoteProtocolError("the SPU registered twice on one connection")
+        await self._events.wait_for_room()
         spu = SpuId(message.spu_id)
         refusal = self._refusal(message)
         if refusal is not None:
@@ -341,9 +355,9 @@ class ConnectionManager:
             return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations")
         private = Address(message.private_host, message.private_port)
         for each in (private, *(Address(listener.host, listener.port) for listener in message.listeners)):
-            # They are stored, with all else of the SPU: what could not be read again would take that along.
+            # The addresses are stored in the SPU's object. An invalid one would make the whole object unreadable.
             if not may_be_host(each.host) or not 0 < each.port <= PORT_MAX:
-                return KafkaError(ErrorCode.INVALID_REGISTRATION, f"nobody can connect to an SPU at {each}")
+                return KafkaError(ErrorCode.INVALID_REGISTRATION, f"{each} is not an address to which one can connect")
         taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
         return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
 
@@ -362,7 +376,7 @@ class ConnectionManager:
         peer.link.finish("it stopped")
 
     def _lose(self, spu: SpuId, reason: str) -> None:
-        """Its lease is over, and with it its stream."""
+        """Ends the SPU's lease and stream, and reports the loss to the controllers."""
         lease = self._leases.end(spu)
         self._connected.pop(spu, None)
         if lease is not None:
@@ -374,7 +388,7 @@ class ConnectionManager:
 
     async def _watch_leases(self) -> None:
         while True:
-            # A lease that begins while this sleeps ends later than this wakes.
+            # A lease that is granted while this sleeps expires after this wakes.
             now = trio.current_time()
             wake_at = min(self._leases.next_end, now + self._leases.seconds)
             await trio.sleep_until(wake_at)
@@ -382,13 +396,13 @@ class ConnectionManager:
             if late_seconds > STALL_SECONDS_MIN:
                 self._logger.warning("sc_stalled", seconds=round(late_seconds, 3))
                 self._leases.extend(late_seconds + self._heartbeat_seconds)
-            for spu in self._leases.ended(trio.current_time()):
+            for spu in self._leases.expired(trio.current_time()):
                 connected = self._connected.get(spu)
                 self._lose(spu, "its lease has expired")
                 if connected is not None:
                     connected.link.close("its lease has expired")
 
-    # what SPUs ask
+    # requests of SPUs
 
     async def _respond_with_producer_ids(self) -> AllocateProducerIdsResponse:
         try:
@@ -398,7 +412,10 @@ class ConnectionManager:
         return AllocateProducerIdsResponse(first_id=block.start, count=len(block))
 
     async def _respond_to_forwarded(self, peer: _Peer, message: ForwardRequest) -> ForwardResponse:
-        """Too many at once are refused rather than left unread: the renewals of the lease are behind them."""
+        """Carries out a forwarded request. Too many at once are refused instead of left unread.
+
+        Unread requests would hold up renewals of the lease.
+        """
         size_bytes = len(message.body)
         if peer.forwards >= FORWARDS_MAX or peer.forwarded_bytes + size_bytes > FORWARDED_BYTES_MAX:
             return ForwardResponse(ErrorCode.REQUEST_TIMED_OUT, "too many changes are being made already")
@@ -410,9 +427,9 @@ class ConnectionManager:
         except KafkaError as error:
             return ForwardResponse(error.code, error.message)
         except AssertionError:
-            raise  # what must not be is: nothing here can be trusted any more
+            raise  # A broken invariant ends the process.
         except Exception as mistake:
-            # Ours, but in one client's request: it must not cost the SPU its connection, and all that it leads.
+            # A bug in the handling of one client's request must not end the SPU's connection, and all its leaderships.
             self._logger.error("forwarded_request_failed", api_key=message.api_key, exc_info=mistake)
             return ForwardResponse(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "the Streaming Controller could not answer; see its log"
@@ -421,7 +438,7 @@ class ConnectionManager:
             peer.forwards -= 1
             peer.forwarded_bytes -= size_bytes
 
-    # what is cached
+    # cached specs
 
     def _put_spu(self, spu: Spu) -> None:
         before = self._cache.spus.get(spu.spec.id)
@@ -444,7 +461,7 @@ class ConnectionManager:
                 connected.stream.queue_partition(key)
 
 
-async def _expect_registration(peer: _Peer) -> None:
+async def _close_unless_registered(peer: _Peer) -> None:
     await trio.sleep(REGISTER_SECONDS_MAX)
     if peer.stream.registered is None:
         peer.link.close(f"no registration within {REGISTER_SECONDS_MAX} seconds")

@@ -1,4 +1,4 @@
-"""What the controllers should know of connections, in order, until they take it."""
+"""A queue of events about connections, for the controllers."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -11,28 +11,31 @@ EVENTS_WAITING_MAX = 1000
 
 
 class EventQueue:
+    """Keeps events in order until the workflow takes them."""
+
     def __init__(self, take: Callable[[Event], Awaitable[None]]) -> None:
-        """`take` may wait."""
+        """`take` hands one event over, and may wait."""
         self._take = take
         self._waiting: deque[Event] = deque()
         self._changed = trio.Event()
 
     def add(self, event: Event) -> None:
-        """Whether there is room or not: that an SPU is lost must be said in any case."""
+        """Adds an event, even if there is no room. The loss of an SPU must be reported in any case."""
         self._waiting.append(event)
         self._wake()
 
     @property
     def has_room(self) -> bool:
+        """Whether fewer events wait than the limit."""
         return len(self._waiting) < EVENTS_WAITING_MAX
 
-    async def room(self) -> None:
-        """For what an SPU says: it waits, and with it that SPU."""
+    async def wait_for_room(self) -> None:
+        """Waits until there is room. Call this before handling a message of an SPU, which slows down that SPU."""
         while not self.has_room:
             await self._changed.wait()
 
     async def hand_over(self) -> None:
-        """Until cancelled."""
+        """Hands events over until it is cancelled."""
         while True:
             while self._waiting:
                 await self._take(self._waiting.popleft())

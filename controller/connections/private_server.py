@@ -1,4 +1,4 @@
-"""Accepts connections on the SC's private port (9004) and hands each to the Connection Manager."""
+"""Accepts connections of SPUs on the SC's private port, 9004, and hands each to the Connection Manager."""
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -12,13 +12,15 @@ CONNECTIONS_MAX = 1000
 
 
 class PrivateServer:
+    """The server on the private port."""
+
     def __init__(self, connections: ConnectionManager, logger: FilteringBoundLogger) -> None:
         self._connections = connections
         self._logger = logger
         self._open = 0
 
     async def serve(self, listener: Listener) -> None:
-        """Until cancelled."""
+        """Accepts connections until it is cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 connection = await accept(listener, "PRIVATE", self._logger)

@@ -1,8 +1,8 @@
-"""Finds out whether a process whose connection has ended is gone, so that its lease need not be waited for.
+"""Finds out whether a disconnected process has ended, so that the SC need not wait until its lease expires.
 
-Who dies takes its sockets along, and its machine's kernel refuses whoever looks for it. Who is frozen is still listened
-for by its kernel, who is cut off does not answer, and who has merely lost the connection accepts another one: of these,
-each may still serve clients, and keeps its lease.
+When a process ends, its sockets close, and the kernel of its machine refuses connections to it. The kernel of a frozen
+process still accepts connections, a process that is cut off does not respond, and a process that has only lost its
+connection accepts another one. Each of these may still serve clients, and keeps its lease.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,14 +12,16 @@ import trio
 from tailrace.runtime.network import Address, Connection, Network, receive_some
 
 PAUSE_SECONDS = 0.02
-"""A process that ends closes one socket after the other."""
+"""The pause between two attempts, since a process that ends closes its sockets one after the other."""
 
 
 async def wait_until_nobody_listens(
     network: Network, addresses: Iterable[Address], is_wanted: Callable[[], bool]
 ) -> bool:
-    """Whether every one of the addresses refuses: then no client reaches that process, and none will. Goes on asking
-    as long as the answer is wanted; False then, and when somebody does not answer."""
+    """Waits until all addresses refuse connections, and returns True: no client can reach the process any more.
+
+    Returns False if an address does not respond, or as soon as `is_wanted` returns False.
+    """
     for address in addresses:
         while True:
             if not is_wanted():
@@ -36,7 +38,7 @@ async def wait_until_nobody_listens(
 
 
 async def _until_ended(connection: Connection) -> None:
-    """It was accepted, if only by the kernel: when that process dies, this hears of it."""
+    """Waits until an accepted connection ends, which happens at the latest when the process ends."""
     try:
         await receive_some(connection, memoryview(bytearray(1)))
     except OSError:

@@ -1,4 +1,4 @@
-"""The specs of SPUs and partitions, as the controllers have handed them over, and who is told of what."""
+"""The specs of SPUs and partitions that the controllers have handed over, and which SPU gets which of them."""
 
 from msgspec import Struct, field
 
@@ -8,33 +8,36 @@ from tailrace.protocol.ids import SpuId
 
 
 class SpecCache(Struct):
+    """What the Connection Manager knows of SPUs and partitions."""
+
     spus: dict[SpuId, Spu] = field(default_factory=dict)
     partitions: dict[PartitionKey, Partition] = field(default_factory=dict)
-    told: dict[SpuId, set[PartitionKey]] = field(default_factory=dict)
-    """Each SPU is told of the partitions of which it has a replica or a shelf."""
+    partitions_by_spu: dict[SpuId, set[PartitionKey]] = field(default_factory=dict)
+    """The partitions of which each SPU should have a replica or a shelf."""
 
     def put_partition(self, partition: Partition) -> tuple[SpuId, ...]:
-        """The SPUs that it concerns: those that have some of it, and those that had."""
+        """Puts a partition, and returns the SPUs that hold or held a part of it."""
         key = (partition.topic_id, partition.number)
         keepers = keepers_of(partition)
         concerned = dict.fromkeys((*keepers, *self.drop_partition(key)))
         self.partitions[key] = partition
         for spu in keepers:
-            self.told.setdefault(spu, set()).add(key)
+            self.partitions_by_spu.setdefault(spu, set()).add(key)
         return tuple(concerned)
 
     def drop_partition(self, key: PartitionKey) -> tuple[SpuId, ...]:
-        """The SPUs that had some of it."""
+        """Removes a partition, and returns the SPUs that held a part of it."""
         partition = self.partitions.pop(key, None)
         if partition is None:
             return ()
         keepers = keepers_of(partition)
         for spu in keepers:
-            told = self.told[spu]
-            told.discard(key)
-            if not told:
-                del self.told[spu]
+            keys = self.partitions_by_spu[spu]
+            keys.discard(key)
+            if not keys:
+                del self.partitions_by_spu[spu]
         return keepers
 
     def replicas_on(self, spu: SpuId) -> int:
-        return sum(spu in self.partitions[key].spec.replicas for key in self.told.get(spu, ()))
+        """Returns how many replicas the SPU should have."""
+        return sum(spu in self.partitions[key].spec.replicas for key in self.partitions_by_spu.get(spu, ()))

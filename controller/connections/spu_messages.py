@@ -1,4 +1,4 @@
-"""What an SPU is told, made from what is known at the moment of sending."""
+"""Makes the messages with specs and metadata for an SPU, from the state at the moment of sending."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
@@ -16,14 +16,17 @@ from tailrace.protocol.internal import apply_metadata, apply_specs
 C = TypeVar("C", apply_specs.Config, apply_metadata.Config)
 
 FOR_ALL = ""
-"""The name of the config overrides that every SPU has."""
+"""The name of the config overrides for all SPUs."""
 
 
 def specs_request(
     spu: Spu, store: LocalStore, partitions: Iterable[Partition], gone: Iterable[PartitionKey], *, is_full: bool
 ) -> apply_specs.ApplySpecsRequest:
-    """`partitions`: those of which the SPU has a replica or a shelf, and has to be told; `gone`: those of which it had
-    one."""
+    """Makes a message with specs.
+
+    `partitions` are partitions of which the SPU should have a replica or a shelf, and `gone` those that it should
+    remove. If `is_full`, the SPU also removes partitions that are not named.
+    """
     by_topic = groupby(sorted(partitions, key=attrgetter("topic_id", "number")), key=attrgetter("topic_id"))
     return apply_specs.ApplySpecsRequest(
         is_full=is_full,
@@ -38,7 +41,10 @@ def specs_request(
 def whole_metadata(
     cluster: Cluster, store: LocalStore, *, is_damaged: bool = False
 ) -> apply_metadata.ApplyMetadataRequest:
-    """`is_damaged`: some of the store cannot be read, so a topic may be there of which partitions alone are known."""
+    """Makes a message with the whole mirror.
+
+    If `is_damaged`, some values in the store cannot be read. Then topics of which only partitions are known may exist.
+    """
     request = _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
     there = set(store.topics_by_id)
     if is_damaged:
@@ -54,9 +60,9 @@ def changed_metadata(
     topics: Mapping[TopicId, Collection[int] | None],
     groups: Iterable[str] = (),
 ) -> apply_metadata.ApplyMetadataRequest:
-    """Those that may have changed, as they are now; those that are not there now are named as gone.
+    """Makes a message with the given parts of the mirror as they are now, or as removed if they do not exist.
 
-    Of a topic with thousands of partitions those are told that have changed; None: all.
+    For each topic, only the given partitions are included, or all for None.
     """
     found_spus = {spu: cluster.spus.get(spu) for spu in spus}
     found_topics = {topic: cluster.topic_by_id(topic) for topic in topics}
@@ -83,7 +89,7 @@ def _held_partition(partition: Partition) -> apply_specs.PartitionState:
     status = partition.status
     return apply_specs.PartitionState(
         partition.number,
-        status.leads,  # while nobody does, the one that did must not go on by what it remembers
+        status.leads,  # NO_LEADER during an election, so that the old leader does not go on.
         status.epoch,
         status.incarnation,
         list(partition.spec.replicas),

@@ -1,4 +1,4 @@
-"""What SPUs report of replicas, shelves and their storage, and what of it the controllers should know."""
+"""Handles what SPUs report about replicas, shelves and storage, and passes it on to the controllers."""
 
 from collections.abc import Callable
 
@@ -27,6 +27,8 @@ from .spu_stream import Registered
 
 
 class SpuReports:
+    """Turns the reports of SPUs into events."""
+
     def __init__(
         self,
         cache: SpecCache,
@@ -35,20 +37,22 @@ class SpuReports:
         metrics: ScMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`is_connected`: whether that process of the SPU is."""
+        """`is_connected` tells whether a process of an SPU is connected."""
         self._cache = cache
         self._events = events
         self._is_connected = is_connected
         self._metrics = metrics
         self._logger = logger
         self._full: dict[SpuId, str] = {}
-        """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
+        """The SPUs whose storage was last reported to the controllers as full, each with its incarnation then."""
         self._failed: dict[FailedReplica, tuple[str, float]] = {}
-        """The incarnation that said so, and when."""
+        """The failed replicas, each with the incarnation of the process that reported it, and the time."""
 
     def failed(self, seconds: float) -> frozenset[FailedReplica]:
-        """The replicas whose disks have failed for so long, in the processes that are connected; also those that have
-        moved since, for the disk is the same."""
+        """Returns the replicas that failed at least so long ago, in processes that are still connected.
+
+        This includes replicas that have moved away since, because the disk is still the same.
+        """
         self._failed = {
             replica: noted
             for replica, noted in self._failed.items()
@@ -60,12 +64,13 @@ class SpuReports:
     async def take_partitions(
         self, registered: Registered, partitions: list[ReportedPartition]
     ) -> ReportLiveReplicasResponse:
+        """Handles reports about replicas: of leaders, and of SPUs whose logs have failed or work again."""
         refused = 0
         for reported in partitions:
-            await self._events.room()
+            await self._events.wait_for_room()
             if reported.has_failed:
                 self._take_failure(registered, reported)
-            elif reported.epoch == NO_EPOCH:  # its log has opened after all
+            elif reported.epoch == NO_EPOCH:  # The log could be opened after all.
                 self._take_opening(registered, reported)
             elif self._is_leader(registered.spu, reported):
                 self._take_live_replicas(registered, reported)
@@ -76,10 +81,10 @@ class SpuReports:
         return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
 
     async def take_shelves(self, registered: Registered, partitions: list[ReportedShelves]) -> ReportShelvesResponse:
-        """Of each what the leader says, in its epoch, and nobody else."""
+        """Handles reports about shelves. Only those of current leaders in their epochs count."""
         refused = 0
         for reported in partitions:
-            await self._events.room()
+            await self._events.wait_for_room()
             if not self._leads(registered.spu, reported):
                 refused += 1
                 continue
@@ -98,7 +103,10 @@ class SpuReports:
         return ReportShelvesResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
 
     def take_storage(self, registered: Registered, message: RenewLeaseRequest) -> None:
-        """Only a change is news. The renewal waits for nothing: without room for events the next one says it again."""
+        """Reports to the controllers when an SPU's storage becomes full, or has room again.
+
+        A renewal of the lease must not wait. If there is no room for an event, the next renewal repeats the report.
+        """
         spu, incarnation = registered.spu, registered.incarnation
         is_full = 0 <= message.size_bytes <= message.used_bytes
         was_full = self._full.get(spu) == incarnation
@@ -141,7 +149,8 @@ class SpuReports:
         if is_here and (noted is None or noted[0] != incarnation):
             self._failed[replica] = incarnation, trio.current_time()
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
-        # Whoever leads: this one may just have been elected, or be next. A log that did not open is tried again then.
+        # Report this whoever leads now: the SPU may just have been elected, or be elected next. A log that could not be
+        # opened (NO_EPOCH) is retried then.
         if is_here and reported.epoch != NO_EPOCH:
             self._events.add(ReplicaFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
 
@@ -152,7 +161,7 @@ class SpuReports:
             self._events.add(ReplicaOpened(spu, registered.incarnation, *key))
 
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
-        """And says what can be: it cannot name what is no replica, nor leave out itself."""
+        """Tells whether the SPU leads the partition, and proposes only replicas, including itself, as live."""
         partition = self._cache.partitions.get((reported.topic_id, reported.partition))
         if partition is None or not self._leads(spu, reported):
             return False

@@ -1,7 +1,7 @@
-"""The stream to one SPU: what it has not been told yet, and the task that tells it.
+"""The stream to one SPU: remembers what has to be sent, and a task that sends it.
 
-Only what is to be told is remembered, by key; the words are made at the moment of sending. So a slow SPU holds nobody
-up, costs no more memory than there are keys, and when it is ready hears the newest state once instead of its history.
+Only keys are remembered, and messages are made at the moment of sending. So a slow SPU delays no one, its memory is
+bounded by the number of keys, and it gets the newest state once instead of its history.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from .spu_messages import changed_metadata, specs_request, whole_metadata
 
 
 class Registered(Struct, frozen=True):
-    """The process at the other end."""
+    """The process of an SPU that has registered."""
 
     spu: SpuId
     incarnation: str
@@ -37,6 +37,8 @@ class Registered(Struct, frozen=True):
 
 
 class SpuStream:
+    """The specs and the metadata for one SPU."""
+
     def __init__(
         self,
         cache: SpecCache,
@@ -53,42 +55,46 @@ class SpuStream:
         self._metrics = metrics
         self._logger = logger
         self.registered: Registered | None = None
-        """None until the SPU was accepted."""
+        """The SPU's process, or None until it was accepted."""
         self.sent_version = -1
-        """Of the metadata that the SPU has confirmed."""
+        """The version of the mirror that the SPU has confirmed."""
         self.is_carrying_out_specs = False
-        """It has been sent some, and has not answered."""
+        """Whether the SPU has received specs and not responded to them yet."""
         self.owes_response = False
-        """To these, or to the metadata after them."""
-        self._is_full_due = True
+        """Whether the SPU has received specs or metadata and not responded to them yet."""
+        self._is_everything_due = True
         self._are_configs_due = False
         self._partitions: set[PartitionKey] = set()
         self._spus: set[SpuId] = set()
         self._topics: dict[TopicId, set[int] | None] = {}
-        """Each with its partitions that have changed; None: all is to be told."""
+        """The topics to send, each with its changed partitions, or None for the whole topic."""
         self._groups: set[str] = set()
         self._due = trio.Event()
 
-    # what is to be told
+    # queueing
 
     def accept(self, registered: Registered) -> None:
+        """Starts the stream, when the SPU has registered."""
         self.registered = registered
         self._due.set()
 
     def queue_everything(self) -> None:
-        self._is_full_due = True
+        """Queues all specs and the whole mirror."""
+        self._is_everything_due = True
         self._wake()
 
     def queue_partition(self, key: PartitionKey) -> None:
+        """Queues the spec of a partition, or its removal."""
         self._partitions.add(key)
         self._wake()
 
     def queue_configs(self) -> None:
-        """What is set for the SPU itself: its size, its broker configs."""
+        """Queues the settings of the SPU itself: its size and its broker configs."""
         self._are_configs_due = True
         self._wake()
 
     def queue_metadata(self, change: MirrorChange) -> None:
+        """Queues a change of the mirror."""
         self._spus.update(spu.id for spu in change.spus)
         self._spus.update(change.removed_spus)
         for topic_id in change.removed_topics:
@@ -107,24 +113,25 @@ class SpuStream:
 
     @property
     def is_up_to_date(self) -> bool:
+        """Whether the SPU has confirmed everything."""
         return self.sent_version == self._cluster.version and not self._due.is_set()
 
     def _wake(self) -> None:
         if self.registered is not None:
             self._due.set()
 
-    # the telling
+    # sending
 
     async def push(self, link: PrivateLink) -> None:
-        """Until the link has closed."""
+        """Sends what is queued until the link has closed."""
         try:
             while True:
                 await self._due.wait()
-                # Both are made at the same moment, so no client hears of what the SPU does not hold yet.
+                # Both are made at the same moment, so no client hears of a partition that the SPU does not hold yet.
                 specs, metadata = self._take()
                 self.owes_response = True
                 if specs is not None:
-                    await self._push_specs(link, specs)
+                    await self._send_specs(link, specs)
                 if metadata is not None:
                     await link.ask(metadata)
                     self._metrics.pushed_metadata += 1
@@ -136,14 +143,14 @@ class SpuStream:
             self._logger.error("push_failed", spu=self._spu_id, reason=error.message)
             link.close(error.message)
 
-    async def _push_specs(self, link: PrivateLink, specs: ApplySpecsRequest) -> None:
+    async def _send_specs(self, link: PrivateLink, specs: ApplySpecsRequest) -> None:
         self.is_carrying_out_specs = True
-        answer = await link.ask(specs)
+        response = await link.ask(specs)
         self.is_carrying_out_specs = False
         self._metrics.pushed_specs += 1
-        if answer.error_code != ErrorCode.NONE:
+        if response.error_code != ErrorCode.NONE:
             self._metrics.refused_specs += 1
-            self._logger.warning("specs_refused", spu=self._spu_id, reason=answer.error_message)
+            self._logger.warning("specs_refused", spu=self._spu_id, reason=response.error_message)
 
     @property
     def _spu_id(self) -> SpuId:
@@ -154,7 +161,7 @@ class SpuStream:
         spu = self._cache.spus.get(self._spu_id)
         specs = None if spu is None else self._take_specs(spu)
         metadata = self._take_metadata()
-        self._is_full_due = False
+        self._is_everything_due = False
         self._are_configs_due = False
         self._partitions.clear()
         self._spus.clear()
@@ -164,20 +171,21 @@ class SpuStream:
         return specs, metadata
 
     def _take_specs(self, spu: Spu) -> ApplySpecsRequest | None:
-        told = self._cache.told.get(spu.spec.id, set())
-        if self._is_full_due:
-            # A partition may be missing only because its object was damaged; its log must not be given up for that.
+        held = self._cache.partitions_by_spu.get(spu.spec.id, set())
+        if self._is_everything_due:
+            # A partition may be missing only because its object is damaged. The SPU must not remove its log then.
             is_full = not self._unreadable
-            return specs_request(spu, self._store, map(self._held, told), (), is_full=is_full)
+            return specs_request(spu, self._store, map(self._as_sent, held), (), is_full=is_full)
         if not self._partitions and not self._are_configs_due:
             return None
-        changed = map(self._held, self._partitions & told)
-        return specs_request(spu, self._store, changed, sorted(self._partitions - told), is_full=False)
+        changed = map(self._as_sent, self._partitions & held)
+        return specs_request(spu, self._store, changed, sorted(self._partitions - held), is_full=False)
 
-    def _held(self, key: PartitionKey) -> Partition:
-        """A partition as this process may have it: it leads only if it was elected itself.
+    def _as_sent(self, key: PartitionKey) -> Partition:
+        """Returns a partition as this process of the SPU may have it: it leads only if it was elected itself.
 
-        What led before it may have lost records of that epoch with its page cache; others must not take their places.
+        If an earlier process of the SPU was elected, records of its epoch may have been lost with the page cache. New
+        records must not take their places in the same epoch.
         """
         assert self.registered is not None
         partition = self._cache.partitions[key]
@@ -187,7 +195,7 @@ class SpuStream:
         return partition
 
     def _take_metadata(self) -> ApplyMetadataRequest | None:
-        if self._is_full_due:
+        if self._is_everything_due:
             return whole_metadata(self._cluster, self._store, is_damaged=bool(self._unreadable))
         if self._spus or self._topics or self._groups or self.sent_version != self._cluster.version:
             return changed_metadata(self._cluster, self._spus, self._topics, self._groups)

@@ -1,4 +1,6 @@
-"""One module per API that only the SC answers, most of them the command line's; imported on their first request."""
+"""Handlers of the APIs that only the SC serves, one module for each, imported on the first request. Most are for the
+command line. May import administration, connections, inspection and all that these import.
+"""
 
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +18,7 @@ from tailrace.server.request_context import Reply, RequestContext
 
 
 class ObjectHost(Protocol):
-    """What these handlers need of the SC."""
+    """The parts of the SC that these handlers use."""
 
     @property
     def objects(self) -> ObjectAdministration: ...
@@ -35,18 +37,18 @@ class ObjectHost(Protocol):
 
     @property
     def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:
-        """The SPU's response. Raises LinkClosed, with a sentence, when it cannot be asked."""
+        """Asks an SPU and returns its response. Raises LinkClosed, with a sentence, if the SPU cannot be asked."""
 
 
 OWN = frozenset({ApiKey.LIST_OFFSETS})
-"""Kafka's requests that the SC answers in a way of its own."""
+"""Kafka's APIs that the SC serves with a handler of its own."""
 
 Handler = Callable[[ObjectHost, RequestContext, Any], Reply]
 
 
 def load(api_key: int) -> Handler:
-    """`handle` of the module with the API's name."""
-    assert api_key in SC_OBJECT_APIS or api_key in OWN, "the others are answered by code that SPUs share"
+    """Returns the function `handle` of the module with the API's name."""
+    assert api_key in SC_OBJECT_APIS or api_key in OWN, "other APIs have handlers that SPUs share"
     name = ApiKey(api_key).name if api_key in OWN else InternalApiKey(api_key).name
     module = importlib.import_module(f"tailrace.controller.handlers.{name.lower()}")
     handler: Handler = module.handle

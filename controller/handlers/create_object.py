@@ -1,6 +1,6 @@
-"""CreateObject, version 0: stores an object and, if asked, waits until it does what it says.
+"""CreateObject, version 0: creates an object and, if the client wishes, waits until it has taken effect.
 
-A topic for which there are too few SPUs is created all the same, and waits for them; by Kafka's CreateTopics it is not.
+A topic for which there are too few SPUs is created all the same, and waits for them. Kafka's CreateTopics refuses it.
 """
 
 from tailrace.controller.administration.object_planning import write_document

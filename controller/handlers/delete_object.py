@@ -1,6 +1,6 @@
-"""DeleteObject, version 0: removes a custom SPU, an SPU group with its SPUs, a topic, or what was kept of one.
+"""DeleteObject, version 0: deletes a custom SPU, an SPU group with its SPUs, a topic, or a deleted topic for good.
 
-SPUs that hold replicas are only deleted by force.
+SPUs that hold replicas or shelves are deleted only by force.
 """
 
 from tailrace.controller.handlers import ObjectHost

@@ -1,4 +1,4 @@
-"""DescribePartitions, version 0: the partitions of the topics named, or of all, with what SPUs say of their logs."""
+"""DescribePartitions, version 0: describes the partitions of some or all topics, with the logs of their replicas."""
 
 from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.inspection.partition_descriptions import PartitionDescriptions
@@ -29,7 +29,10 @@ async def handle(
 
 
 def _changes(changes: StatusChanges, after_us: int) -> dict[PartitionKey, list[StatusChange]]:
-    """Up to the statuses that are about to be described: SPUs may take their time to say something of their logs."""
+    """Returns the status changes of each partition after a time.
+
+    Call this before SPUs are asked: the changes must not be newer than the statuses that are described.
+    """
     by_partition: dict[PartitionKey, list[StatusChange]] = {}
     for each in changes.after(after_us) if after_us != NONE_WANTED else ():
         told = StatusChange(each.time_us, each.resolution.value, each.leader, each.epoch, each.reason)

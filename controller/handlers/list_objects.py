@@ -1,8 +1,8 @@
-"""ListObjects, version 0: the objects of a kind, all or by name, as documents in JSON.
+"""ListObjects, version 0: lists the objects of a kind, all or by name, as JSON documents.
 
-A partition answers to `topic/number` and to its topic's name, a deleted topic to its id and its name. Connections and
-controllers are listed in the same way, though they are no objects: the one is called as its SPU, the other as what it
-decides about.
+A partition can be named `topic/number` or by its topic, and a deleted topic by its id or its name. Connections and
+controllers are listed in the same way, although they are not objects. A connection has the name of its SPU, and a
+controller has the name of the kind that it decides about.
 """
 
 import json
@@ -34,5 +34,5 @@ def handle(host: ObjectHost, context: RequestContext, request: ListObjectsReques
 
 
 def _those_named(documents: Mapping[str, dict[str, object]], names: list[str] | None) -> list[ListedObject]:
-    """Or all; one that is not there is left out: an SPU may have no connection at the moment."""
+    """Returns the named documents, or all for None. Unknown names are ignored: an SPU may have no connection now."""
     return [ListedObject(name, json.dumps(each)) for name, each in documents.items() if names is None or name in names]

@@ -1,7 +1,7 @@
-"""ListOffsets, versions 1-11: an SC leads no partition, and answers so, as an SPU does for those that others lead.
+"""ListOffsets, versions 1-11: responds that the SC leads no partition, as an SPU does for partitions of other leaders.
 
-It is here for admin clients that take what their bootstrap server offers for what the whole cluster does, such as
-kafka-python: with it they know how new the cluster is, and ask the leaders, whom Metadata names.
+It exists for admin clients such as kafka-python, which assume that all servers offer what their bootstrap server
+offers. They see from it how new the cluster is, and send their requests to the leaders that Metadata names.
 """
 
 from tailrace.controller.handlers import ObjectHost

@@ -1,6 +1,6 @@
-"""UpdateObject, version 0: another spec for a custom SPU or an SPU group that there is.
+"""UpdateObject, version 0: replaces the spec of a custom SPU or an SPU group.
 
-What it does not say is what it is by default. Topics are altered by Kafka's own requests.
+Fields that the document does not have get their defaults. Topics are altered by Kafka's own requests.
 """
 
 from tailrace.controller.administration.object_planning import write_document

@@ -1,4 +1,4 @@
-"""The SC's own controllers as a person is shown them: the same for as long as it leads, whatever there is to do."""
+"""Describes the SC's controllers as documents: the objects that each decides about, and how much it has done."""
 
 from collections.abc import Mapping
 
@@ -11,18 +11,20 @@ KIND = "controller"
 
 
 class ControllerRow(Struct, frozen=True):
-    """One controller."""
+    """The facts about one controller."""
 
     decides_about: str
     """The kind of the objects whose status it writes."""
     objects: int
+    """The number of these objects."""
     events: int
-    """It was asked about, since this SC began to lead."""
+    """The number of events that it has handled since this SC became active."""
     actions: int
-    """It has decided upon."""
+    """The number of actions that it has decided on since then."""
 
 
 def controller_rows(local: LocalStore, decisions: Mapping[str, DecisionCounts]) -> list[ControllerRow]:
+    """Returns the facts about all controllers."""
     objects = {
         "spu": len(local.spus),
         "spu-group": len(local.spu_groups),
@@ -33,7 +35,7 @@ def controller_rows(local: LocalStore, decisions: Mapping[str, DecisionCounts]) 
 
 
 def controller_document(row: ControllerRow) -> dict[str, object]:
-    """As for objects; all of it is status, for nobody asks for a controller."""
+    """Returns the document of a controller, which has a status like an object, but no spec."""
     return {
         "kind": KIND,
         "name": row.decides_about,

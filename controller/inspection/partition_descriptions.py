@@ -1,4 +1,4 @@
-"""What there is to say about partitions: what the store has, and what the SPUs that hold them say of their logs."""
+"""Describes partitions from the Local Store and from what SPUs respond about their replicas."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -22,18 +22,23 @@ from .spu_responses import NoResponseError, response_of
 RESPONSE_SECONDS_MAX = 2.0
 
 Ask = Callable[[SpuId, DescribeReplicasRequest], Awaitable[DescribeReplicasResponse]]
-"""Raises LinkClosed, with a sentence, when the SPU cannot be asked."""
+"""Asks an SPU. Raises LinkClosed, with a sentence, if the SPU cannot be asked."""
 _ReplicaKey = tuple[SpuId, TopicId, int]
 
 
 class PartitionDescriptions:
+    """Describes partitions on request."""
+
     def __init__(self, local: LocalStore, ask: Ask) -> None:
         self._local = local
         self._ask = ask
 
     async def describe(self, names: Sequence[str] | None, epochs_max: int = 0) -> list[DescribedPartition]:
-        """Of these topics, or all, with so many leader epochs of each replica, the last ones, and if there are to be
-        any, with the shelves. An SPU that does not answer soon is described by that. Raises KafkaError."""
+        """Describes the partitions of the named topics, or of all. Raises KafkaError.
+
+        The description has the last `epochs_max` leader epochs of each replica, and the shelves if `epochs_max` is not
+        zero. If an SPU does not respond soon, the description says so.
+        """
         partitions = self._partitions(names)
         held: dict[SpuId, list[Partition]] = {}
         for partition in partitions:
@@ -106,11 +111,11 @@ class PartitionDescriptions:
         topics = [DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()]
         request = DescribeReplicasRequest(topics, epochs_max)
         try:
-            answer = await response_of(spu, request, self._ask, self._local, RESPONSE_SECONDS_MAX)
+            response = await response_of(spu, request, self._ask, self._local, RESPONSE_SECONDS_MAX)
         except NoResponseError as reason:
             silent[spu] = str(reason)
         else:
-            for replica in answer.replicas:
+            for replica in response.replicas:
                 details[spu, replica.topic_id, replica.partition] = _detail(spu, replica)
 
 

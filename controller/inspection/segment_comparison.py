@@ -1,8 +1,9 @@
-"""What a copy of a segment has in common with that of the leader, from what both SPUs say of it.
+"""Compares a copy of a segment with the leader's, from what both SPUs report about it.
 
-Nothing here says more than is known. The same bounds, size and noted checksum mean the same bytes, with leader epochs.
-Where these differ the records may still be the same: a copy that missed a recovery keeps older epochs on its batches,
-and ends segments elsewhere. Then the content of the range decides: the place and the own checksum of every batch.
+The result never claims more than is known. Equal bounds, size and stored checksum mean equal bytes, including leader
+epochs. If these differ, the records may still be equal: a replica that missed a recovery has older epochs in its
+batches, and rolls its segments at other offsets. Then the contents of the range decide: the offset and the checksum of
+every batch.
 """
 
 from enum import StrEnum
@@ -16,23 +17,28 @@ from tailrace.protocol.internal.describe_replica_segments import (
 
 class Comparison(StrEnum):
     SAME = "same"
-    """To the byte."""
+    """Every byte is equal."""
     SAME_RECORDS = "same records"
-    """The same batches, with other leader epochs or in segments that end elsewhere."""
+    """The batches are equal, but have other leader epochs, or lie in segments with other bounds."""
     SHORTER = "shorter"
-    """It ends in this segment; what it has of it was not compared."""
+    """The copy's log ends within this segment; the part that it has was not compared."""
     MISSING = "missing"
-    """It ends before this segment, or begins behind it."""
+    """The copy's log ends before this segment, or begins after it."""
     COMPACTED = "compacted"
-    """Each replica removes what is superseded at a time of its own, and one of the two has."""
+    """The copies differ, but one of them was compacted, which each replica does at its own time."""
     DIFFERENT = "different"
+    """The records differ."""
     UNKNOWN = "not compared"
+    """There is not enough information."""
 
 
 def compare(
     segment: ReplicaSegment, leader: DescribeReplicaSegmentsResponse, copy: DescribeReplicaSegmentsResponse
 ) -> Comparison:
-    """Of a segment of `leader`; asked again with the content of both where `wanted_content` is not None."""
+    """Compares a segment of `leader` with `copy`.
+
+    If `wanted_content` returns a range, call this again with the contents of that range from both.
+    """
     if copy.error_message is not None:
         return Comparison.UNKNOWN
     if segment.base == segment.end or copy is leader:
@@ -55,7 +61,7 @@ def compare(
 def wanted_content(
     segment: ReplicaSegment, leader: DescribeReplicaSegmentsResponse, copy: DescribeReplicaSegmentsResponse
 ) -> OffsetRange | None:
-    """What both are to be asked about before anything can be said."""
+    """Returns the range whose contents both SPUs must report before the segment can be compared, or None."""
     if compare(segment, leader, copy) in (Comparison.UNKNOWN, Comparison.COMPACTED) and copy.error_message is None:
         return _common(segment, leader, copy)
     return None
@@ -68,7 +74,7 @@ def _facts(segment: ReplicaSegment) -> tuple[int, int, int, int]:
 def _common(
     segment: ReplicaSegment, leader: DescribeReplicaSegmentsResponse, copy: DescribeReplicaSegmentsResponse
 ) -> OffsetRange:
-    """Of a segment whose first records are deleted, the rest."""
+    """Returns the part of the segment that neither replica has deleted."""
     return OffsetRange(max(segment.base, leader.log_start, copy.log_start), segment.end)
 
 

@@ -1,8 +1,8 @@
-"""The segments of partitions and the copies of each, as the SPUs that hold them say: asked for whenever people look.
+"""Describes the segments of partitions and the copies of each, by asking the SPUs that hold them.
 
-The segments are those of the leader, or of who has most when there is none. The others are asked for theirs at the same
-time, and where a copy is not the same to the byte, both are asked what the records are. What is on shelves is told as
-it is known here: nobody is asked for that.
+The segments are those of the leader, or those of the replica with the longest log if there is no leader. All SPUs are
+asked concurrently. If a copy does not have equal bytes, both SPUs are asked for checksums of their records. Shelves are
+described from the Local Store, without asking SPUs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,22 +34,28 @@ from .spu_responses import NoResponseError, response_of
 
 RESPONSE_SECONDS_MAX = 5.0
 SEGMENTS_MAX = 500
-"""Of a partition; of each of many partitions fewer."""
+"""How many segments of one partition are described."""
 SEGMENTS_OF_ALL_MAX = 5000
+"""How many segments of all partitions together are described."""
 PARTITIONS_AT_ONCE = 16
 
 Ask = Callable[[SpuId, DescribeReplicaSegmentsRequest], Awaitable[DescribeReplicaSegmentsResponse]]
-"""Raises LinkClosed, with a sentence, when the SPU cannot be asked."""
-_Said = Mapping[SpuId, DescribeReplicaSegmentsResponse]
+"""Asks an SPU. Raises LinkClosed, with a sentence, if the SPU cannot be asked."""
+_Responses = Mapping[SpuId, DescribeReplicaSegmentsResponse]
 
 
 class SegmentDescriptions:
+    """Describes segments on request."""
+
     def __init__(self, local: LocalStore, ask: Ask) -> None:
         self._local = local
         self._ask = ask
 
     async def describe(self, topic: str, number: int | None, before: int) -> list[SegmentedPartition]:
-        """Of one partition, or of all that the topic has; `before`: as in the request. Raises KafkaError."""
+        """Describes one partition of the topic, or all for None. Raises KafkaError.
+
+        Only segments that begin before the offset `before` are described, or the last ones if it is negative.
+        """
         partitions = self._partitions(topic, number)
         segments_max = max(1, min(SEGMENTS_MAX, SEGMENTS_OF_ALL_MAX // max(1, len(partitions))))
         turn = trio.CapacityLimiter(PARTITIONS_AT_ONCE)
@@ -57,7 +63,9 @@ class SegmentDescriptions:
 
         async def describe_one(partition: Partition) -> None:
             async with turn:
-                described[partition.number] = await _Copies(self._asks, partition).describe(before, segments_max)
+                described[partition.number] = await _Copies(self._ask_or_explain, partition).describe(
+                    before, segments_max
+                )
 
         async with trio.open_nursery() as nursery:
             for partition in partitions:
@@ -75,8 +83,10 @@ class SegmentDescriptions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic:.300}/{number}")
         return [partitions[number]]
 
-    async def _asks(self, spu: SpuId, request: DescribeReplicaSegmentsRequest) -> DescribeReplicaSegmentsResponse:
-        """An SPU that cannot be asked, or does not answer soon, is described by that."""
+    async def _ask_or_explain(
+        self, spu: SpuId, request: DescribeReplicaSegmentsRequest
+    ) -> DescribeReplicaSegmentsResponse:
+        """Asks an SPU. If it does not respond soon, or cannot be asked, returns a response with that error."""
         try:
             return await response_of(spu, request, self._ask, self._local, RESPONSE_SECONDS_MAX)
         except NoResponseError as reason:
@@ -84,7 +94,7 @@ class SegmentDescriptions:
 
 
 class _Copies:
-    """Of one partition."""
+    """Describes the copies of one partition."""
 
     def __init__(self, ask: Ask, partition: Partition) -> None:
         self._ask = ask
@@ -92,16 +102,18 @@ class _Copies:
 
     async def describe(self, before: int, segments_max: int) -> SegmentedPartition:
         partition = self._partition
-        said = await self._ask_all(
+        responses = await self._ask_all(
             {spu: DescribeReplicaSegmentsRequest(segments_max=segments_max, before=before) for spu in self._holders}
         )
-        teller = self._teller(said)
+        reference = self._reference(responses)
         described = SegmentedPartition(
             partition.topic,
             partition.topic_id,
             partition.number,
             partition.status.leader,
-            holders=[SegmentHolder(spu, answer.log_end, answer.error_message) for spu, answer in said.items()],
+            holders=[
+                SegmentHolder(spu, response.log_end, response.error_message) for spu, response in responses.items()
+            ],
         )
         shelves = [each for each in partition.spec.shelves if _is_shown(each, before)]
         described.older_shelves = max(len(shelves) - segments_max, 0)
@@ -109,67 +121,69 @@ class _Copies:
             DescribedShelf(each.base, each.end, list(each.stores), list(each.filling))
             for each in shelves[described.older_shelves :]
         ]
-        if teller is None:
+        if reference is None:
             return described
-        said = await self._with_contents(said, teller)
-        told = said[teller]
-        described.told_by = teller
-        described.log_start, described.log_end = told.log_start, told.log_end
-        described.high_watermark = told.high_watermark
-        described.older_count = told.older_count
-        described.segments = [_described(segment, told, said) for segment in told.segments]
+        responses = await self._with_contents(responses, reference)
+        of_reference = responses[reference]
+        described.told_by = reference
+        described.log_start, described.log_end = of_reference.log_start, of_reference.log_end
+        described.high_watermark = of_reference.high_watermark
+        described.older_count = of_reference.older_count
+        described.segments = [_described(segment, of_reference, responses) for segment in of_reference.segments]
         return described
 
     @property
     def _holders(self) -> tuple[SpuId, ...]:
         return self._partition.spec.replicas
 
-    def _teller(self, said: _Said) -> SpuId | None:
-        """Whose segments are shown."""
-        able = [spu for spu in said if said[spu].error_message is None]
+    def _reference(self, responses: _Responses) -> SpuId | None:
+        """Returns the SPU whose segments are shown, and with which the others are compared."""
+        able = [spu for spu in responses if responses[spu].error_message is None]
         leader = self._partition.status.leader
-        return leader if leader in able else max(able, key=lambda spu: said[spu].log_end, default=None)
+        return leader if leader in able else max(able, key=lambda spu: responses[spu].log_end, default=None)
 
-    async def _with_contents(self, said: _Said, teller: SpuId) -> _Said:
-        told = said[teller]
+    async def _with_contents(self, responses: _Responses, reference: SpuId) -> _Responses:
+        of_reference = responses[reference]
         wanted: dict[SpuId, list[OffsetRange]] = {}
-        of_teller: dict[tuple[int, int], OffsetRange] = {}
-        for segment in told.segments:
-            for spu, answer in said.items():
-                if (asked := wanted_content(segment, told, answer)) is not None:
+        ranges: dict[tuple[int, int], OffsetRange] = {}
+        for segment in of_reference.segments:
+            for spu, response in responses.items():
+                if (asked := wanted_content(segment, of_reference, response)) is not None:
                     wanted.setdefault(spu, []).append(asked)
-                    of_teller[asked.base, asked.end] = asked
+                    ranges[asked.base, asked.end] = asked
         if not wanted:
-            return said
-        wanted[teller] = list(of_teller.values())
-        answers = await self._ask_all(
-            {spu: DescribeReplicaSegmentsRequest(ranges=ranges) for spu, ranges in wanted.items()}
+            return responses
+        wanted[reference] = list(ranges.values())
+        with_contents = await self._ask_all(
+            {spu: DescribeReplicaSegmentsRequest(ranges=of_spu) for spu, of_spu in wanted.items()}
         )
         return {
-            spu: replace(answer, contents=answers[spu].contents) if spu in answers else answer
-            for spu, answer in said.items()
+            spu: replace(response, contents=with_contents[spu].contents) if spu in with_contents else response
+            for spu, response in responses.items()
         }
 
-    async def _ask_all(self, requests: Mapping[SpuId, DescribeReplicaSegmentsRequest]) -> _Said:
-        """At the same time; the answers come in the order of the requests."""
-        answers: dict[SpuId, DescribeReplicaSegmentsResponse] = {}
+    async def _ask_all(self, requests: Mapping[SpuId, DescribeReplicaSegmentsRequest]) -> _Responses:
+        """Asks all SPUs concurrently, and returns their responses in the order of the requests."""
+        responses: dict[SpuId, DescribeReplicaSegmentsResponse] = {}
 
         async def ask_one(spu: SpuId, request: DescribeReplicaSegmentsRequest) -> None:
             request.topic_id, request.partition = self._partition.topic_id, self._partition.number
-            answers[spu] = await self._ask(spu, request)
+            responses[spu] = await self._ask(spu, request)
 
         async with trio.open_nursery() as nursery:
             for spu, request in requests.items():
                 nursery.start_soon(ask_one, spu, request)
-        return {spu: answers[spu] for spu in requests}
+        return {spu: responses[spu] for spu in requests}
 
 
 def _is_shown(shelf: Shelf, before: int) -> bool:
-    """One on which nothing is yet is none of anything."""
+    """Tells whether to show a shelf. Empty shelves are not shown."""
     return shelf.base < shelf.end and (before < 0 or shelf.base < before)
 
 
-def _described(segment: ReplicaSegment, told: DescribeReplicaSegmentsResponse, said: _Said) -> DescribedSegment:
+def _described(
+    segment: ReplicaSegment, of_reference: DescribeReplicaSegmentsResponse, responses: _Responses
+) -> DescribedSegment:
     return DescribedSegment(
         segment.base,
         segment.end,
@@ -179,5 +193,5 @@ def _described(segment: ReplicaSegment, told: DescribeReplicaSegmentsResponse, s
         segment.checksum,
         segment.state,
         segment.sealed_by,
-        [SegmentCopy(spu, compare(segment, told, answer)) for spu, answer in said.items()],
+        [SegmentCopy(spu, compare(segment, of_reference, response)) for spu, response in responses.items()],
     )

@@ -1,6 +1,6 @@
-"""What an SPU answers that is asked for a description, or one sentence on why it does not.
+"""Asks an SPU for a description, and explains in one sentence if it does not respond.
 
-People who look at a cluster want to see the rest of it, too: an SPU that is away holds them up for a moment at most.
+A person who inspects a cluster wants to see the rest of it. So an SPU that is offline delays the result only a little.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ Response = TypeVar("Response")
 
 
 class NoResponseError(Exception):
-    """One sentence on why the SPU says nothing."""
+    """The SPU does not respond; the message is one sentence that says why."""
 
 
 async def response_of(
@@ -27,7 +27,7 @@ async def response_of(
     local: LocalStore,
     seconds_max: float,
 ) -> Response:
-    """Raises NoAnswerError. `ask` may raise LinkClosed, with a sentence."""
+    """Asks an SPU and returns its response. Raises NoResponseError. `ask` may raise LinkClosed, with a sentence."""
     if spu not in local.spus or not local.spus[spu].is_online:
         raise NoResponseError(f"SPU {spu} is not online")
     with trio.move_on_after(seconds_max):
@@ -35,4 +35,4 @@ async def response_of(
             return await ask(spu, request)
         except LinkClosed as reason:
             raise NoResponseError(str(reason)) from reason
-    raise NoResponseError(f"SPU {spu} did not answer within {seconds_max:g} s")
+    raise NoResponseError(f"SPU {spu} did not respond within {seconds_max:g} s")

@@ -19,7 +19,7 @@ async def test_events_are_handed_over_in_order_and_who_can_wait_waits_for_room(
         taken.append(event)
 
     async def say() -> None:
-        await events.room()
+        await events.wait_for_room()
         events.add(ReconciliationDue())
 
     events = EventQueue(take)

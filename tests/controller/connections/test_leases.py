@@ -14,8 +14,8 @@ def test_a_lease_ends_unless_it_is_renewed() -> None:
     assert leases.renew(ONE, "a", now=11.0)
     assert leases.next_end == 12.0
     assert leases.is_held(TWO)
-    assert leases.ended(11.9) == []
-    assert leases.ended(12.0) == [TWO]
+    assert leases.expired(11.9) == []
+    assert leases.expired(12.0) == [TWO]
     assert leases.seconds_left(ONE, 12.0) == 0.5
     assert not leases.renew(TWO, "b", now=12.0)
 
@@ -23,7 +23,7 @@ def test_a_lease_ends_unless_it_is_renewed() -> None:
 def test_nobody_s_lease_never_ends() -> None:
     leases = Leases(1.5)
     assert leases.next_end == inf
-    assert leases.ended(1e9) == []
+    assert leases.expired(1e9) == []
     assert leases.end(ONE) is None
     assert not leases.is_held(ONE)
     assert leases.seconds_left(ONE, 0.0) == 0.0
@@ -51,7 +51,7 @@ def test_a_second_process_is_refused_while_the_first_is_connected_and_alive() ->
 def test_a_lease_outlives_its_stream_for_the_same_process_and_gives_way_to_another() -> None:
     leases = Leases(1.5)
     leases.grant(ONE, "a", now=0.0)
-    leases.stream_ended(ONE)
+    leases.on_stream_ended(ONE)
     assert leases.next_end == 1.5
     assert leases.refusal(ONE, "b", now=0.1) is None
     leases.grant(ONE, "b", now=0.1)
@@ -62,18 +62,18 @@ def test_time_in_which_nobody_looked_does_not_count() -> None:
     leases = Leases(1.5)
     leases.grant(ONE, "a", now=0.0)
     leases.extend(3.0)
-    assert leases.ended(4.4) == []
-    assert leases.ended(4.5) == [ONE]
+    assert leases.expired(4.4) == []
+    assert leases.expired(4.5) == [ONE]
 
 
 def test_a_lease_is_left_when_its_process_has_lost_its_stream_and_is_not_back() -> None:
     leases = Leases(1.5)
-    assert not leases.is_left(ONE, "a")
+    assert not leases.is_held_without_stream(ONE, "a")
     leases.grant(ONE, "a", now=0.0)
-    assert not leases.is_left(ONE, "a")
-    leases.stream_ended(ONE)
-    assert leases.is_left(ONE, "a")
-    assert not leases.is_left(ONE, "b")
+    assert not leases.is_held_without_stream(ONE, "a")
+    leases.on_stream_ended(ONE)
+    assert leases.is_held_without_stream(ONE, "a")
+    assert not leases.is_held_without_stream(ONE, "b")
     leases.grant(ONE, "b", now=0.5)
-    assert not leases.is_left(ONE, "a")
-    assert not leases.is_left(ONE, "b")
+    assert not leases.is_held_without_stream(ONE, "a")
+    assert not leases.is_held_without_stream(ONE, "b")

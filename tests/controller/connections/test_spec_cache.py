@@ -37,7 +37,7 @@ def test_the_cache_knows_who_holds_what_and_whom_a_change_concerns(
             concerned = cache.put_partition(Partition("t", TOPIC, number, spec))
         assert set(concerned) == {*before, *now}
         assert len(set(concerned)) == len(concerned)
-        assert cache.told == {
+        assert cache.partitions_by_spu == {
             spu: {(TOPIC, each) for each, holders in keepers.items() if spu in holders}
             for spu in {spu for holders in keepers.values() for spu in holders}
         }

@@ -28,8 +28,8 @@ async def test_an_spu_that_does_not_answer_is_described_by_that(autojump_clock: 
         await running.administration.create_topics([NewTopic("orders", 1, 3)])
         running.spus.silent = {2}
         await running.lose(3)
-        said = await messages(running)
-        assert said == {1: None, 2: "SPU 2 did not answer within 2 s", 3: "SPU 3 is not online"}
+        responses = await messages(running)
+        assert responses == {1: None, 2: "SPU 2 did not respond within 2 s", 3: "SPU 3 is not online"}
         assert trio.current_time() == pytest.approx(RESPONSE_SECONDS_MAX), "they are asked at the same time"
 
 

@@ -76,7 +76,7 @@ async def test_without_its_leader_the_one_with_most_is_shown(autojump_clock: tri
         assert trio.current_time() - started == pytest.approx(RESPONSE_SECONDS_MAX)
         assert (described.leader, described.told_by) == (1, 3)
         assert {each.spu_id: each.error_message for each in described.holders} == {
-            1: "SPU 1 did not answer within 5 s",
+            1: "SPU 1 did not respond within 5 s",
             2: None,
             3: None,
         }

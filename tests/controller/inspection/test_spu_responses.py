@@ -45,7 +45,7 @@ async def test_an_answer_is_handed_on() -> None:
         (TWO, _ask, 0, "SPU 2 is not online"),
         (THREE, _ask, 0, "SPU 3 is not online"),
         (ONE, _ask_in_vain, 0, "the stream has broken"),
-        (ONE, _ask_a_mute, 2.5, "SPU 1 did not answer within 2.5 s"),
+        (ONE, _ask_a_mute, 2.5, "SPU 1 did not respond within 2.5 s"),
     ],
 )
 async def test_who_does_not_answer_is_described_by_that(
