@@ -1,7 +1,7 @@
-"""What the last rebalances of a group tell of its members, and what would help against it.
+"""Derives advice from the last rebalances of a group: which members caused them, and what would help.
 
-The words LATE and SILENT, by which a coordinator tells what was wrong with a member, and the reasons that clients give
-for leaving, decide what is advised.
+The advice follows from the words LATE and SILENT, with which a coordinator says what was wrong with a member, and from
+the reasons that clients give when they leave.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,37 +15,43 @@ from tailrace.protocol.internal.explain_group import ExplainedRebalance, Explain
 
 NAMED_MAX = 5
 LONG_MS = 5_000
-"""Up to three seconds are nobody's fault: consumers hear of a rebalance with a heartbeat, which they send so often."""
+"""How long a member must be waited for to be named as slow.
+
+Up to three seconds are normal, because consumers learn of a rebalance with their next heartbeat.
+"""
 MANY = 3
-"""Of the last rebalances: as many as this are worth an advice."""
+"""The number of similar rebalances that is worth an advice."""
 EAGER = frozenset({"range", "roundrobin", "sticky"})
-"""Assignors of clients that give up everything in each rebalance."""
+"""The assignors whose members give up all partitions in each rebalance."""
 
 _POLLED_TOO_LATE = (LATE, "poll timeout has expired", "poll interval exceeded")
-"""The last two are what Java's consumer and librdkafka say when they leave for that reason."""
+"""The words for a member that polled too late; Java's consumer and librdkafka use the last two when they leave."""
 
 
 class Wait(Struct, frozen=True):
-    """For whom all others waited in the end, and for how long."""
+    """The participants for which all others waited at the end of a rebalance."""
 
     participants: Sequence[RebalanceParticipant]
+    """Some of the participants."""
     count: int
-    """How many there are, of whom these are some."""
+    """The number of all of them."""
     duration_ms: int
+    """How long the others waited."""
 
     @property
     def names(self) -> str:
+        """The names of the participants, shortened if there are many."""
         return some([who(each) for each in self.participants], self.count)
 
 
 def waits(told: ExplainGroupResponse) -> list[Wait | None]:
-    """One for each rebalance; None where nobody had to be waited for."""
+    """Returns the wait in each rebalance; None for a rebalance in which all participants came at once."""
     ends_ms = [*(each.began_ms for each in told.rebalances), told.now_ms][1:]
     return [_wait_in(each, end_ms) for each, end_ms in zip(told.rebalances, ends_ms, strict=True)]
 
 
 def _wait_in(rebalance: ExplainedRebalance, end_ms: int) -> Wait | None:
-    """`end_ms` is when the next one began, or now: for one whose own end never came."""
+    """Returns the wait in one rebalance; `end_ms` is the end of a rebalance that was never completed."""
     moments = [(each.after_ms, each.participant) for each in rebalance.arrivals]
     moments += [(each.after_ms, each.participant) for each in rebalance.departures]
     latest = max((after_ms for after_ms, _ in moments), default=0)
@@ -57,43 +63,44 @@ def _wait_in(rebalance: ExplainedRebalance, end_ms: int) -> Wait | None:
 
 
 def advice(group: Group, told: ExplainGroupResponse) -> list[str]:
+    """Returns sentences about what has gone wrong, and what to change."""
     rebalances = told.rebalances
     lines = []
     too_late = _blamed(rebalances, _POLLED_TOO_LATE)
     if too_late:
         lines.append(
-            f"Removed, because max.poll.interval.ms{_limit(told)} passed between two polls: {some(too_late)}. Do less "
-            "between polls (max.poll.records), or raise max.poll.interval.ms."
+            f"Removed because more than max.poll.interval.ms{_limit(told)} passed between two polls: {some(too_late)}. "
+            "Do less work between polls (max.poll.records), or raise max.poll.interval.ms."
         )
     slow = _waited_for(told)
     if slow:
         lines.append(
-            f"All others waited for {some(slow)}. Who comes late polls too rarely: do less between polls "
+            f"All other members waited for {some(slow)}. A late member polls too rarely: do less work between polls "
             "(max.poll.records)."
         )
     silent = _blamed(rebalances, (SILENT,))
     if silent:
         lines.append(
-            f"Not heard of any more: {some(silent)}. Who sends no heartbeats has died or stood still: see its log, and "
-            "what else its machine does. If such pauses are normal there, raise session.timeout.ms (for KIP-848 groups "
-            "group.consumer.session.timeout.ms)."
+            f"Removed because their heartbeats stopped: {some(silent)}. Such a member has died or paused: look at its "
+            "log, and at the load of its machine. If pauses are normal there, raise session.timeout.ms (for KIP-848 "
+            "groups group.consumer.session.timeout.ms)."
         )
     moving = [each for each in rebalances if _is_coming_or_going(each)]
     if len(moving) >= MANY and any(each.instance_id is None for each in group.members):
         lines.append(
-            f"{len(moving)} of the last {len(rebalances)} rebalances began because a member came or left: with a "
-            "group.instance.id a restart within session.timeout.ms begins none."
+            f"{len(moving)} of the last {len(rebalances)} rebalances began because a member joined or left. If members "
+            "have a group.instance.id, a restart within session.timeout.ms causes no rebalance."
         )
     if group.type == CLASSIC and group.assignor in EAGER and len(rebalances) >= MANY:
         lines.append(
-            f"With the assignor {group.assignor} all members give up everything in each rebalance: with "
-            f"cooperative-sticky, or group.protocol={CONSUMER}, they give up only what moves."
+            f"With the assignor {group.assignor} all members give up all partitions in each rebalance. With "
+            f"cooperative-sticky, or group.protocol={CONSUMER}, they give up only the partitions that move."
         )
     return lines
 
 
 def _blamed(rebalances: Iterable[ExplainedRebalance], phrases: Sequence[str]) -> list[str]:
-    """Of whom one of these is said, as the cause of a rebalance or where they left one."""
+    """Returns the members of which one of the phrases is said, as the cause of a rebalance or when they left."""
     names = {}
     for each in rebalances:
         for departure in each.departures:
@@ -107,7 +114,7 @@ def _blamed(rebalances: Iterable[ExplainedRebalance], phrases: Sequence[str]) ->
 
 
 def _waited_for(told: ExplainGroupResponse) -> list[str]:
-    """With for how long, and how often."""
+    """Returns the members for which others waited long, with how long and how often."""
     times: dict[str, list[int]] = {}
     for wait in waits(told):
         if wait is not None and wait.duration_ms >= LONG_MS:
@@ -127,18 +134,20 @@ def _limit(told: ExplainGroupResponse) -> str:
     return "" if told.rebalance_timeout_ms < 0 else f" ({told.rebalance_timeout_ms / 1000:g} s)"
 
 
-# words
+# names
 
 
 def who(participant: RebalanceParticipant) -> str:
+    """Names a participant with its client and host."""
     return whereabouts(name_of(participant), participant.client_id, participant.host)
 
 
 def name_of(participant: RebalanceParticipant) -> str:
+    """Returns the instance id of a participant, or else its member id."""
     return participant.instance_id or participant.member_id
 
 
 def some(names: Sequence[str], count: int | None = None) -> str:
-    """`count`: of how many these are the first."""
+    """Lists the first names, and how many more there are of `count` in all."""
     more = (len(names) if count is None else count) - min(len(names), NAMED_MAX)
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""`tailrace group …`: consumer groups, how far they have come, where they go on reading, and why they rebalance.
+"""`tailrace group …`: lists, describes, explains, resets and deletes consumer groups.
 
-The SPUs that coordinate the groups are asked, in Kafka's protocol alone except for `explain`: with --bootstrap the
-other commands work on Apache Kafka as well.
+The commands ask the SPUs that coordinate the groups. All but `explain` speak only Kafka's protocol, so with
+--bootstrap they work with Apache Kafka as well.
 """
 
 import argparse
@@ -29,15 +29,26 @@ from .group_tables import description, group_document, group_table, listed_docum
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--state", metavar="STATE", type=_state, action="append", default=[], help="such as Stable; may be repeated"
+        "--state",
+        metavar="STATE",
+        type=_state,
+        action="append",
+        default=[],
+        help="List only groups in this state, such as Stable; may be repeated.",
     )
-    parser.add_argument("--type", choices=(CLASSIC, CONSUMER), action="append", default=[], help="may be repeated")
+    parser.add_argument(
+        "--type",
+        choices=(CLASSIC, CONSUMER),
+        action="append",
+        default=[],
+        help="List only groups of this type; may be repeated.",
+    )
 
 
 def _state(text: str) -> str:
     found = next((each for each in STATES if each.lower() == text.lower()), None)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(STATES)}")
+        raise argparse.ArgumentTypeError(f"{text} is not one of {', '.join(STATES)}")
     return found
 
 
@@ -55,8 +66,10 @@ async def _list(client: GroupClient, arguments: argparse.Namespace) -> None:
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("groups", metavar="GROUP", nargs="+")
-    parser.add_argument("--members", action="store_true", help="show what each of them is subscribed to, and owns")
+    parser.add_argument("groups", metavar="GROUP", nargs="+", help="Groups to describe.")
+    parser.add_argument(
+        "--members", action="store_true", help="Show the subscriptions and partitions of each member, too."
+    )
 
 
 def _describing(wall_clock: WallClock) -> GroupAsk:
@@ -83,13 +96,13 @@ def _describing(wall_clock: WallClock) -> GroupAsk:
 
 
 def _delete_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("groups", metavar="GROUP", nargs="+")
+    parser.add_argument("groups", metavar="GROUP", nargs="+", help="Groups to delete.")
     parser.add_argument(
         "--topic",
         metavar="TOPIC[:P,P]",
         action="append",
         default=[],
-        help="only what is committed to it; may be repeated",
+        help="Delete only the offsets committed to this topic, or to some of its partitions; may be repeated.",
     )
 
 
@@ -114,7 +127,7 @@ async def _why_not(client: GroupClient, group_id: str, refused: RefusedError) ->
     if refused.code == ErrorCode.NON_EMPTY_GROUP:
         group = (await client.describe([group_id]))[group_id]
         if isinstance(group, Group):
-            return f"the group {group_id} has members: stop {members_text(group.members)} first"
+            return f"group {group_id} has members: stop {members_text(group.members)} first"
     return str(no_such_group(group_id)) if is_not_found(refused) else f"{group_id}: {reason_of(refused)}"
 
 
@@ -125,13 +138,15 @@ async def _delete_offsets(client: GroupClient, arguments: argparse.Namespace) ->
         committed = unless_refused((await client.committed([group_id]))[group_id])
         wanted = [each.partition for each in committed if _is_among(each.partition, topics)]
         if not wanted:
-            raise RefusedError(f"the group {group_id} has committed nothing there")
-        raise_the_first(f"the offsets of {group_id} stay", await client.delete_offsets(group_id, wanted))
+            raise RefusedError(f"group {group_id} has not committed any offsets there")
+        raise_the_first(f"the offsets of {group_id} were not deleted", await client.delete_offsets(group_id, wanted))
         documents += [{"group": group_id, "topic": each.topic, "partition": each.number} for each in wanted]
     show_documents(
         arguments,
         documents,
-        lambda: "\n".join(f"{each['group']}: forgot {each['topic']}/{each['partition']}" for each in documents),
+        lambda: "\n".join(
+            f"{each['group']}: deleted the offset of {each['topic']}/{each['partition']}" for each in documents
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""`tailrace group explain`: what a group is doing, why it rebalanced, who was late and by how much, what would help."""
+"""`tailrace group explain`: explains what a group is doing, why it has rebalanced, and what would help."""
 
 import argparse
 
@@ -21,7 +21,7 @@ DEPARTURES_NAMED_MAX = 3
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group", metavar="GROUP", help="Group to explain.")
 
 
 def explaining(wall_clock: WallClock) -> GroupAsk:
@@ -67,7 +67,7 @@ def explanation_text(group: Group, told: ExplainGroupResponse, lag: int | None, 
 
 
 def _rebalance_table(told: ExplainGroupResponse) -> str:
-    """The newest comes first."""
+    """Formats the rebalances, the newest first."""
     rows = [
         (
             time_text(each.began_ms),

@@ -1,4 +1,4 @@
-"""What a group is doing at this moment, in sentences: whom it waits for, what nobody owns, what is unread."""
+"""Explains in sentences what a group is doing: which members it waits for, and what is unowned or unread."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,11 @@ Topics = Mapping[str, Sequence[Partition] | None]
 def explanation(
     group: Group, told: ExplainGroupResponse, progress: Sequence[Progress], topics: Topics, now_ms: int
 ) -> list[str]:
-    """`topics` are those that members subscribe to by name, None where there is none; `now_ms` is our own clock."""
+    """Explains the current state of a group.
+
+    `topics` are the topics to which members subscribe by name, with None for a topic that does not exist. `now_ms` is
+    the time on this machine.
+    """
     return [*_doing(group, told), *_owning(group, topics), *_lagging(progress, now_ms), _coordinator(group, told)]
 
 
@@ -25,47 +29,49 @@ def _doing(group: Group, told: ExplainGroupResponse) -> list[str]:
     last = told.rebalances[-1] if told.rebalances else None
     match group.state:
         case "Empty":
-            return [f"Nobody is in it{_because(last)}."]
+            return [f"The group has no members{_because(last)}."]
         case "PreparingRebalance":
             return _waiting_for_joins(told, last)
         case "CompletingRebalance":
-            since = "" if last is None else f", for {_ago(last.joined_ms, told)}"
-            return [f"All have joined, and the member that leads makes the assignment{since}."]
+            since = "" if last is None else f" for {_ago(last.joined_ms, told)}"
+            return [f"All members have joined, and the leading member has been computing the assignment{since}."]
         case "Assigning":
-            return [f"Its assignment for epoch {group.epoch} is being made{_because(last)}."]
+            return [f"The coordinator computes the assignment for epoch {group.epoch}{_because(last)}."]
         case "Reconciling":
             return _reconciling(group, last, told)
     if last is None or last.ended_ms < 0:
-        return ["It is stable: its members work on what they own."]
-    return [f"It is stable, for {_ago(last.ended_ms, told)}: its members work on what they own."]
+        return ["The group is stable: its members read the partitions that they own."]
+    return [
+        f"The group has been stable for {_ago(last.ended_ms, told)}: its members read the partitions that they own."
+    ]
 
 
 def _waiting_for_joins(told: ExplainGroupResponse, last: ExplainedRebalance | None) -> list[str]:
     if last is None:
-        return ["It rebalances: it waits for its members to join again."]
-    began = f"It rebalances, for {_ago(last.began_ms, told)}{_because(last)}."
+        return ["The group is rebalancing: it waits for its members to join again."]
+    began = f"The group has been rebalancing for {_ago(last.began_ms, told)}{_because(last)}."
     if not last.expected:
-        return [began, "It waits a little for more members to come (group.initial.rebalance.delay.ms)."]
+        return [began, "It waits a moment for more members to join (group.initial.rebalance.delay.ms)."]
     limit_ms = max(told.rebalance_timeout_ms, 0)
     left_ms = max(last.began_ms + limit_ms - told.now_ms, 0)
     awaited, left = some([who(each) for each in last.expected], last.expected_count), duration_text(left_ms / 1000)
     limit = f"max.poll.interval.ms: {limit_ms / 1000:g} s"
-    return [began, f"It waits for {awaited} to join again, for {left} more at most ({limit})."]
+    return [began, f"It waits for {awaited} to join again, for at most {left} more ({limit})."]
 
 
 def _reconciling(group: Group, last: ExplainedRebalance | None, told: ExplainGroupResponse) -> list[str]:
-    since = "" if last is None else f", for {_ago(last.began_ms, told)}"
-    lines = [f"Its members take over what epoch {group.epoch} gives them{since}{_because(last)}."]
+    since = "" if last is None else f" for {_ago(last.began_ms, told)}"
+    lines = [f"The members have been taking over the assignment of epoch {group.epoch}{since}{_because(last)}."]
     owners = group.owners()
     for member in group.members:
         if member.target is None:
             continue
         surplus, missing = member.owned - member.target, member.target - member.owned
         if surplus:
-            lines.append(f"{member.whereabouts} has to give up {partitions_text(surplus)}.")
+            lines.append(f"{member.whereabouts} must give up {partitions_text(surplus)}.")
         elif missing:
             holders = {owners[each].name for each in missing if each in owners}
-            waits = f", until {', '.join(sorted(holders))} has given it up" if holders else ""
+            waits = f", which {', '.join(sorted(holders))} must give up first" if holders else ""
             lines.append(f"{member.whereabouts} waits for {partitions_text(missing)}{waits}.")
     return [
         *lines[: NAMED_MAX + 1],
@@ -75,7 +81,7 @@ def _reconciling(group: Group, last: ExplainedRebalance | None, told: ExplainGro
 
 def _owning(group: Group, topics: Topics) -> list[str]:
     lines = [
-        f"Members are subscribed to {topic}, which does not exist."
+        f"Members subscribe to {topic}, which does not exist."
         for topic, partitions in topics.items()
         if partitions is None
     ]
@@ -84,10 +90,12 @@ def _owning(group: Group, topics: Topics) -> list[str]:
     owned = group.owners()
     unowned = [each for partitions in topics.values() for each in partitions or () if each not in owned]
     if unowned:
-        lines.append(f"Nobody owns {partitions_text(unowned)}, though members are subscribed to it.")
+        lines.append(f"No member owns {partitions_text(unowned)}, although members subscribe to it.")
     idle = [each.whereabouts for each in group.members if not each.owned]
     if idle and owned:
-        lines.append(f"{some(idle)} {'owns' if len(idle) == 1 else 'own'} nothing: all partitions have other owners.")
+        lines.append(
+            f"{some(idle)} {'owns' if len(idle) == 1 else 'own'} no partition: all partitions have other owners."
+        )
     return lines
 
 
@@ -96,18 +104,18 @@ def _lagging(progress: Sequence[Progress], now_ms: int) -> list[str]:
     if total is None:
         return []
     if total == 0:
-        return ["It has read everything."]
+        return ["The group has read all records."]
     worst = max(progress, key=lambda each: each.lag or 0)
     seconds = [age for each in progress if (age := each.lag_seconds(now_ms)) is not None]
-    oldest = f", the oldest for {duration_text(max(seconds))}" if seconds else ""
+    oldest = f", the oldest is {duration_text(max(seconds))} old" if seconds else ""
     owner = f", which {worst.owner.whereabouts} owns" if worst.owner else ""
-    return [f"{total} records are unread{oldest}; most of them, {worst.lag}, in {worst.partition}{owner}."]
+    return [f"{total} records are unread{oldest}; most of them ({worst.lag}) are in {worst.partition}{owner}."]
 
 
 def _coordinator(group: Group, told: ExplainGroupResponse) -> str:
     return (
-        f"SPU {group.coordinator} coordinates it, for {_ago(told.loaded_ms, told)} (partition {told.partition} of "
-        f"{GROUPS_TOPIC}, epoch {told.epoch}); of rebalances before that it knows nothing."
+        f"SPU {group.coordinator} has coordinated the group for {_ago(told.loaded_ms, told)} (partition "
+        f"{told.partition} of {GROUPS_TOPIC}, epoch {told.epoch}) and does not know older rebalances."
     )
 
 

@@ -1,6 +1,6 @@
-"""`tailrace group reset-offsets`: where a group goes on reading; shown first, and done when it is asked for.
+"""`tailrace group reset-offsets`: changes the committed offsets of a group, or shows what would change.
 
-A group that has members is left alone: they know where they are, and would commit over it.
+The offsets of a group with members are not changed, because the members would overwrite them with their next commit.
 """
 
 import argparse
@@ -38,37 +38,47 @@ from .group_reset_plan import (
 from .group_tables import move_table, reset_document
 
 _FIRST_MS = 0
-"""No record is older; what is smaller means something else to a leader than a time."""
+"""The earliest timestamp to ask for; negative ones have a special meaning in ListOffsets."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP", type=_group)
+    parser.add_argument("group", metavar="GROUP", type=_group, help="Group whose offsets to change.")
     parser.add_argument(
         "--topic",
         metavar="TOPIC[:P,P]",
         action="append",
         default=[],
-        help="all of its partitions, or some; may be repeated",
+        help="Topic, or some of its partitions; may be repeated.",
     )
-    parser.add_argument("--all-topics", action="store_true", help="whatever the group has committed to")
+    parser.add_argument("--all-topics", action="store_true", help="All topics to which the group has committed.")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to-earliest", action="store_true", help="the first record that there is")
-    where.add_argument("--to-latest", action="store_true", help="what is written from now on")
-    where.add_argument("--to-current", action="store_true", help="what is committed, as far as it is there")
-    where.add_argument("--to-offset", metavar="N", type=offset)
-    where.add_argument("--shift-by", metavar="N", type=_whole_number, help="forward, or back if N is negative")
+    where.add_argument("--to-earliest", action="store_true", help="To the first record that exists.")
+    where.add_argument("--to-latest", action="store_true", help="To the end of the log.")
+    where.add_argument("--to-current", action="store_true", help="To the committed offset, if it is within the log.")
+    where.add_argument("--to-offset", metavar="N", type=offset, help="To offset N.")
     where.add_argument(
-        "--to-datetime", metavar="TIME", type=moment, help="the first record since then: 2026-01-31T12:00:00Z"
+        "--shift-by", metavar="N", type=_whole_number, help="To the committed offset plus N, which may be negative."
     )
     where.add_argument(
-        "--by-duration", metavar="DURATION", type=duration, help="the first record of the last 90m, 2d or PT1H30M"
+        "--to-datetime",
+        metavar="TIME",
+        type=moment,
+        help="To the first record since TIME, such as 2026-01-31T12:00:00Z.",
+    )
+    where.add_argument(
+        "--by-duration",
+        metavar="DURATION",
+        type=duration,
+        help="To the first record of the last DURATION, such as 90m, 2d or PT1H30M.",
     )
     where.add_argument(
         "--from-file",
         metavar="FILE",
-        help="what `group describe` has printed as a document, or lines of topic,partition,offset",
+        help="To the offsets in a file: JSON or YAML of `group describe`, or lines of topic,partition,offset.",
     )
-    parser.add_argument("--execute", action="store_true", help="do it; else it is only shown what would be done")
+    parser.add_argument(
+        "--execute", action="store_true", help="Change the offsets; otherwise only show what would change."
+    )
 
 
 def resetting(wall_clock: WallClock) -> GroupAsk:
@@ -84,9 +94,11 @@ def resetting(wall_clock: WallClock) -> GroupAsk:
                 raise RefusedError(in_the_way)
             changed = await client.commit(group_id, {each.partition: each.after for each in moves})
             raise_the_first(f"the offsets of {group_id} were not reset", changed)
-        notes = [f"There is no group {group_id} yet: it begins with these offsets."] if group is None else []
+        notes = (
+            [f"Group {group_id} does not exist yet; it will be created with these offsets."] if group is None else []
+        )
         done = f"The offsets of {group_id} were reset."
-        notes.append(done if arguments.execute else f"Nothing was changed: {in_the_way or '--execute does it'}.")
+        notes.append(done if arguments.execute else f"Nothing was changed: {in_the_way or 'add --execute to do it'}.")
         show_documents(
             arguments,
             reset_document(group_id, moves, executed=arguments.execute),
@@ -97,15 +109,15 @@ def resetting(wall_clock: WallClock) -> GroupAsk:
 
 
 class _Wanted(Struct, frozen=True):
-    """What stands on the command line."""
+    """The request on the command line."""
 
     topics: Sequence[tuple[str, list[int] | None]]
     all_topics: bool
     wish: Wish | None
-    """None: that of `timestamp_ms`, which the leaders must be asked for."""
+    """Gives the new offset of a partition; None if the leaders must be asked for the offset at `timestamp_ms`."""
     timestamp_ms: int = 0
     offsets: Mapping[Partition, int] | None = None
-    """Those of a file."""
+    """The offsets in a file; None if there is no file."""
 
 
 def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
@@ -115,7 +127,7 @@ def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
         offsets = offsets_of_file(text_of_file(arguments.from_file), arguments.from_file)
         return _Wanted(topics, all_topics, to_found(offsets), offsets=offsets)
     if not topics and not all_topics:
-        raise UsageError("it takes --topic, --all-topics or --from-file")
+        raise UsageError("give --topic, --all-topics or --from-file")
     if arguments.to_datetime is not None:
         return _Wanted(topics, all_topics, None, max(arguments.to_datetime, _FIRST_MS))
     if arguments.by_duration is not None:
@@ -130,7 +142,7 @@ def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
 
 
 async def _described(client: GroupClient, group_id: str) -> Group | None:
-    """None when there is none: then it comes to be with what is committed."""
+    """Describes the group; returns None if it does not exist, and will be created by the commit."""
     answer = (await client.describe([group_id]))[group_id]
     return None if is_not_found(answer) else unless_refused(answer)
 
@@ -138,11 +150,11 @@ async def _described(client: GroupClient, group_id: str) -> Group | None:
 def _in_the_way(group: Group | None) -> str:
     if group is None or not group.members:
         return ""
-    return f"the group {group.id} has members, who would commit over it: stop {members_text(group.members)} first"
+    return f"group {group.id} has members that would overwrite the offsets: stop {members_text(group.members)} first"
 
 
 async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Progress]) -> list[Partition]:
-    """The partitions to reset: of a file those that are among the topics, if there are any named."""
+    """Returns the partitions to reset. If there are both a file and topics, they must be in both."""
     named: set[Partition] = {each.partition for each in committed} if wanted.all_topics else set()
     there = await client.logs.partitions([topic for topic, _ in wanted.topics])
     for topic, numbers in wanted.topics:
@@ -152,7 +164,7 @@ async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Prog
     if wanted.offsets is not None:
         chosen = wanted.offsets.keys() & named if wanted.topics or wanted.all_topics else set(wanted.offsets)
     if not chosen:
-        raise RefusedError("there is nothing to reset: nothing was committed there")
+        raise RefusedError("there is nothing to reset: the group has committed no offsets there")
     return sorted(chosen)
 
 
@@ -175,11 +187,11 @@ def _said_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
     return answer
 
 
-# types of flags
+# types of options
 
 
 def _group(text: str) -> str:
-    """A variable of a script that was never set is no wish for a group without a name."""
+    """Refuses an empty name, which is more likely an unset variable of a script than a group without a name."""
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     return text

@@ -1,4 +1,4 @@
-"""Where a group would go on reading after a reset of its offsets: read from the command line or a file, and planned."""
+"""Plans a reset of a group's offsets: the new offset of each partition, from options or a file."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,15 +11,15 @@ from tailrace.cli.options.document_files import DocumentError, read_document
 
 _CSV_LINE = re.compile(r"\s*([^,\s]+)\s*,\s*([0-9]{1,9})\s*,\s*([0-9]{1,18})\s*")
 _OF_DOCUMENTS = ":[{"
-"""Lines have none of these characters, for topics have none."""
+"""The characters that occur in documents, but not in lines, because names of topics do not have them."""
 _OFFSET_MAX = 2**63 - 1
 
 Wish = Callable[[Progress], int | str]
-"""The offset that is wished for a partition; a text stands for the end of the log, and says why it is that."""
+"""Returns the wanted offset of a partition, or a text that says why it is the end of the log."""
 
 
 class Move(Struct, frozen=True):
-    """What a reset does to one partition."""
+    """The change of the committed offset of one partition."""
 
     partition: Partition
     before: int | None
@@ -37,18 +37,18 @@ class Move(Struct, frozen=True):
 
 
 def planned(progress: Progress, wish: Wish) -> Move:
-    """Within the bounds of the log, which must be known; a note says so where that is not what was wished."""
+    """Plans the new offset of a partition; it lies within the log, and a note says if it was moved."""
     log = progress.log
-    assert log is not None, "a partition without a leader is refused before"
+    assert log is not None, "a partition without a leader was refused before"
     wished = wish(progress)
     if isinstance(wished, str):
         return Move(progress.partition, progress.committed, log.end, log, wished)
     after = min(max(wished, log.start), log.end)
     note = ""
     if wished < log.start:
-        note = f"{wished} lies before the first record, {log.start}"
+        note = f"{wished} is before the first record, {log.start}"
     if wished > log.end:
-        note = f"{wished} lies beyond the end, {log.end}"
+        note = f"{wished} is beyond the log end, {log.end}"
     return Move(progress.partition, progress.committed, after, log, note)
 
 
@@ -76,16 +76,19 @@ def shift_by(count: int) -> Wish:
 
 
 def to_found(offsets: Mapping[Partition, int]) -> Wish:
-    """What was found for each by its time; -1 where no record is so late."""
-    return lambda progress: offsets[progress.partition] if offsets[progress.partition] >= 0 else "no record is so late"
+    """Takes the offset of each partition from `offsets`; -1 means that no record is late enough."""
+    return lambda progress: offsets[progress.partition] if offsets[progress.partition] >= 0 else "all records are older"
 
 
 # files
 
 
 def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:
-    """From what `group describe` and `group reset-offsets` print as documents, from a list of topic, partition and
-    offset, or from lines of `topic,partition,offset`, as Kafka's own tool exports them."""
+    """Reads offsets from the text of a file.
+
+    The file may contain what `group describe` or `group reset-offsets` prints as a document, a list of topic, partition
+    and offset, or lines of `topic,partition,offset` as Kafka's own tool exports them.
+    """
     is_document = not text.strip() or any(character in text for character in _OF_DOCUMENTS)
     rows = _rows(read_document(text, origin)) if is_document else _rows_of_lines(text, origin)
     offsets: dict[Partition, int] = {}
@@ -97,7 +100,7 @@ def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:
             raise DocumentError(f"{origin}: row {number}: {partition} occurs twice")
         offsets[partition] = offset
     if not offsets:
-        raise DocumentError(f"{origin}: there is no offset in it")
+        raise DocumentError(f"{origin}: the file has no offset")
     return offsets
 
 
@@ -113,7 +116,7 @@ def _rows_of_lines(text: str, origin: str) -> list[object]:
 
 
 def _rows(document: object) -> list[object]:
-    """Of one group, or the rows themselves."""
+    """Returns the rows of a document, which describes one group or is a list of rows."""
     if isinstance(document, list) and len(document) == 1 and isinstance(document[0], dict):
         document = document[0] if "partitions" in document[0] else document
     if isinstance(document, dict):
@@ -122,19 +125,19 @@ def _rows(document: object) -> list[object]:
 
 
 def _read_row(row: object, where: str) -> tuple[Partition, int | None]:
-    """None: nothing was committed there."""
+    """Reads a row; the offset is None if nothing was committed."""
     if not isinstance(row, dict):
-        raise DocumentError(f"{where}: it takes topic, partition and offset")
+        raise DocumentError(f"{where}: expected topic, partition and offset")
     if "partitions" in row:
-        raise DocumentError(f"{where}: it is one of several groups; a file is for one of them")
+        raise DocumentError(f"{where}: the file has several groups; it must have only one")
     topic, number = row.get("topic"), row.get("partition")
     if not isinstance(topic, str) or not topic:
-        raise DocumentError(f"{where}: topic: {topic!r:.300} is no name of a topic")
+        raise DocumentError(f"{where}: topic: {topic!r:.300} is not the name of a topic")
     if not isinstance(number, int) or not _is_whole(number, 2**31 - 1):
-        raise DocumentError(f"{where}: partition: {number!r:.300} is no number of a partition")
+        raise DocumentError(f"{where}: partition: {number!r:.300} is not the number of a partition")
     offset = row["offset"] if "offset" in row else row.get("committed")
     if offset is not None and not _is_whole(offset, _OFFSET_MAX):
-        raise DocumentError(f"{where}: offset: {offset!r:.300} is no offset")
+        raise DocumentError(f"{where}: offset: {offset!r:.300} is not an offset")
     return Partition(topic, number), offset
 
 

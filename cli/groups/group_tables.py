@@ -1,4 +1,4 @@
-"""Groups, how far they have come and where they shall go on, as tables for people and documents for programs."""
+"""Formats groups, their lag, and resets of offsets as tables for people and documents for programs."""
 
 from collections.abc import Sequence
 
@@ -82,7 +82,7 @@ def _progress_table(progress: Sequence[Progress], now_ms: int) -> str:
 
 
 def _member_table(group: Group) -> str:
-    """What a member of a KIP-848 group still has to take over, or to give up, is shown beside what it owns."""
+    """Formats the members, and their target assignments if those differ from what they own (KIP-848 groups)."""
     return table(
         ("MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "SUBSCRIBED", "OWNS", "SHALL OWN"),
         [
@@ -102,7 +102,7 @@ def _member_table(group: Group) -> str:
 
 
 def partitions_text(partitions: Sequence[Partition] | frozenset[Partition]) -> str:
-    """`orders/0-3,7 payments/1`; a dash for none."""
+    """Formats partitions as in `orders/0-3,7 payments/1`, or a dash if there are none."""
     texts = []
     for topic in sorted({each.topic for each in partitions}):
         numbers = sorted(each.number for each in partitions if each.topic == topic)
@@ -117,16 +117,16 @@ def partitions_text(partitions: Sequence[Partition] | frozenset[Partition]) -> s
 
 
 def notes_on(progress: Progress) -> list[str]:
-    """What makes a row mean something else than it seems to."""
+    """Returns notes about a row that could be misunderstood."""
     log, committed = progress.log, progress.committed
     if log is None:
-        return [f"{progress.partition}: nobody leads it, or it is no more; how far its log goes is not known"]
+        return [f"{progress.partition}: the partition has no leader or was deleted, so its log end is unknown"]
     if committed is not None and committed < log.start:
-        return [
-            f"{progress.partition}: the records from {committed} to {log.start - 1} were deleted before they were read"
-        ]
+        return [f"{progress.partition}: the records {committed} to {log.start - 1} were deleted before they were read"]
     if committed is not None and committed > log.end:
-        return [f"{progress.partition}: {committed} lies beyond the end of the log: it was cut, or created anew"]
+        return [
+            f"{progress.partition}: {committed} is beyond the log end, because the log was truncated or created again"
+        ]
     return []
 
 

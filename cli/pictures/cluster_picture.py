@@ -1,4 +1,4 @@
-"""How a cluster looks: the Streaming Controller, its streams to the SPUs, their clients, and who copies from whom."""
+"""Draws a cluster: the Streaming Controller, the SPUs, their clients, and which SPU copies from which."""
 
 from collections.abc import Mapping, Sequence, Set
 
@@ -16,7 +16,7 @@ _NO_STREAM = " -  "
 def cluster_picture(
     counts: Mapping[str, int], spus: Sequence[Spu], connected: Set[SpuId], controllers: Mapping[SpuId, Controllers]
 ) -> str:
-    """`counts` says of how many objects of each kind the SC takes care, `connected` which SPUs have a stream to it."""
+    """Draws the cluster. `counts` are the objects of each kind; `connected` are the SPUs connected to the SC."""
     objects = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
     lines = [f"SC ({objects})"]
     for spu in spus:
@@ -28,7 +28,13 @@ def cluster_picture(
     if not any(told.follower_controllers for told in copying.values()):
         return "\n".join(lines)
     return "\n".join(
-        [*lines, "", "who copies from whom (replicas; with ! if they are not linked):", "", _matrix(copying)]
+        [
+            *lines,
+            "",
+            "replicas that each SPU copies from others (! means that they are not linked):",
+            "",
+            _matrix(copying),
+        ]
     )
 
 

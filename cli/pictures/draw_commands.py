@@ -1,4 +1,4 @@
-"""`tailrace draw …`: the cluster or one partition as a picture of characters, as it is this moment."""
+"""`tailrace draw …`: draws the cluster or one partition with characters, as it is at this moment."""
 
 import argparse
 from typing import cast
@@ -21,7 +21,7 @@ from .cluster_picture import cluster_picture
 from .partition_picture import partition_picture
 
 Marks = dict[str, int]
-"""What groups have committed to one partition."""
+"""The offset in one partition that each group has committed."""
 
 
 async def _draw_cluster(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -40,13 +40,13 @@ async def _draw_cluster(client: ScClient, arguments: argparse.Namespace) -> None
 
 
 def _partition_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("partition", metavar="TOPIC/PARTITION")
+    parser.add_argument("partition", metavar="TOPIC/PARTITION", help="Partition to draw.")
 
 
 async def _draw_partition(client: ScClient, arguments: argparse.Namespace) -> None:
     topic, number = named_partitions(arguments.partition)
     if number is None:
-        raise UsageError(f"{topic}: one partition is drawn, such as {topic}/0")
+        raise UsageError(f"{topic}: name one partition, such as {topic}/0")
     (segments,) = await client.describe_segments(topic, number, -1)
     described = (await client.describe_partitions([topic])).partitions
     partition = next((each for each in described if each.partition == number), None)
@@ -62,23 +62,26 @@ async def _draw_partition(client: ScClient, arguments: argparse.Namespace) -> No
 
 
 async def _marks(client: ScClient, partition: Partition) -> tuple[Marks, list[str]]:
-    """And what kept us from knowing them all: without them, the rest is worth drawing."""
+    """Returns the committed offsets of groups, and notes about what could not be found out.
+
+    If SPUs do not respond, the rest of the partition is drawn nevertheless.
+    """
     spus = SpuClient(client.network, client.addresses, SC)
     try:
         with trio.fail_after(SECONDS_MAX):
             groups = GroupClient(spus)
             committed = await groups.committed([each.id for each in await groups.listed([], [CLASSIC, CONSUMER])])
     except (RefusedError, UnreachableError) as error:
-        return {}, [f"which groups read it is not known: {error}"]
+        return {}, [f"the groups that read the partition are unknown: {error}"]
     except trio.TooSlowError:
-        return {}, [f"which groups read it is not known: not all SPUs answered within {SECONDS_MAX:g} s"]
+        return {}, [f"the groups that read the partition are unknown: not all SPUs responded within {SECONDS_MAX:g} s"]
     finally:
         spus.close()
     marks: Marks = {}
     notes = []
     for group, progress in committed.items():
         if isinstance(progress, RefusedError):
-            notes.append(f"where group {group} is, is not known: {progress}")
+            notes.append(f"the offset of group {group} is unknown: {progress}")
             continue
         here = [each.committed for each in progress if each.partition == partition and each.committed is not None]
         if here:

@@ -1,4 +1,4 @@
-"""How a partition looks: who writes, leads, follows and reads, and its segments on the SPUs that hold them. As text."""
+"""Draws a partition: its leader, followers and readers, and its segments on the SPUs that hold copies."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ _OTHER_FILLS = {Comparison.COMPACTED: ":", Comparison.DIFFERENT: "!", Comparison
 def partition_picture(
     partition: DescribedPartition, segments: SegmentedPartition, marks: Mapping[str, int], notes: Sequence[str]
 ) -> str:
-    """`marks` are the offsets that groups have committed; `notes` say what could not be found out."""
+    """Draws a partition. `marks` are the committed offsets of groups; `notes` say what could not be found out."""
     parts = [
         f"{partition.topic}/{partition.partition}: {_status(partition)}",
         "\n".join([*_roles(partition), *_readers(partition, marks)]),
@@ -40,14 +40,14 @@ def _status(partition: DescribedPartition) -> str:
     return f"{partition.resolution}{epoch}{reason}"
 
 
-# who does what
+# roles
 
 
 def _roles(partition: DescribedPartition) -> list[str]:
     leader = leader_of(partition)
     lines = ["producers", "    |", "    v"]
     if partition.leader == UNKNOWN:
-        lines.append("  nobody leads")
+        lines.append("  no leader")
     else:
         lines.append(f"  SPU {partition.leader} leads: {_leader_text(leader)}")
     followers = [each for each in details_of(partition) if each.spu_id != partition.leader]
@@ -59,7 +59,7 @@ def _roles(partition: DescribedPartition) -> list[str]:
 def _leader_text(leader: ReplicaDetail) -> str:
     if leader.log_end == UNKNOWN:
         return _silence(leader)
-    return f"its log ends at {leader.log_end}, committed up to {leader.high_watermark}"
+    return f"its log ends at {leader.log_end}, high watermark {leader.high_watermark}"
 
 
 def _follower_text(partition: DescribedPartition, replica: ReplicaDetail, leader: ReplicaDetail) -> str:
@@ -67,12 +67,12 @@ def _follower_text(partition: DescribedPartition, replica: ReplicaDetail, leader
     if replica.log_end == UNKNOWN:
         return f"{live}, {_silence(replica)}"
     lag = lag_of(replica, leader)
-    lacks = "" if lag is None else f", lacks {lag}"
-    return f"{live}, its log ends at {replica.log_end}, knows of {replica.high_watermark} committed{lacks}"
+    lag_text = "" if lag is None else f", lag {lag}"
+    return f"{live}, its log ends at {replica.log_end}, high watermark {replica.high_watermark}{lag_text}"
 
 
 def _silence(replica: ReplicaDetail) -> str:
-    return plain(replica.error_message) if replica.error_message else "nobody can say how far it is"
+    return plain(replica.error_message) if replica.error_message else "its log end is unknown"
 
 
 def _readers(partition: DescribedPartition, marks: Mapping[str, int]) -> list[str]:
@@ -83,14 +83,14 @@ def _readers(partition: DescribedPartition, marks: Mapping[str, int]) -> list[st
         behind = "" if committed == UNKNOWN else f", {max(committed - offset, 0)} behind"
         lines.append(f"  group {plain(group)} is at {offset}{behind}")
     more = len(marks) - GROUPS_MAX
-    return [*lines, f"  and {more} groups that are further"] if more > 0 else lines
+    return [*lines, f"  and {more} groups that are less far behind"] if more > 0 else lines
 
 
-# what lies where
+# storage
 
 
 def _shelves(partition: SegmentedPartition) -> list[str]:
-    """What others keep than the replicas: the last of it, for the first may be long ago."""
+    """Lists the last shelves; there may be many older ones."""
     shelves = partition.shelves[-SHELVES_MAX:]
     older = partition.older_shelves + len(partition.shelves) - len(shelves)
     title = f"on shelves, without {older} older ones:" if older else "on shelves:"
@@ -100,7 +100,7 @@ def _shelves(partition: SegmentedPartition) -> list[str]:
 
 
 def _stores(partition: SegmentedPartition) -> list[str]:
-    """The last segments, all of the same width, in a row for each SPU."""
+    """Draws the last segments, all with the same width, in a row for each SPU."""
     if not partition.segments:
         return []
     ends = {each.spu_id: each.log_end for each in partition.holders}
@@ -129,7 +129,7 @@ def _stores(partition: SegmentedPartition) -> list[str]:
 
 
 def _copy(segment: DescribedSegment, spu_id: int, log_end: int, width: int) -> str:
-    """What this SPU has of it: as much of the segment's width as it has of its offsets."""
+    """Draws the copy of a segment on an SPU; its width is the share of the segment's offsets that the SPU has."""
     found = next((each.comparison for each in segment.copies if each.spu_id == spu_id), Comparison.MISSING)
     inside = width - 2
     right = ">" if segment.state == OPEN else "]"
@@ -144,7 +144,7 @@ def _copy(segment: DescribedSegment, spu_id: int, log_end: int, width: int) -> s
 
 
 def _place(drawn: Sequence[DescribedSegment], offset: int, width: int) -> int | None:
-    """How far to the right this offset stands; None if it is to the left of all."""
+    """Returns the column of an offset; None if it is before all drawn segments."""
     for number, segment in enumerate(drawn):
         if segment.base <= offset < segment.end:
             return number * width + 1 + _share(segment, offset, width - 2)

@@ -1,7 +1,7 @@
-"""`tailrace consume`: prints the records of a topic, for a person who looks or a script that goes on with them.
+"""`tailrace consume`: prints the records of a topic, for people or for scripts.
 
-It is in no group and commits nothing. Records of a partition come in their order, those of several partitions as they
-arrive.
+The command joins no group and commits nothing. Records of one partition come in order, and records of several
+partitions as they arrive.
 """
 
 import argparse
@@ -37,35 +37,39 @@ END = "end"
 _FIRST_MS = 0
 _OFFSET_MAX = 2**63 - 1
 _UNCOMMITTED_WARNING = (
-    "what is marked as uncommitted may be lost when another SPU leads, and other records may take its offsets"
+    "records marked as uncommitted may be lost when another leader is elected, and other records may get their offsets"
 )
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC[:P,P]", help="all of its partitions, or some")
+    parser.add_argument("topic", metavar="TOPIC[:P,P]", help="Topic, or some of its partitions.")
     parser.add_argument(
         "--from",
         dest="start",
         metavar="WHERE",
         type=_start,
         default=BEGINNING,
-        help="beginning (the default), end, an offset, a time such as 2026-01-31T12:00:00Z, or the last 90m or 2d",
+        help="Start at beginning (default), end, an offset, a time (2026-01-31T12:00:00Z), or so long ago (90m, 2d).",
     )
-    parser.add_argument("--count", metavar="N", type=_count, help="so many records at most")
-    parser.add_argument("--follow", "-f", action="store_true", help="wait for more, until Ctrl-C")
-    parser.add_argument("--values", action="store_true", help="print values alone, as they are, each with a line end")
-    parser.add_argument("--uncommitted", action="store_true", help="up to the log end; what is there may be lost")
+    parser.add_argument("--count", metavar="N", type=_count, help="Stop after N records.")
+    parser.add_argument("--follow", "-f", action="store_true", help="Wait for more records, until Ctrl-C.")
+    parser.add_argument("--values", action="store_true", help="Print only the values, unchanged, each with a line end.")
     parser.add_argument(
-        "--quorum", action="store_true", help="ask the replicas what is acknowledged, and no leader; there may be none"
+        "--uncommitted", action="store_true", help="Read to the log end; records that are not committed may be lost."
+    )
+    parser.add_argument(
+        "--quorum",
+        action="store_true",
+        help="Ask the replicas instead of the leader which records are acknowledged; works without a leader.",
     )
 
 
 def consuming(wall_clock: WallClock) -> SpuAsk:
     async def consume(spus: SpuClient, arguments: argparse.Namespace) -> None:
         if arguments.start == END and not arguments.follow:
-            raise UsageError("--from end: nothing is there yet; it takes --follow to wait for it")
+            raise UsageError("--from end: there are no records yet; add --follow to wait for them")
         if arguments.values and arguments.output != "table":
-            raise UsageError(f"--values: {arguments.output} shows them with all else")
+            raise UsageError(f"--values: leave out --output {arguments.output}")
         if arguments.quorum:
             _check_quorum(arguments)
             work = partial(_consume_from_quorum, spus, arguments)
@@ -102,19 +106,22 @@ async def _consume(client: LogClient, arguments: argparse.Namespace, now_ms: int
             continue
         if not arguments.follow and trio.current_time() > patient_until:
             partition, offset = next(iter(wanted.items()))
-            raise RefusedError(f"{partition}: nothing comes from offset {offset} on, though there is more")
+            raise RefusedError(
+                f"{partition}: the leader sends nothing from offset {offset} on, although the log goes on"
+            )
         await trio.sleep(PAUSE_SECONDS_MIN)
 
 
 def _check_quorum(arguments: argparse.Namespace) -> None:
     if arguments.uncommitted:
-        raise UsageError("--quorum shows what is acknowledged, --uncommitted what the leader has: it takes one of them")
+        raise UsageError("--quorum and --uncommitted cannot be used together")
     if arguments.start != BEGINNING and not isinstance(arguments.start, int):
-        raise UsageError("--quorum: --from takes beginning or an offset, for no leader is asked for times or ends")
+        raise UsageError("--quorum: --from must be beginning or an offset, because only leaders know times and ends")
 
 
 async def _consume_from_quorum(spus: SpuClient, arguments: argparse.Namespace) -> None:
-    from tailrace.cli.clients.quorum_client import QuorumClient, TooFewStoresError  # with all that it compares logs by
+    # Imported here because it imports much of the replication.
+    from tailrace.cli.clients.quorum_client import QuorumClient, TooFewStoresError
 
     client = QuorumClient(spus)
     partitions = await _partitions(LogClient(spus), arguments.topic)
@@ -159,8 +166,8 @@ def _taken_from_quorum(reader: Consuming, partition: Partition, fetched: "Quorum
 def _undecided(partition: Partition, fetched: "QuorumFetched") -> str:
     why = "".join(f"; {each}" for each in fetched.silent)
     return (
-        f"{partition}: all below offset {fetched.end} is acknowledged, and has been shown; what follows, up to "
-        f"{fetched.may_end}, may be or not: it takes more replicas, or a leader, to tell{why}"
+        f"{partition}: everything below offset {fetched.end} is acknowledged and has been shown; whether the records "
+        f"up to {fetched.may_end} are acknowledged cannot be told without more replicas or a leader{why}"
     )
 
 
@@ -221,11 +228,11 @@ def _answer(partition: Partition, answer: Answer | RefusedError) -> Answer:
     return answer
 
 
-# types of flags
+# types of options
 
 
 class Since(Struct, frozen=True):
-    """A time, or so long ago."""
+    """A point in time, or a duration before now."""
 
     ms: int
     is_duration: bool
@@ -244,7 +251,7 @@ def _start(text: str) -> Start:
         if found is not None:
             return Since(found, is_duration)
     raise argparse.ArgumentTypeError(
-        f"{text} is none of beginning, end, an offset, a time such as 2026-01-31T12:00:00Z, a duration such as 90m"
+        f"{text} is not beginning, end, an offset, a time such as 2026-01-31T12:00:00Z, or a duration such as 90m"
     )
 
 

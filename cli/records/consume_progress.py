@@ -1,4 +1,4 @@
-"""How far a reader has come in each partition of a topic, and when it has all that it wants."""
+"""The progress of a reader in each partition, and when it has read all that it wants."""
 
 from typing import NamedTuple
 
@@ -12,31 +12,40 @@ from tailrace.protocol.error_codes import KafkaError
 
 
 class Consumed(NamedTuple):
+    """A record to show."""
+
     partition: Partition
     record: Record
     is_committed: bool
-    """As far as its leader knew when it sent it."""
+    """Whether the leader knew that the record was committed when it sent it."""
 
 
 class Consuming(Struct):
+    """The progress of a reader."""
+
     positions: dict[Partition, int]
+    """The next offset to read in each partition."""
     ends: dict[Partition, int] | None
-    """None: there is no end to it."""
+    """The offset at which to stop in each partition; None if the reader never stops."""
     count: int | None = None
-    """How many records are wanted; None: all."""
+    """How many more records are wanted; None if all are."""
     uncommitted: bool = False
+    """Whether the reader also wants records that are not committed."""
 
     @property
     def wanted(self) -> dict[Partition, int]:
-        """From where on each partition is to be read; nothing when it is all done."""
+        """The next offset of each partition that is not read completely; empty if the reader is done."""
         if self.count == 0:
             return {}
         ends = self.ends
         return {each: at for each, at in self.positions.items() if ends is None or at < ends[each]}
 
     def take(self, partition: Partition, fetched: Fetched) -> list[Consumed]:
-        """What is to be shown of it. Raises KafkaError, with a sentence, when the first batch cannot be read; one that
-        comes later is the first of the next fetch."""
+        """Takes what was fetched, and returns the records to show.
+
+        Raises KafkaError if the first batch cannot be read. If a later batch cannot be read, it will be the first one
+        of the next fetch.
+        """
         end = None if self.ends is None else self.ends[partition]
         first = position = self.positions[partition]
         found: list[Consumed] = []
@@ -50,14 +59,14 @@ class Consuming(Struct):
             if position == first:
                 raise
         if end is not None and not fetched.records and (self.uncommitted or fetched.high_watermark >= end):
-            position = end  # compaction has removed what was there, or an uncommitted end was cut
+            position = end  # compaction has removed the records, or an uncommitted end was truncated
         self.positions[partition] = position
         if self.count is not None:
             self.count -= len(found)
         return found
 
     def move_into(self, partition: Partition, log: LogEnds) -> str | None:
-        """What is to be read next may lie outside of the log: then a sentence says so."""
+        """Moves the next offset into the log; returns a sentence about that if it was outside."""
         position = self.positions[partition]
         self.positions[partition] = min(max(position, log.start), log.end)
         if self.ends is not None:

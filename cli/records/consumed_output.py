@@ -1,4 +1,4 @@
-"""Records as lines for people, and as documents for programs."""
+"""Formats consumed records as lines for people, and as documents for programs."""
 
 import base64
 
@@ -10,7 +10,7 @@ _UNCOMMITTED = "uncommitted"
 
 
 def line_text(consumed: Consumed) -> str:
-    """A dash stands for no key, `null` for no value."""
+    """Formats a record as a line, with a dash for no key and `null` for no value."""
     record = consumed.record
     cells = [
         str(consumed.partition),
@@ -24,7 +24,7 @@ def line_text(consumed: Consumed) -> str:
 
 
 def record_document(consumed: Consumed) -> dict[str, object]:
-    """Bytes that are no UTF-8 stand there in base64, and it says so."""
+    """Makes a document of a record; bytes that are not UTF-8 become `{"base64": …}`."""
     record = consumed.record
     return {
         "topic": consumed.partition.topic,
@@ -53,5 +53,5 @@ def _content(data: bytes | None) -> object:
 
 
 def _name(name: str) -> str:
-    """What was no UTF-8 in it came as surrogates, which no document can hold."""
+    """Escapes the bytes of a name that are not UTF-8: they are surrogates, which documents cannot contain."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -1,5 +1,7 @@
-"""Which partition the records of a key belong to, by the rule of Kafka's own clients, so that a key that others produce
-to as well stays in one partition: murmur2, in 32 bits."""
+"""Chooses the partition of a key with murmur2, as Kafka's own clients do.
+
+So a key that other clients also produce to stays in one partition.
+"""
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -7,11 +9,12 @@ _MASK = 0xFFFF_FFFF
 
 
 def partition_of_key(key: bytes, count: int) -> int:
-    """`count`: how many partitions the topic has."""
+    """Returns the partition of a key in a topic with `count` partitions."""
     return (murmur2(key) & 0x7FFF_FFFF) % count
 
 
 def murmur2(data: bytes) -> int:
+    """Returns the 32-bit murmur2 hash of `data`, with the seed of Kafka's clients."""
     whole = len(data) & ~3
     value = _SEED ^ len(data)
     for position in range(0, whole, 4):

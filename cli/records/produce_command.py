@@ -1,7 +1,7 @@
-"""`tailrace produce`: the lines of standard input become records of a topic.
+"""`tailrace produce`: sends the lines of standard input to a topic.
 
-Lines are sent as they come, and with acks=all under a producer's name, so that what is sent again after a leader has
-died is there once.
+Lines are sent as they arrive. With acks=all they are sent as an idempotent producer, so that a batch that is sent again
+after a failure is stored once.
 """
 
 import argparse
@@ -29,16 +29,25 @@ INPUT_BYTES_AT_ONCE = 512 * 1024
 _ACKS = {"all": ACKS_OF_ALL, "1": 1}
 
 ReadInput = Callable[[int], Awaitable[bytes]]
-"""At most so many bytes; nothing at the end."""
+"""Reads at most the given number of bytes; returns nothing at the end of the input."""
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
-    parser.add_argument("--key-separator", metavar="TEXT", type=_text, help="what ends the key in each line")
-    parser.add_argument("--null", metavar="TEXT", help="what stands for no value in a line")
-    parser.add_argument("--header", metavar="NAME=VALUE", action="append", default=[], help="may be repeated")
-    parser.add_argument("--acks", choices=_ACKS, default="all", help="who must have a record (default: all)")
-    parser.add_argument("--compression", choices=[each.name.lower() for each in Compression], default="none")
+    parser.add_argument("topic", metavar="TOPIC[/PARTITION]", help="Topic, or one of its partitions.")
+    parser.add_argument("--key-separator", metavar="TEXT", type=_text, help="Text that ends the key in each line.")
+    parser.add_argument("--null", metavar="TEXT", help="Text that stands for no value.")
+    parser.add_argument(
+        "--header", metavar="NAME=VALUE", action="append", default=[], help="Header of each record; may be repeated."
+    )
+    parser.add_argument(
+        "--acks", choices=_ACKS, default="all", help="Replicas that must acknowledge a record (default: all)."
+    )
+    parser.add_argument(
+        "--compression",
+        choices=[each.name.lower() for each in Compression],
+        default="none",
+        help="Compression of the records (default: none).",
+    )
 
 
 def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
@@ -46,18 +55,18 @@ def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
         client = LogClient(spus)
         lines = Lines(LineFormat(_bytes(arguments.key_separator), _bytes(arguments.null)))
         headers = _headers(arguments.header)
-        places = Places(*await _partitions(client, arguments.topic), chance)
+        chooser = PartitionChooser(*await _partitions(client, arguments.topic), chance)
         acks = _ACKS[arguments.acks]
         name = await client.producer_name() if acks == ACKS_OF_ALL else None
         batches = ProducedBatches(name, Compression[arguments.compression.upper()], headers)
         if sys.stdin is not None and sys.stdin.isatty():
-            say("produce", "each line is a record; Ctrl-D ends")
+            say("produce", "type one record per line; end with Ctrl-D")
         try:
             is_over = False
             while not is_over:
                 data = await _input(read)
                 is_over = not data
-                for partition, entries in places.of(lines.feed(data) if data else lines.end()).items():
+                for partition, entries in chooser.divide(lines.feed(data) if data else lines.end()).items():
                     batches.add(partition, entries, wall_clock.now_ms())
                 await _send(client, batches, acks)
                 if lines.fault is not None:
@@ -69,23 +78,28 @@ def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
     return produce
 
 
-class Places:
-    """Where records go: with a key where all clients put it, without one anywhere, each piece of the text together."""
+class PartitionChooser:
+    """Chooses the partition of each record.
+
+    A record with a key goes where every Kafka client puts it. Records without a key that arrive together go to the same
+    random partition.
+    """
 
     def __init__(self, partitions: Sequence[Partition], chosen: Partition | None, chance: Chance) -> None:
         self._partitions = partitions
         self._chosen = chosen
         self._chance = chance
 
-    def of(self, entries: Sequence[Entry]) -> dict[Partition, list[Entry]]:
-        anywhere = self._chosen or self._chance.choice(self._partitions)
-        found: dict[Partition, list[Entry]] = {}
+    def divide(self, entries: Sequence[Entry]) -> dict[Partition, list[Entry]]:
+        """Divides entries that have arrived together among partitions."""
+        without_key = self._chosen or self._chance.choice(self._partitions)
+        divided: dict[Partition, list[Entry]] = {}
         for entry in entries:
-            place = anywhere
+            partition = without_key
             if entry.key is not None and self._chosen is None:
-                place = self._partitions[partition_of_key(entry.key, len(self._partitions))]
-            found.setdefault(place, []).append(entry)
-        return found
+                partition = self._partitions[partition_of_key(entry.key, len(self._partitions))]
+            divided.setdefault(partition, []).append(entry)
+        return divided
 
 
 async def _input(read: ReadInput) -> bytes:
@@ -96,13 +110,13 @@ async def _input(read: ReadInput) -> bytes:
 
 
 async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Partition | None]:
-    """Those of the topic, and the one that was chosen, if one was."""
+    """Returns the partitions of the topic, and the one on the command line, if any."""
     topic, numbers = named_topic(text)
     if numbers is not None and len(numbers) > 1:
         raise UsageError(f"{text}: expected TOPIC or TOPIC/PARTITION")
     partitions = (await client.partitions([topic]))[topic]
     if isinstance(partitions, RefusedError):
-        raise RefusedError(f"{partitions}; `tailrace topic create {topic}` makes one")
+        raise RefusedError(f"{partitions}; create it with `tailrace topic create {topic}`")
     chosen = None if numbers is None else Partition(topic, numbers[0])
     if chosen is not None and chosen not in partitions:
         raise RefusedError(f"there is no partition {chosen}")
@@ -110,7 +124,7 @@ async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Pa
 
 
 async def _send(client: LogClient, batches: ProducedBatches, acks: int) -> None:
-    """Until all that was added is acknowledged. Raises RefusedError."""
+    """Sends batches until all of them are acknowledged. Raises RefusedError."""
     while following := batches.next():
         refused: RefusedError | None = None
         for partition, answer in (await client.append(following, acks)).items():
@@ -143,14 +157,14 @@ def _documents(batches: ProducedBatches) -> list[dict[str, object]]:
 
 def _table(batches: ProducedBatches) -> str:
     if not batches.written:
-        return "There was no line: nothing was written."
+        return "Nothing was written: the input has no lines."
     return table(
         ("TOPIC", "PARTITION", "RECORDS", "FIRST OFFSET", "LAST OFFSET"),
         [tuple(document.values()) for document in _documents(batches)],
     )
 
 
-# what stands on the command line
+# command line
 
 
 def _headers(given: Sequence[str]) -> Headers:
@@ -159,19 +173,19 @@ def _headers(given: Sequence[str]) -> Headers:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(f"--header {each}: expected NAME=VALUE")
-        name.encode()  # raises what the command refuses: no client would read past a name that is no text
+        name.encode()  # raises UnicodeEncodeError: clients cannot read a header whose name is not text
         headers.append((name, _bytes(value)))
     return headers
 
 
 def _bytes(text: str | None) -> bytes | None:
-    """As they were on the command line."""
+    """Returns the bytes that were on the command line."""
     return None if text is None else text.encode(errors="surrogateescape")
 
 
 def _text(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("it is empty")
+        raise argparse.ArgumentTypeError("the text is empty")
     return text
 
 

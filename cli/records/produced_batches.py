@@ -1,4 +1,4 @@
-"""What is to be sent, as batches: one at a time for each partition, in the order in which its lines came."""
+"""Divides records into batches, which are sent one at a time for each partition, in the order of the input."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -16,23 +16,25 @@ from tailrace.protocol.error_codes import ErrorCode
 from .produced_lines import Entry
 
 BATCH_BYTES_MAX = 512 * 1024
-"""Of keys and values, so that a batch is not larger than topics take by default."""
+"""The size of the keys and values in a batch, so that topics accept the batch by default."""
 
 Headers = list[tuple[str, bytes | None]]
 
 
 class Written(Struct):
-    """What was acknowledged in one partition."""
+    """The records that were acknowledged in one partition."""
 
     records: int = 0
     first: int | None = None
     last: int | None = None
-    """The offsets of the first and of the last record; None where nobody has said them."""
+    """The offset of the last record; `first` and `last` are None if the leader did not tell them."""
 
 
 class ProducedBatches(Struct):
+    """The batches that are waiting to be sent, and the counts of those that were acknowledged."""
+
     producer: ProducerName | None
-    """By whose name batches that are sent again are not taken twice."""
+    """The producer id, by which leaders recognize batches that are sent again; None without idempotence."""
     compression: Compression = Compression.NONE
     headers: Headers = field(default_factory=list)
     written: dict[Partition, Written] = field(default_factory=dict)
@@ -40,10 +42,11 @@ class ProducedBatches(Struct):
 
     @property
     def count(self) -> int:
-        """Of the records that were acknowledged."""
+        """The number of records that were acknowledged."""
         return sum(each.records for each in self.written.values())
 
     def add(self, partition: Partition, entries: Iterable[Entry], now_ms: int) -> None:
+        """Adds entries to the batches that wait for a partition."""
         slices = self._waiting.setdefault(partition, deque())
         records: list[Record] = []
         size = 0
@@ -56,7 +59,7 @@ class ProducedBatches(Struct):
             size += added
 
     def next(self) -> dict[Partition, bytearray]:
-        """Of each partition the first that is not acknowledged; nothing when all is."""
+        """Returns the first unacknowledged batch of each partition; empty if all are acknowledged."""
         return {partition: self._batch(partition, slices[0]) for partition, slices in self._waiting.items() if slices}
 
     def _batch(self, partition: Partition, records: list[Record]) -> bytearray:
@@ -73,8 +76,11 @@ class ProducedBatches(Struct):
         )
 
     def on_answer(self, partition: Partition, answer: int | RefusedError | None) -> None:
-        """The offset of its first record, or that it was there already. What is too large as a whole may be taken in
-        two halves; else raises the refusal."""
+        """Takes the response for the first batch of a partition: the offset of its first record, or None if the leader
+        had it already and does not know the offset.
+
+        A batch that is too large is divided in two. Any other refusal is raised.
+        """
         records = self._waiting[partition].popleft()
         if not isinstance(answer, RefusedError):
             self._on_written(partition, len(records), answer)

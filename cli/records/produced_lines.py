@@ -1,32 +1,34 @@
-"""Lines of a text as records: where each ends, and which part of it is the key."""
+"""Splits text into lines, and each line into the key and the value of a record."""
 
 from typing import NamedTuple
 
 from msgspec import Struct
 
 LINE_BYTES_MAX = 32 * 2**20
-"""More than a topic ever takes as one record, unless somebody has raised its limit far."""
+"""The longest line; topics accept smaller records unless their limit was raised far."""
 
 
 class Entry(NamedTuple):
-    """What a line says."""
+    """The content of one line."""
 
     key: bytes | None
     value: bytes | None
 
 
 class LineError(Exception):
-    """A line cannot be meant: one sentence."""
+    """A line is wrong; the message is one sentence that says how."""
 
 
 class LineFormat(Struct, frozen=True):
+    """How a line contains a key and a value."""
+
     separator: bytes | None = None
-    """What ends the key; None: lines have no key."""
+    """The text that ends the key; None if lines have no key."""
     null: bytes | None = None
-    """What stands for no value."""
+    """The text that stands for no value; None if every line has a value."""
 
     def entry(self, line: bytes, number: int) -> Entry:
-        """Raises LineError."""
+        """Splits one line. Raises LineError."""
         key, value = None, line
         if self.separator is not None:
             key, found, value = line.partition(self.separator)
@@ -38,17 +40,17 @@ class LineFormat(Struct, frozen=True):
 
 
 class Lines:
-    """Takes the text in pieces; only the end of a line is none of its bytes."""
+    """Splits a text that arrives in pieces. Every byte but the line end belongs to the line."""
 
     def __init__(self, line_format: LineFormat) -> None:
         self._format = line_format
         self._rest = bytearray()
         self._count = 0
         self.fault: LineError | None = None
-        """Of the first line that cannot be meant; nothing behind it is taken."""
+        """The error in the first wrong line, after which nothing is read; None if there is none."""
 
     def feed(self, data: bytes) -> list[Entry]:
-        """The lines that are whole now, up to one that cannot be meant."""
+        """Returns the entries of the lines that are complete now, up to a wrong one."""
         *whole, rest = data.split(b"\n")
         if whole:
             whole[0] = bytes(self._rest) + whole[0]
@@ -60,7 +62,7 @@ class Lines:
         return entries
 
     def end(self) -> list[Entry]:
-        """The text is over: its last line need not have an end."""
+        """Returns the entry of the last line, if it has no line end."""
         return self._entries([bytes(self._rest)] if self._rest else [])
 
     def _entries(self, lines: list[bytes]) -> list[Entry]:

@@ -29,10 +29,10 @@ def test_the_drawing_shows_who_leads_follows_and_reads_while_an_spu_is_offline(s
         assert status == 0, picture
         return picture.splitlines()
 
-    committed = f"    +---> SPU {other} follows: live, its log ends at 20, knows of 20 committed, lacks 0"
+    committed = f"    +---> SPU {other} follows: live, its log ends at 20, high watermark 20, lag 0"
     wait_until(lambda: committed in drawn(), 30, "the follower learns that everything is committed")
     lines = drawn()
-    assert f"  SPU {leader} leads: its log ends at 20, committed up to 20" in lines
+    assert f"  SPU {leader} leads: its log ends at 20, high watermark 20" in lines
     assert f"    +---> SPU {away} follows: not live, SPU {away} is not online" in lines
     assert f"  group {group} is at 12, 8 behind" in lines
     assert f"SPU {leader}  [------------>" in lines and f"SPU {away}  [????????????>" in lines

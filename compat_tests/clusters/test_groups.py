@@ -42,7 +42,7 @@ def test_groups_of_all_coordinators_are_shown_even_after_one_was_killed(separate
     assert [each["lag"] for each in described] == [10 - number for number in range(len(GROUPS))]
     assert dead not in {each["coordinator"] for each in described}
     explained = shown(separate.sc, "explain", GROUPS[0])
-    assert explained["now"][0] == "Nobody is in it."
+    assert explained["now"][0] == "The group has no members."
     assert explained["coordinator"]["epoch"] > 0
     moved = shown(separate.sc, "reset-offsets", GROUPS[0], "--topic", name, "--to-latest", "--execute")
     assert [each["lagAfter"] for each in moved["partitions"]] == [0]

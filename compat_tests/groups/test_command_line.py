@@ -94,7 +94,7 @@ def test_a_group_continues_where_it_was_reset_to(flavour, topic, group, start_me
     words = ("reset-offsets", group, "--topic", f"{topic}:0,1", "--shift-by", "-4")
     status, said = run(*words, "--execute")
     assert status == 1
-    assert f"the group {group} has members, who would commit over it: stop " in said
+    assert f"group {group} has members that would overwrite the offsets: stop " in said
     assert f"{member.name} at 127.0.0.1) first" in said
     member.leave()
     wait_until(lambda: shown("describe", group)[0]["state"] == "Empty", PATIENCE_SECONDS, "the member has left")
@@ -147,9 +147,9 @@ def test_the_first_record_after_a_time_is_found(topic, group, fill, shown):
     (move,) = shown(*words, "--by-duration", "1h")["partitions"]
     assert (move["before"], move["offset"]) == (None, 0)
     (move,) = shown(*words, "--to-datetime", "2100-01-01")["partitions"]
-    assert (move["offset"], move["note"]) == (5, "no record is so late")
+    assert (move["offset"], move["note"]) == (5, "all records are older")
     (move,) = shown(*words, "--to-offset", "9")["partitions"]
-    assert (move["offset"], move["note"]) == (5, "9 lies beyond the end, 5")
+    assert (move["offset"], move["note"]) == (5, "9 is beyond the log end, 5")
 
 
 def test_explain_names_the_member_that_blocks_a_group(ours, topic, places, group, start_member, run, shown):
@@ -174,4 +174,4 @@ def test_explain_names_the_member_that_blocks_a_group(ours, topic, places, group
     slow_id = departures[0]["memberId"]
     status, said = run("explain", group)
     assert status == 0
-    assert f"All others waited for {slow_id} (slow at 127.0.0.1) for " in said
+    assert f"All other members waited for {slow_id} (slow at 127.0.0.1) for " in said

@@ -123,7 +123,7 @@ async def test_a_group_is_deleted_when_nobody_is_in_it(autojump_clock: object, c
         said = capsys.readouterr()
         assert said.out == "deleted group backfill\n"
         assert said.err == (
-            "tailrace group delete: the group billing has members: stop worker-1 (test at 192.0.2.1) first; "
+            "tailrace group delete: group billing has members: stop worker-1 (test at 192.0.2.1) first; "
             "there is no group nobody\n"
         )
         await member.leave()
@@ -140,13 +140,15 @@ async def test_a_group_forgets_one_topic(autojump_clock: object, capsys: Capture
             await spu.commit("backfill", topic, {0: 0, 1: 0})
         assert await spu.tailrace("delete", "backfill", "--topic", "orders", "--topic", "payments:1") == 0
         assert capsys.readouterr().out == (
-            "backfill: forgot orders/0\nbackfill: forgot orders/1\nbackfill: forgot payments/1\n"
+            "backfill: deleted the offset of orders/0\n"
+            "backfill: deleted the offset of orders/1\n"
+            "backfill: deleted the offset of payments/1\n"
         )
         await spu.tailrace("describe", "backfill", "--output", "json")
         (group,) = json.loads(capsys.readouterr().out)
         assert [(each["topic"], each["partition"]) for each in group["partitions"]] == [("payments", 0)]
         assert await spu.tailrace("delete", "backfill", "--topic", "orders") == 1
-        assert capsys.readouterr().err.endswith(": the group backfill has committed nothing there\n")
+        assert capsys.readouterr().err.endswith(": group backfill has not committed any offsets there\n")
 
 
 async def test_what_members_are_subscribed_to_is_not_forgotten(autojump_clock: object, capsys: Capture) -> None:
@@ -156,7 +158,8 @@ async def test_what_members_are_subscribed_to_is_not_forgotten(autojump_clock: o
         await spu.member("billing", "worker-1", "orders", [0])
         assert await spu.tailrace("delete", "billing", "--topic", "orders") == 1
         assert capsys.readouterr().err == (
-            "tailrace group delete: the offsets of billing stay: orders/0: its members are subscribed to the topic\n"
+            "tailrace group delete: the offsets of billing were not deleted: "
+            "orders/0: its members are subscribed to the topic\n"
         )
 
 

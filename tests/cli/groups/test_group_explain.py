@@ -31,9 +31,9 @@ async def test_a_group_that_waits_and_a_group_that_has_waited(autojump_clock: Mo
         assert await spu.tailrace("explain", "billing") == 0
         shown = capsys.readouterr().out
         assert "State:   PreparingRebalance\n" in shown
-        assert "\n\nIt rebalances, for 6 s, because fast joined.\n" in shown
+        assert "\n\nThe group has been rebalancing for 6 s, because fast joined.\n" in shown
         assert (
-            "It waits for slow (test at 192.0.2.1) to join again, for 54 s more at most (max.poll.interval.ms: 60 s)."
+            "It waits for slow (test at 192.0.2.1) to join again, for at most 54 s more (max.poll.interval.ms: 60 s)."
             in shown
         )
         assert shown.endswith(
@@ -41,8 +41,8 @@ async def test_a_group_that_waits_and_a_group_that_has_waited(autojump_clock: Mo
             "2023-11-14T22:13:20.000Z  -               -  fast joined  slow (test at 192.0.2.1)  6.0 s     -\n"
             "2023-11-14T22:13:20.000Z  0.0 s           1  slow joined  -                         -         -\n"
             "\nWhat would help:\n"
-            "- All others waited for slow (test at 192.0.2.1) for 6.0 s. Who comes late polls too rarely: do less "
-            "between polls (max.poll.records).\n"
+            "- All other members waited for slow (test at 192.0.2.1) for 6.0 s. A late member polls too rarely: "
+            "do less work between polls (max.poll.records).\n"
         )
 
         await slow.join()
@@ -50,12 +50,12 @@ async def test_a_group_that_waits_and_a_group_that_has_waited(autojump_clock: Mo
         await slow.sync([0])
         assert await spu.tailrace("explain", "billing") == 0
         shown = capsys.readouterr().out
-        assert "\nIt is stable, for 0 s: its members work on what they own.\n" in shown
-        assert "Nobody owns orders/1, though members are subscribed to it.\n" in shown
-        assert "3 records are unread, the oldest for 6 s; most of them, 3, in orders/1.\n" in shown
-        assert "SPU 1 coordinates it, for 6 s (partition 1 of __consumer_offsets, epoch 0); of" in shown
+        assert "\nThe group has been stable for 0 s: its members read the partitions that they own.\n" in shown
+        assert "No member owns orders/1, although members subscribe to it.\n" in shown
+        assert "3 records are unread, the oldest is 6 s old; most of them (3) are in orders/1.\n" in shown
+        assert "SPU 1 has coordinated the group for 6 s (partition 1 of __consumer_offsets, epoch 0) and" in shown
         assert "2023-11-14T22:13:20.000Z  6.0 s           2  fast joined  slow (test at 192.0.2.1)  6.0 s" in shown
-        assert "\n\nWhat would help:\n- All others waited for slow (test at 192.0.2.1) for 6.0 s." in shown
+        assert "\n\nWhat would help:\n- All other members waited for slow (test at 192.0.2.1) for 6.0 s." in shown
 
 
 async def test_an_explanation_as_a_document(autojump_clock: MockClock, capsys: Capture) -> None:
@@ -71,7 +71,7 @@ async def test_an_explanation_as_a_document(autojump_clock: MockClock, capsys: C
             "epoch": 0,
             "since": "2023-11-14T22:13:20.000Z",
         }
-        assert document["now"][0] == "Nobody is in it, because worker-1 left."
+        assert document["now"][0] == "The group has no members, because worker-1 left."
         assert document["advice"] == []
         left, joined = document["rebalances"]
         assert (left["cause"], left["generation"], left["arrivals"]) == ("worker-1 left", 2, [])
@@ -91,7 +91,7 @@ async def test_a_topic_that_members_wait_for_in_vain(autojump_clock: MockClock, 
         await spu.member("billing", "worker-1", "nope", [])
         assert await spu.tailrace("explain", "billing") == 0
         shown = capsys.readouterr().out
-        assert "Members are subscribed to nope, which does not exist.\n" in shown
+        assert "Members subscribe to nope, which does not exist.\n" in shown
 
 
 async def test_a_broker_that_knows_no_explanations(capsys: Capture) -> None:

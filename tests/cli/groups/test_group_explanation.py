@@ -13,24 +13,30 @@ NO_TOPICS: Topics = {}
 def _now(subject: Group, *rebalances: ExplainedRebalance, topics: Topics = NO_TOPICS) -> list[str]:
     """Without what is always said at the end, of the coordinator."""
     *lines, coordinator = explanation(subject, told(*rebalances), [], topics, NOW_MS)
-    assert coordinator.startswith("SPU 2 coordinates it, for 2 h (partition 12 of __consumer_offsets, epoch 3); ")
+    assert coordinator.startswith(
+        "SPU 2 has coordinated the group for 2 h (partition 12 of __consumer_offsets, epoch 3) and "
+    )
     return lines
 
 
 @pytest.mark.parametrize(
     ("state", "rebalances", "lines"),
     [
-        ("Empty", [], ["Nobody is in it."]),
-        ("Empty", [rebalance("a left")], ["Nobody is in it, because a left."]),
-        ("Stable", [], ["It is stable: its members work on what they own."]),
-        ("Stable", [rebalance()], ["It is stable, for 59 s: its members work on what they own."]),
-        ("PreparingRebalance", [], ["It rebalances: it waits for its members to join again."]),
+        ("Empty", [], ["The group has no members."]),
+        ("Empty", [rebalance("a left")], ["The group has no members, because a left."]),
+        ("Stable", [], ["The group is stable: its members read the partitions that they own."]),
+        (
+            "Stable",
+            [rebalance()],
+            ["The group has been stable for 59 s: its members read the partitions that they own."],
+        ),
+        ("PreparingRebalance", [], ["The group is rebalancing: it waits for its members to join again."]),
         (
             "PreparingRebalance",
             [rebalance("b joined", expected=["a", "c"], took_seconds=None)],
             [
-                "It rebalances, for 1 m, because b joined.",
-                "It waits for a (app at 10.0.0.7), c (app at 10.0.0.7) to join again, for 4 m more at most "
+                "The group has been rebalancing for 1 m, because b joined.",
+                "It waits for a (app at 10.0.0.7), c (app at 10.0.0.7) to join again, for at most 4 m more "
                 "(max.poll.interval.ms: 300 s).",
             ],
         ),
@@ -38,16 +44,16 @@ def _now(subject: Group, *rebalances: ExplainedRebalance, topics: Topics = NO_TO
             "PreparingRebalance",
             [rebalance("b joined", arrivals={"b": 0}, seconds_ago=1, took_seconds=None)],
             [
-                "It rebalances, for 1 s, because b joined.",
-                "It waits a little for more members to come (group.initial.rebalance.delay.ms).",
+                "The group has been rebalancing for 1 s, because b joined.",
+                "It waits a moment for more members to join (group.initial.rebalance.delay.ms).",
             ],
         ),
         (
             "CompletingRebalance",
             [rebalance(took_seconds=2)],
-            ["All have joined, and the member that leads makes the assignment, for 58 s."],
+            ["All members have joined, and the leading member has been computing the assignment for 58 s."],
         ),
-        ("Assigning", [rebalance()], ["Its assignment for epoch 9 is being made, because a joined."]),
+        ("Assigning", [rebalance()], ["The coordinator computes the assignment for epoch 9, because a joined."]),
     ],
 )
 def test_what_a_group_is_doing(state: str, rebalances: list[ExplainedRebalance], lines: list[str]) -> None:
@@ -59,9 +65,9 @@ def test_who_has_to_give_up_and_who_waits_for_that() -> None:
     waiting = member("b", [], ORDERS[2:])
     settled = member("c", [Partition("t", 0)], [Partition("t", 0)])
     assert _now(group("Reconciling", giving, waiting, settled, kind="consumer"), rebalance(took_seconds=None)) == [
-        "Its members take over what epoch 9 gives them, for 1 m, because a joined.",
-        "a (app at 10.0.0.7) has to give up orders/2-3.",
-        "b (app at 10.0.0.7) waits for orders/2-3, until a has given it up.",
+        "The members have been taking over the assignment of epoch 9 for 1 m, because a joined.",
+        "a (app at 10.0.0.7) must give up orders/2-3.",
+        "b (app at 10.0.0.7) waits for orders/2-3, which a must give up first.",
     ]
 
 
@@ -75,9 +81,9 @@ def test_of_many_who_reconcile_some_are_named() -> None:
 def test_what_nobody_owns_and_who_owns_nothing() -> None:
     shared = group("Stable", member("a", ORDERS[:1]), member("b"))
     assert _now(shared, topics={"orders": ORDERS, "nope": None})[1:] == [
-        "Members are subscribed to nope, which does not exist.",
-        "Nobody owns orders/1-3, though members are subscribed to it.",
-        "b (app at 10.0.0.7) owns nothing: all partitions have other owners.",
+        "Members subscribe to nope, which does not exist.",
+        "No member owns orders/1-3, although members subscribe to it.",
+        "b (app at 10.0.0.7) owns no partition: all partitions have other owners.",
     ]
     assert _now(group("Stable", member("a", ORDERS)), topics={"orders": ORDERS})[1:] == []
     assert _now(group("Empty"), topics={"orders": ORDERS})[1:] == []
@@ -93,7 +99,8 @@ def test_what_is_unread() -> None:
     most = Progress(ORDERS[0], 10, log=log, unread_since_ms=NOW_MS - 5_000, owner=owner)
     older = Progress(ORDERS[1], 98, log=log, unread_since_ms=NOW_MS - 90_000)
     assert _lag(most, older) == (
-        "92 records are unread, the oldest for 2 m; most of them, 90, in orders/0, which a (app at 10.0.0.7) owns."
+        "92 records are unread, the oldest is 2 m old; most of them (90) are in orders/0, "
+        "which a (app at 10.0.0.7) owns."
     )
-    assert _lag(Progress(ORDERS[0], 100, log=log)) == "It has read everything."
-    assert _lag(Progress(ORDERS[0], log=log)).startswith("SPU 2 coordinates it")
+    assert _lag(Progress(ORDERS[0], 100, log=log)) == "The group has read all records."
+    assert _lag(Progress(ORDERS[0], log=log)).startswith("SPU 2 has coordinated the group")

@@ -35,7 +35,7 @@ async def test_a_reset_is_shown_first_and_done_when_asked_for(autojump_clock: ob
             "orders          0       8      5  -3                 2          5  -\n"
             "orders          1       -     10  -                  -          0  nothing was committed\n"
         )
-        assert capsys.readouterr().out == f"{moves}Nothing was changed: --execute does it.\n"
+        assert capsys.readouterr().out == f"{moves}Nothing was changed: add --execute to do it.\n"
         assert await _committed(spu, "billing", capsys) == {0: 8}
         assert await spu.tailrace("reset-offsets", *words, "--execute") == 0
         assert capsys.readouterr().out == f"{moves}The offsets of billing were reset.\n"
@@ -79,7 +79,7 @@ async def test_a_group_with_members_is_left_alone(autojump_clock: object, capsys
         await _with_ten_records(spu)
         await spu.commit("billing", "orders", {0: 8})
         member = await spu.member("billing", "worker-1", "orders", [0])
-        why = "the group billing has members, who would commit over it: stop worker-1 (test at 192.0.2.1) first"
+        why = "group billing has members that would overwrite the offsets: stop worker-1 (test at 192.0.2.1) first"
         words = ("billing", "--topic", "orders", "--to-earliest")
         assert await spu.tailrace("reset-offsets", *words) == 0
         assert capsys.readouterr().out.endswith(f"\nNothing was changed: {why}.\n")
@@ -110,7 +110,7 @@ async def test_a_new_group_begins_where_it_is_told(autojump_clock: object, capsy
         words = ("fresh", "--topic", "orders:0", "--to-offset", "7", "--execute")
         assert await spu.tailrace("reset-offsets", *words) == 0
         assert capsys.readouterr().out.splitlines()[2:] == [
-            "There is no group fresh yet: it begins with these offsets.",
+            "Group fresh does not exist yet; it will be created with these offsets.",
             "The offsets of fresh were reset.",
         ]
         assert await _committed(spu, "fresh", capsys) == {0: 7}
@@ -136,13 +136,13 @@ async def test_what_describe_has_printed_brings_a_group_back(
 @pytest.mark.parametrize(
     ("words", "status", "why"),
     [
-        (["--to-earliest"], 2, "it takes --topic, --all-topics or --from-file"),
+        (["--to-earliest"], 2, "give --topic, --all-topics or --from-file"),
         (["--to-earliest", "--topic", "orders:a"], 2, "--topic orders:a: expected TOPIC, or TOPIC:0,1"),
         (["--from-file", "/no/such/file"], 2, "/no/such/file: No such file or directory"),
         (["--to-earliest", "--topic", "nope"], 1, "there is no topic nope"),
         (["--to-earliest", "--topic", "orders:0,7"], 1, "orders/7: there is no such partition"),
         (["--to-datetime", "2026-01-01", "--topic", "orders:7"], 1, "orders/7: there is no such partition"),
-        (["--to-earliest", "--all-topics"], 1, "there is nothing to reset: nothing was committed there"),
+        (["--to-earliest", "--all-topics"], 1, "there is nothing to reset: the group has committed no offsets there"),
     ],
 )
 async def test_what_cannot_be_reset(

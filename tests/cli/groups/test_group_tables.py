@@ -80,13 +80,13 @@ def test_partitions_are_shown_in_runs() -> None:
 def test_what_a_row_does_not_show_is_said_below() -> None:
     assert notes_on(Progress(ORDERS[0], 20, log=LOG)) == []
     assert notes_on(Progress(ORDERS[0], 20)) == [
-        "orders/0: nobody leads it, or it is no more; how far its log goes is not known"
+        "orders/0: the partition has no leader or was deleted, so its log end is unknown"
     ]
     assert notes_on(Progress(ORDERS[0], 4, log=LOG)) == [
-        "orders/0: the records from 4 to 9 were deleted before they were read"
+        "orders/0: the records 4 to 9 were deleted before they were read"
     ]
     assert notes_on(Progress(ORDERS[0], 51, log=LOG)) == [
-        "orders/0: 51 lies beyond the end of the log: it was cut, or created anew"
+        "orders/0: 51 is beyond the log end, because the log was truncated or created again"
     ]
     assert notes_on(Progress(ORDERS[0], 50, log=LOG)) == []
 
@@ -122,10 +122,10 @@ def test_a_group_as_a_document() -> None:
 
 
 def test_a_reset_is_shown_with_what_it_changes() -> None:
-    moves = [Move(ORDERS[0], 20, 10, LOG, "5 lies before the first record, 10"), Move(ORDERS[1], None, 50, LOG)]
+    moves = [Move(ORDERS[0], 20, 10, LOG, "5 is before the first record, 10"), Move(ORDERS[1], None, 50, LOG)]
     assert move_table(moves) == (
         "TOPIC   PARTITION  BEFORE  AFTER  MOVES BY  LAG BEFORE  LAG AFTER  NOTE\n"
-        "orders          0      20     10  -10               30         40  5 lies before the first record, 10\n"
+        "orders          0      20     10  -10               30         40  5 is before the first record, 10\n"
         "orders          1       -     50  -                  -          0  -"
     )
     document = reset_document("g", moves, executed=True)

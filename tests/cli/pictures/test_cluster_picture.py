@@ -30,7 +30,7 @@ def test_the_streams_the_clients_and_who_copies_from_whom() -> None:
         "   |",
         "   + -   SPU 3, Offline (its lease has expired)",
         "",
-        "who copies from whom (replicas; with ! if they are not linked):",
+        "replicas that each SPU copies from others (! means that they are not linked):",
         "",
         "       FROM SPU 1  FROM SPU 2  FROM SPU 3",
         "SPU 1           -           3  -",

@@ -46,7 +46,7 @@ async def test_a_partition_also_while_nobody_says_who_reads_it(
         picture = capsys.readouterr().out
         assert picture.startswith("orders/1: Online, epoch 0\n")
         assert "SPU 1  [------------>\nSPU 2  [------------>\n" in picture
-        assert picture.endswith("which groups read it is not known: not all SPUs answered within 3 s\n")
+        assert picture.endswith("the groups that read the partition are unknown: not all SPUs responded within 3 s\n")
         assert await tailrace(sc.network, "draw", "partition", "orders/1", "--output", "json") == 0
         document = json.loads(capsys.readouterr().out)
         assert (document["partition"], document["marks"], len(document["segments"])) == (1, {}, 1)
@@ -55,7 +55,7 @@ async def test_a_partition_also_while_nobody_says_who_reads_it(
 @pytest.mark.parametrize(
     ("named", "status", "sentence"),
     [
-        ("orders", 2, "orders: one partition is drawn, such as orders/0"),
+        ("orders", 2, "orders: name one partition, such as orders/0"),
         ("orders/one", 2, "orders/one: expected TOPIC or TOPIC/PARTITION"),
         ("nothing/0", 1, "there is no topic nothing"),
     ],

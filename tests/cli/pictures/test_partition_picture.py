@@ -54,9 +54,9 @@ def test_who_writes_leads_follows_and_reads_and_what_lies_where() -> None:
         "producers",
         "    |",
         "    v",
-        "  SPU 1 leads: its log ends at 140, committed up to 138",
+        "  SPU 1 leads: its log ends at 140, high watermark 138",
         "    |",
-        "    +---> SPU 2 follows: live, its log ends at 120, knows of 100 committed, lacks 20",
+        "    +---> SPU 2 follows: live, its log ends at 120, high watermark 100, lag 20",
         "    |",
         "    +---> SPU 3 follows: not live, SPU 3 is not online",
         "    |",
@@ -88,7 +88,7 @@ def test_nobody_leads() -> None:
         "producers",
         "    |",
         "    v",
-        "  nobody leads",
+        "  no leader",
         "    |",
     ]
     assert "  group billing is at 5" in picture.splitlines()
@@ -97,8 +97,8 @@ def test_nobody_leads() -> None:
 
 def test_a_leader_that_says_nothing() -> None:
     picture = partition_picture(replace(PARTITION, details=[BEHIND]), SEGMENTS, {}, [])
-    assert "  SPU 1 leads: nobody can say how far it is" in picture
-    assert "SPU 2 follows: live, its log ends at 120, knows of 100 committed\n" in picture
+    assert "  SPU 1 leads: its log end is unknown" in picture
+    assert "SPU 2 follows: live, its log ends at 120, high watermark 100\n" in picture
 
 
 def test_the_last_segments_alone_where_there_are_many() -> None:
@@ -152,4 +152,4 @@ def test_the_groups_that_are_furthest_behind_where_there_are_many() -> None:
     rows = partition_picture(PARTITION, SEGMENTS, marks, []).splitlines()
     assert sum(row.startswith("  group ") for row in rows) == GROUPS_MAX
     assert "  group group-0 is at 0, 138 behind" in rows
-    assert "  and 3 groups that are further" in rows
+    assert "  and 3 groups that are less far behind" in rows

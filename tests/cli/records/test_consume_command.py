@@ -135,7 +135,7 @@ async def test_what_is_not_committed_is_shown_to_who_asks_for_it(autojump_clock:
             ["4", '"4"'],
         ]
         assert [line.endswith('"  uncommitted') for line in captured.out.splitlines()] == [False, True, True]
-        assert captured.err.startswith("tailrace consume: what is marked as uncommitted may be lost")
+        assert captured.err.startswith("tailrace consume: records marked as uncommitted may be lost")
         assert await commands.consume("orders", "--uncommitted", "--follow", "--count", "5", "--output", "json") == 0
         documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [each["committed"] for each in documents] == [True] * 3 + [False] * 2
@@ -188,7 +188,7 @@ async def test_what_is_deleted_meanwhile_is_passed_as_well(autojump_clock: objec
 
 async def test_what_does_not_come_is_not_waited_for_forever(autojump_clock: object, capsys: Capture) -> None:
     assert await _consume(_scripted([0, 4], [PartitionData(high_watermark=2, records=b"")]), "orders") == 1
-    said = "tailrace consume: orders/0: nothing comes from offset 0 on, though there is more\n"
+    said = "tailrace consume: orders/0: the leader sends nothing from offset 0 on, but the log goes on\n"
     assert capsys.readouterr() == ("", said)
 
 
@@ -205,8 +205,8 @@ async def test_a_batch_that_cannot_be_read_is_named(autojump_clock: object, caps
     [
         (["payments"], 1, "there is no topic payments"),
         (["orders/7"], 1, "there is no partition orders/7"),
-        (["orders", "--from", "end"], 2, "--from end: nothing is there yet; it takes --follow to wait for it"),
-        (["orders", "--values", "--output", "json"], 2, "--values: json shows them with all else"),
+        (["orders", "--from", "end"], 2, "--from end: there are no records yet; add --follow to wait for them"),
+        (["orders", "--values", "--output", "json"], 2, "--values: leave out --output json"),
         (["orders", "--bootstrap", "nowhere:1"], 3, "the SPU at nowhere:1 does not answer: connection refused. "),
     ],
 )
@@ -227,7 +227,7 @@ def test_where_to_begin() -> None:
         Since(5_400_000, True),
         Since(1_000, False),
     ]
-    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is none of beginning, end, an offset, "):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not beginning, end, an offset, "):
         _start("soon")
 
 
@@ -288,7 +288,10 @@ async def test_what_the_replicas_cannot_tell_is_said_in_the_end(
         assert await commands.consume("orders", "--quorum", "--values") == 1
         captured = capsys.readouterr()
         assert captured.out == "a\n"
-        assert "orders/0: all below offset 1 is acknowledged, and has been shown; what follows, up to 3" in captured.err
+        assert (
+            "orders/0: everything below offset 1 is acknowledged and has been shown; whether the records up to 3"
+            in captured.err
+        )
         assert "SPU 2 does not answer within 3 seconds" in captured.err
 
 
@@ -307,9 +310,9 @@ async def test_too_few_replicas_are_waited_for_and_then_named(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--uncommitted"], "it takes one of them"),
-        (["--from", "end", "--follow"], "--from takes beginning or an offset"),
-        (["--from", "90m"], "--from takes beginning or an offset"),
+        (["--uncommitted"], "--quorum and --uncommitted cannot be used together"),
+        (["--from", "end", "--follow"], "--from must be beginning or an offset"),
+        (["--from", "90m"], "--from must be beginning or an offset"),
     ],
 )
 async def test_what_only_a_leader_knows_is_not_asked_of_a_quorum(

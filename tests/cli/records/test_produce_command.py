@@ -30,7 +30,7 @@ async def test_every_line_is_a_record(autojump_clock: object, capsys: Capture) -
 async def test_without_a_line_nothing_is_written(autojump_clock: object, capsys: Capture) -> None:
     async with record_commands() as commands:
         assert await commands.produce("", "orders") == 0
-        assert capsys.readouterr().out == "There was no line: nothing was written.\n"
+        assert capsys.readouterr().out == "Nothing was written: the input has no lines.\n"
 
 
 async def test_keys_have_their_partitions_and_nothing_else_has(autojump_clock: object, capsys: Capture) -> None:
@@ -101,7 +101,7 @@ async def test_input_that_cannot_be_read_is_the_end(autojump_clock: object, caps
 @pytest.mark.parametrize(
     ("words", "status", "why"),
     [
-        (["payments"], 1, "there is no topic payments; `tailrace topic create payments` makes one"),
+        (["payments"], 1, "there is no topic payments; create it with `tailrace topic create payments`"),
         (["orders/7"], 1, "there is no partition orders/7"),
         (["orders:0,1"], 2, "orders:0,1: expected TOPIC or TOPIC/PARTITION"),
         (["orders:x"], 2, "orders:x: expected TOPIC, or TOPIC:0,1 for some of its partitions"),
@@ -137,4 +137,4 @@ async def test_a_person_at_a_terminal_is_told_how_it_ends(
     monkeypatch.setattr(sys, "stdin", terminal)
     async with record_commands() as commands:
         assert await commands.produce("a\n", "orders") == 0
-        assert capsys.readouterr().err == "tailrace produce: each line is a record; Ctrl-D ends\n"
+        assert capsys.readouterr().err == "tailrace produce: type one record per line; end with Ctrl-D\n"
