@@ -307,14 +307,6 @@ class Leader:
         lost."""
         self._offline.discard(spu)
 
-    def _remove_failed_follower(self, spu: SpuId, now: float) -> None:
-        """Removes a follower that says that its disk has failed. There is no use in waiting until it has been silent
-        for too long."""
-        self._followers.pop(spu, None)
-        self._matched.pop(spu, None)
-        self.live_replicas.on_offline(spu)
-        self._commit(now)
-
     def on_copy_set(self, copy_set: Collection[SpuId], now: float) -> None:
         """Takes over another copy set. New members say Hello; messages of removed ones are ignored."""
         self._copy_set = frozenset(copy_set)
@@ -626,6 +618,14 @@ class Leader:
         elif epoch < self.epoch:
             self._send(spu, Fenced(self.epoch))
         return epoch == self.epoch and not self.is_over
+
+    def _remove_failed_follower(self, spu: SpuId, now: float) -> None:
+        """Removes a follower that says that its disk has failed. There is no use in waiting until it has been silent
+        for too long."""
+        self._followers.pop(spu, None)
+        self._matched.pop(spu, None)
+        self.live_replicas.on_offline(spu)
+        self._commit(now)
 
     def _on_newer_epoch(self, newer: Epoch) -> None:
         if not self.is_over:

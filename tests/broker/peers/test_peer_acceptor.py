@@ -58,7 +58,7 @@ async def test_anything_else_is_refused_too(autojump_clock: object) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0"])
-async def test_who_says_nothing_whole_is_not_waited_for(autojump_clock: trio.testing.MockClock, sent: bytes) -> None:
+async def test_an_incomplete_introduction_times_out(autojump_clock: trio.testing.MockClock, sent: bytes) -> None:
     async with _serving() as network:
         client = WireClient(await network.connect(PRIVATE))
         started = trio.current_time()
@@ -98,7 +98,7 @@ async def test_strangers_do_not_keep_others_out_for_long(autojump_clock: object)
     assert all(stranger.peer.closed for stranger in strangers)
 
 
-async def test_strangers_in_great_numbers_are_turned_away(autojump_clock: object) -> None:
+async def test_too_many_unintroduced_connections_are_closed(autojump_clock: object) -> None:
     async with _serving([]) as network:
         with capture_logs() as logged:
             strangers = [await network.connect(PRIVATE) for _ in range(INTRODUCTIONS_MAX + 10)]

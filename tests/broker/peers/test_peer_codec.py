@@ -29,7 +29,7 @@ def _frame(message: PeerMessage, records: bytes | bytearray | None = None) -> me
 
 
 def _entry(batch: bytes | bytearray) -> Entry:
-    """As whoever has it in its log sees it."""
+    """Returns the entry as a store that has it in its log sees it."""
     header = read_header(batch)
     kind = control_kind(header, batch)
     return entry_of(header) if kind is None else entry_of_control(header, kind, batch)
@@ -69,23 +69,23 @@ def _name(message: PeerMessage) -> str:
 
 
 @pytest.mark.parametrize("message", FROM_FOLLOWER, ids=_name)
-def test_what_a_follower_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
+def test_messages_of_a_follower_are_decoded_as_they_were_sent(message: PeerMessage) -> None:
     assert decode_message(_frame(message), FOLLOWER, from_leader=False) == (KEY, message, None)
 
 
 @pytest.mark.parametrize("message", FROM_LEADER, ids=_name)
-def test_what_a_leader_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
+def test_messages_of_a_leader_are_decoded_as_they_were_sent(message: PeerMessage) -> None:
     assert decode_message(_frame(message), identity(1), from_leader=True) == (KEY, message, None)
 
 
 @pytest.mark.parametrize("message", [message for message in FROM_FOLLOWER if type(message) is not Fenced], ids=_name)
-def test_a_leader_does_not_say_what_a_follower_says(message: PeerMessage) -> None:
+def test_a_leader_must_not_send_a_followers_messages(message: PeerMessage) -> None:
     with pytest.raises(RemoteProtocolError, match="is not expected"):
         decode_message(_frame(message), FOLLOWER, from_leader=True)
 
 
 @pytest.mark.parametrize("message", [message for message in FROM_LEADER if type(message) is not Fenced], ids=_name)
-def test_a_follower_does_not_say_what_a_leader_says(message: PeerMessage) -> None:
+def test_a_follower_must_not_send_a_leaders_messages(message: PeerMessage) -> None:
     with pytest.raises(RemoteProtocolError, match="is not expected"):
         decode_message(_frame(message), FOLLOWER, from_leader=False)
 
@@ -99,7 +99,7 @@ def test_that_a_peer_is_there_says_nothing_more() -> None:
 
 
 def _compacted(batch: bytearray) -> bytearray:
-    """As compaction leaves it that takes all records but the last."""
+    """Returns a batch that compaction leaves if it removes all records but the last."""
     header = read_header(batch)
     header.record_count = 1
     write_header(batch, header)
@@ -107,10 +107,10 @@ def _compacted(batch: bytearray) -> bytearray:
     return batch
 
 
-def test_entries_are_what_the_batches_say() -> None:
+def test_entries_are_derived_from_the_batches() -> None:
     batches = [
         make_batch(0, 3, size=100, epoch=2),
-        hole(5, 9, 4),  # compaction may have taken what was between
+        hole(5, 9, 4),  # compaction may have removed what was between
         bridge(9, 4),
         make_batch(10, 1, size=5000, epoch=4),
         _compacted(make_batch(11, 3, epoch=4)),
@@ -138,7 +138,7 @@ def test_fetched_batches_are_checked_as_well() -> None:
 
 
 def _refused(told: Append, records: bytes | bytearray) -> str:
-    """The message, and not who sent it: bits may have flipped on a disk."""
+    """Only the message is refused, and not its sender: bits may have flipped on a disk."""
     with pytest.raises(DamagedBatchError) as refused:
         decode_message(_frame(told, records), identity(1), from_leader=True)
     return str(refused.value)
@@ -203,6 +203,6 @@ def test_noise_is_refused_and_nothing_else() -> None:
         assert isinstance(partition, int)
 
 
-def test_who_follows_is_known_from_the_introduction() -> None:
+def test_the_follower_is_known_from_its_introduction() -> None:
     told = decode_message(_frame(Hello(EPOCH, SpuId(99), "somebody else")), FOLLOWER, from_leader=False)
     assert told == (KEY, Hello(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation), None)

@@ -21,7 +21,7 @@ LEADER = SpuId(1)
 
 
 class _World:
-    """SPU 2 dials; whoever listens for SPU 1 lets it in, if its cluster says so."""
+    """SPU 2 dials; a listener for SPU 1 admits it, if its cluster says so."""
 
     def __init__(self) -> None:
         self.network = MemoryNetwork()
@@ -97,10 +97,10 @@ async def test_one_connection_serves_all_replicas_and_ends_with_the_last(autojum
 
 
 @pytest.mark.parametrize(("pause_seconds", "connections"), [(0, 1), (0.9, 1), (1.1, 2)])
-async def test_a_connection_is_kept_for_who_follows_again_soon(
+async def test_a_connection_is_kept_for_a_replica_that_follows_again_soon(
     autojump_clock: object, pause_seconds: float, connections: int
 ) -> None:
-    """As with a new epoch of the same leader."""
+    """This happens with a new epoch of the same leader."""
     async with _world() as (world, nursery):
         nursery.start_soon(world.answer)
         world.dialler.follow(LEADER)
@@ -123,7 +123,7 @@ async def test_a_connection_is_kept_for_who_follows_again_soon(
         assert (len(world.used), world.in_use) == (connections, 0)
 
 
-async def test_who_is_followed_before_it_runs_is_dialled_then(autojump_clock: object) -> None:
+async def test_an_spu_followed_before_the_dialler_runs_is_dialled_then(autojump_clock: object) -> None:
     world = _World()
     world.dialler.follow(LEADER)
     async with trio.open_nursery() as nursery:
@@ -134,7 +134,7 @@ async def test_who_is_followed_before_it_runs_is_dialled_then(autojump_clock: ob
         nursery.cancel_scope.cancel()
 
 
-async def test_who_is_unreachable_is_tried_again_after_pauses_and_logged_once(autojump_clock: object) -> None:
+async def test_an_unreachable_spu_is_retried_after_pauses_and_logged_once(autojump_clock: object) -> None:
     async with _world() as (world, nursery):
         with capture_logs() as logged:
             world.dialler.follow(LEADER)
@@ -168,7 +168,7 @@ async def test_a_link_that_has_lasted_is_made_again_at_once(autojump_clock: obje
         assert world.dialled == pytest.approx([world.dialled[0], world.dialled[0] + 20])
 
 
-async def test_what_is_wrong_after_a_link_is_said_again(autojump_clock: object) -> None:
+async def test_after_a_link_a_reason_is_logged_again(autojump_clock: object) -> None:
     async with _world() as (world, nursery):
         with capture_logs() as logged:
             world.dialler.follow(LEADER)
@@ -183,7 +183,7 @@ async def test_what_is_wrong_after_a_link_is_said_again(autojump_clock: object) 
         assert [event["event"] for event in logged] == ["peer_unreachable"] * 2
 
 
-async def test_a_network_that_swallows_what_is_sent_is_not_waited_for(autojump_clock: object) -> None:
+async def test_a_network_that_drops_everything_times_out(autojump_clock: object) -> None:
     async with _world() as (world, _):
         world.connect_seconds = 1000
         with capture_logs() as logged:
@@ -224,7 +224,7 @@ async def test_an_address_may_be_unknown_and_may_change(autojump_clock: object) 
         assert world.in_use == 1
 
 
-async def test_before_metadata_has_come_no_address_is_missed(autojump_clock: object) -> None:
+async def test_a_missing_address_is_not_logged_before_metadata_has_arrived(autojump_clock: object) -> None:
     async with _world() as (world, nursery):
         for spu in list(world.cluster.spus):
             world.cluster.remove_spu(spu)
@@ -239,7 +239,7 @@ async def test_before_metadata_has_come_no_address_is_missed(autojump_clock: obj
         assert world.in_use == 1
 
 
-async def test_who_accepts_and_says_nothing_is_given_up(autojump_clock: object) -> None:
+async def test_a_silent_listener_times_out(autojump_clock: object) -> None:
     async with _world() as (world, _):
         await world.network.listen(private_address(1))
         with capture_logs() as logged:

@@ -60,12 +60,12 @@ def test_a_message_for_the_controller_is_named() -> None:
         (b"\x7f\xff\x00\x00", "kind 32767"),
     ],
 )
-def test_what_is_none_of_ours_is_refused(received: bytes, reason: str) -> None:
+def test_foreign_frames_are_refused(received: bytes, reason: str) -> None:
     with pytest.raises(RemoteProtocolError, match=reason):
         read_key(memoryview(received))
 
 
-def test_a_body_that_is_cut_short_is_refused() -> None:
+def test_a_truncated_body_is_refused() -> None:
     written = _joined(frame(IntroduceMessage("cluster", 3, "store", "process")))  # type: ignore[arg-type]
     for end in range(8, len(written)):
         with pytest.raises(RemoteProtocolError):

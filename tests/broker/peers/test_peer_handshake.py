@@ -28,7 +28,7 @@ async def _outcome(call: Callable[[], Awaitable[PeerIdentity]], outcomes: list[O
 async def _meet(
     *, dialler: int = 2, dialled: int = 1, wanted: int = 1, theirs: Cluster | None = None, ours: Cluster | None = None
 ) -> tuple[Outcome, Outcome]:
-    """What the side that dialled finds, and the side that was dialled."""
+    """Returns the results of the dialling side and of the dialled side."""
     theirs, ours = theirs or cluster_of(1, 2), ours or cluster_of(1, 2)
     near, far = connected_pair()
     at_dialler: list[Outcome] = []
@@ -44,7 +44,7 @@ def _refusal(outcome: Outcome) -> tuple[ErrorCode, str]:
     return outcome.code, str(outcome)
 
 
-async def test_both_sides_come_to_know_each_other() -> None:
+async def test_both_sides_learn_each_others_identity() -> None:
     assert await _meet() == (identity(1), identity(2))
 
 
@@ -57,7 +57,7 @@ async def test_spus_of_two_clusters_have_no_business() -> None:
     assert "the-cluster" in reason
 
 
-async def test_an_spu_that_nobody_has_registered_is_refused() -> None:
+async def test_an_unregistered_spu_is_refused() -> None:
     near, far = await _meet(ours=cluster_of(1, 3))
     assert _refusal(near) == _refusal(far) == (ErrorCode.BROKER_ID_NOT_REGISTERED, "SPU 2 is not known to SPU 1")
 
@@ -77,7 +77,7 @@ async def test_another_spu_at_the_address_is_not_the_one_that_was_wanted() -> No
     assert _refusal(near)[1] == "SPU 3 answers there, not SPU 1"
 
 
-async def test_a_reason_with_a_code_that_nobody_knows_is_heard() -> None:
+async def test_a_refusal_with_an_unknown_code_is_understood() -> None:
     near, far = connected_pair()
     parts: list[bytes] = frame(RefuseMessage(9999, "because"))  # type: ignore[assignment]
     await WireClient(far).send(b"".join(parts))
@@ -108,7 +108,7 @@ async def test_anything_else_is_no_introduction(sent: bytes, reason: str) -> Non
         await accept_introduction(far, identity(1), cluster_of(1, 2))
 
 
-async def test_who_leaves_without_a_word_is_no_protocol_error() -> None:
+async def test_a_closed_connection_is_no_protocol_error() -> None:
     near, far = connected_pair()
     near.close()
     with pytest.raises(OSError, match="ended before the introduction"):

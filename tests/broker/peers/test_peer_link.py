@@ -41,7 +41,7 @@ BUFFERS = ReceiveBuffers()
 
 
 class _End:
-    """A link, and what it hears."""
+    """One end of a link, and what it receives."""
 
     def __init__(self, connection: MemoryConnection, spu: int, *, to_leader: bool) -> None:
         self.connection = connection
@@ -139,7 +139,7 @@ async def test_sides_that_tell_each_other_little_expect_more(autojump_clock: obj
         sides = (pair.leader.connection, pair.follower.connection)
 
         async def times_expected(size: int) -> list[int]:
-            """When the leader has told that much and the follower has answered."""
+            """How often data was expected after the leader has sent that much and the follower has replied."""
             before = [side.times_expected for side in sides]
             pair.leader.link.enqueue(KEY, *_append(0, size=size))
             pair.leader.link.flush()
@@ -156,7 +156,7 @@ async def test_sides_that_tell_each_other_little_expect_more(autojump_clock: obj
         assert min(await times_expected(100)) > 0
 
 
-async def test_a_link_keeps_up_while_the_connection_takes_what_is_told(autojump_clock: object) -> None:
+async def test_a_link_keeps_up_while_the_connection_takes_everything(autojump_clock: object) -> None:
     async with _linked(buffer_bytes=100) as pair:
         leader = pair.leader
         assert leader.link.keeps_up
@@ -183,7 +183,7 @@ async def test_a_message_that_is_taken_in_parts_arrives_whole(autojump_clock: ob
         assert pair.follower.bytes_heard == len(batch)
 
 
-async def test_what_is_told_in_a_turn_leaves_with_its_end(autojump_clock: object) -> None:
+async def test_messages_queued_in_a_turn_leave_at_its_end(autojump_clock: object) -> None:
     async with _linked() as pair:
 
         def answer() -> None:
@@ -196,7 +196,7 @@ async def test_what_is_told_in_a_turn_leaves_with_its_end(autojump_clock: object
 
 
 @pytest.mark.parametrize("size", [100, SENDFILE_BYTES_MIN - 1, SENDFILE_BYTES_MIN, 700_000])
-async def test_records_come_from_a_file(autojump_clock: object, size: int) -> None:
+async def test_records_are_sent_from_a_file(autojump_clock: object, size: int) -> None:
     message, batch = _append(0, size=size)
     file = SimulatedFiles().open("/log", create=True)
     file.append(b"before" + batch[:80])
@@ -262,7 +262,7 @@ async def test_a_slow_reader_does_not_make_us_read_ahead(autojump_clock: object)
         nursery.cancel_scope.cancel()
 
 
-async def test_a_link_with_much_to_say_lets_others_have_their_turn(autojump_clock: object) -> None:
+async def test_a_link_with_much_to_send_lets_others_have_their_turn(autojump_clock: object) -> None:
     message, batch = _append(0, size=100_000)
     async with _linked(buffer_bytes=100 * len(batch)) as pair:
         for _ in range(50):
@@ -299,7 +299,7 @@ async def test_replies_that_wait_are_one_and_the_last(autojump_clock: object) ->
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
+async def test_forgotten_messages_are_not_sent(autojump_clock: object) -> None:
     async with _linked() as pair:
         pair.leader.link.enqueue(KEY, append(0))
         pair.leader.link.enqueue(OTHER, append(1))
@@ -317,7 +317,7 @@ async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
         (KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "it was deleted"), []),
     ],
 )
-async def test_what_the_log_no_longer_has_is_left_out(
+async def test_records_that_the_log_no_longer_has_are_left_out(
     autojump_clock: object, error: Exception, unreadable: list[ReplicaKey]
 ) -> None:
     def ranges() -> list[FileRange]:
@@ -336,7 +336,7 @@ async def test_what_the_log_no_longer_has_is_left_out(
 
 
 @pytest.mark.parametrize("path", [f"/data/topics/t/{KEY[0]}/{KEY[1]}/0.log", "/elsewhere"])
-async def test_a_file_that_cannot_be_sent_ends_the_link_and_is_told(autojump_clock: object, path: str) -> None:
+async def test_a_file_that_cannot_be_sent_ends_the_link_and_is_reported(autojump_clock: object, path: str) -> None:
     message, batch = _append(0, size=SENDFILE_BYTES_MIN)
     files = SimulatedFiles()
     files.make_directories("/data/topics/t")
@@ -388,7 +388,7 @@ async def test_more_than_a_frame_takes_is_not_begun(autojump_clock: object) -> N
         assert pair.follower.heard == [message]
 
 
-# ends
+# ends of links
 
 
 async def test_idle_links_stay(autojump_clock: object) -> None:
@@ -429,10 +429,10 @@ async def test_the_loss_of_a_link_is_noticed_at_once(
         await pair.follower.link.ended.wait()
         assert trio.current_time() == started
         assert pair.follower.link.closed_because == "killed"
-        pair.leader.tell(append(0))  # nobody hears it
+        pair.leader.tell(append(0))  # no test reads it
 
 
-async def test_what_cannot_be_sent_ends_the_link_and_nothing_else(autojump_clock: object) -> None:
+async def test_a_failed_send_ends_the_link_and_nothing_else(autojump_clock: object) -> None:
     pair = _Pair(64 * 1024)
     pair.follower.connection.reset()
     pair.leader.tell(append(0))
@@ -468,7 +468,7 @@ async def test_a_frame_that_is_too_large_ends_the_link_before_anything_is_set_as
     assert f"at most {FRAME_BYTES_MAX}" in reason
 
 
-async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_being_heard(
+async def test_a_damaged_batch_counts_as_lost_and_does_not_stop_other_replicas(
     autojump_clock: object,
 ) -> None:
     good, batch = _append(0)
@@ -489,6 +489,6 @@ async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_bei
         assert "checksum" in event["reason"]
 
 
-async def test_what_the_other_role_says_ends_the_link(autojump_clock: object) -> None:
+async def test_a_message_of_the_wrong_role_ends_the_link(autojump_clock: object) -> None:
     reason, _ = await _refused(_frame(append(0)), to_leader=False)
     assert reason == "Append is not expected on this side of a link"

@@ -98,7 +98,7 @@ async def test_answers_to_a_turn_leave_without_being_flushed(virtual_clock: obje
         assert trio.current_time() == asked
 
 
-async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time(virtual_clock: object) -> None:
+async def test_records_for_several_followers_are_read_once_per_message(virtual_clock: object) -> None:
     async with _spus(1, 2, 3) as (leader, *followers):
         for follower in followers:
             await _linked(leader, follower)
@@ -125,7 +125,7 @@ async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time
         assert sent == {2 * len(batch)}
 
 
-async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(virtual_clock: object) -> None:
+async def test_unreadable_records_are_reported_and_the_rest_is_sent(virtual_clock: object) -> None:
     def read() -> list[FileRange]:
         raise OSError("the disk is gone")
 
@@ -155,7 +155,7 @@ async def test_hellos_wait_for_their_leader(virtual_clock: object) -> None:
         assert [hello.spu for hello in leader.links.take_hellos(OTHER)] == [3]
 
 
-async def test_what_is_told_to_nobody_is_lost(virtual_clock: object) -> None:
+async def test_a_message_without_a_link_is_dropped(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         leader.links.send_to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
@@ -203,7 +203,7 @@ async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(virtua
         assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
 
 
-async def test_an_spu_whose_host_died_without_a_word_is_missed(virtual_clock: object) -> None:
+async def test_an_spu_whose_host_died_silently_is_noticed(virtual_clock: object) -> None:
     network = MemoryNetwork()
     async with _spus(1, 3, network=network) as (leader, _):
         put_spu(leader.cluster, 2, None)
@@ -214,7 +214,7 @@ async def test_an_spu_whose_host_died_without_a_word_is_missed(virtual_clock: ob
         assert 2 <= trio.current_time() - started <= 2.5
 
 
-async def test_what_was_forgotten_is_not_sent(virtual_clock: object) -> None:
+async def test_forgotten_messages_are_not_sent(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         leader.links.send_to_follower(FOLLOWER, KEY, append(0))
@@ -225,7 +225,7 @@ async def test_what_was_forgotten_is_not_sent(virtual_clock: object) -> None:
         assert follower.messages == [append(1)]
 
 
-async def test_traffic_and_ages_are_told(virtual_clock: object) -> None:
+async def test_traffic_and_ages_are_reported(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         batch = make_batch(0, size=300)
@@ -256,7 +256,7 @@ def test_telling_before_anything_runs_is_harmless() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_network_that_fails_at_random_is_survived(virtual_clock: object, seed: int) -> None:
-    """What is heard on one link is heard in order and once; both sides are told of its end; there is always a next."""
+    """Messages on one link arrive in order and once; both sides learn that it has ended; there is always a next one."""
     random = Random(seed)
     internet = Internet(random)
     cluster = cluster_of(LEADER, FOLLOWER)

@@ -79,7 +79,7 @@ def test_both_are_worth_hearing(earlier: PeerMessage, later: PeerMessage) -> Non
     assert _queued(earlier, later) == [earlier, later]
 
 
-def test_that_something_was_missed_is_not_lost_with_the_reply_that_said_so() -> None:
+def test_a_replaced_reply_keeps_that_something_was_missed() -> None:
     assert _queued(append_reply(2, 1, missed=True), append_reply(2, 2)) == [append_reply(2, 2, missed=True)]
 
 
@@ -90,7 +90,7 @@ def test_other_replicas_are_not_mixed_up() -> None:
     assert len(_told(queue)) == 2
 
 
-def test_what_was_forgotten_is_not_told() -> None:
+def test_forgotten_messages_are_not_taken() -> None:
     queue = PeerQueue()
     queue.add(KEY, append(0, ENTRY), b"")
     queue.add(OTHER, append(1), None)
@@ -101,7 +101,7 @@ def test_what_was_forgotten_is_not_told() -> None:
     assert _told(queue) == [append(2)]
 
 
-def test_what_was_forgotten_is_not_told_if_it_was_all_that_waited() -> None:
+def test_a_forgotten_only_message_is_not_taken() -> None:
     queue = PeerQueue()
     queue.add(KEY, append(0, ENTRY), b"")
     queue.forget(OTHER)
@@ -111,7 +111,7 @@ def test_what_was_forgotten_is_not_told_if_it_was_all_that_waited() -> None:
     assert queue.take_only() is None
 
 
-def test_what_came_first_is_told_first() -> None:
+def test_messages_are_taken_in_order() -> None:
     queue = PeerQueue()
     queue.add(KEY, append(0), None)
     queue.add(OTHER, append(1), None)

@@ -28,7 +28,7 @@ def _ordinary(key: ReplicaKey, message: PeerMessage, records: bytes | None = Non
 
 
 def _told(base: int, *sizes: int, **changes: Any) -> tuple[Append, bytes]:
-    """An Append of batches of these sizes, and the batches."""
+    """Returns an Append of batches with these sizes, and the batches."""
     batches = [make_batch(base + index, size=size) for index, size in enumerate(sizes)]
     entries = tuple(entry_of(read_header(batch)) for batch in batches)
     return replace(append(base, entries, epoch=4, log_end=1000), **changes), b"".join(batches)
@@ -61,7 +61,7 @@ REPLIES = [
 ]
 
 
-def test_what_is_said_is_to_the_byte_what_the_ordinary_way_says() -> None:
+def test_encoded_bytes_equal_those_of_the_codec() -> None:
     shortcut = PeerShortcut(FOLLOWER, from_leader=False)
     for key in (KEY, OTHER):
         for message, records in APPENDS:
@@ -70,7 +70,7 @@ def test_what_is_said_is_to_the_byte_what_the_ordinary_way_says() -> None:
             assert shortcut.reply(key, reply) == _ordinary(key, reply)
 
 
-def test_what_is_heard_is_what_the_ordinary_way_hears() -> None:
+def test_decoded_messages_equal_those_of_the_codec() -> None:
     shortcut = PeerShortcut(LEADER, from_leader=True)
     for key in (KEY, OTHER):
         for message, records in [*APPENDS, (append(20, epoch=5), None), _told(17, 70, epoch=Epoch(5))]:
@@ -87,7 +87,7 @@ def _never(*_: object, **__: object) -> None:
     raise AssertionError("the ordinary way")
 
 
-def test_what_was_learned_does_not_go_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learned_messages_bypass_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     to_follower, to_leader = PeerShortcut(FOLLOWER, from_leader=False), PeerShortcut(LEADER, from_leader=True)
 
     def exchange(told: tuple[Append, bytes], reply: AppendReply) -> None:
@@ -121,7 +121,7 @@ def _flipped(frame: bytearray) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_cut, _tagged, _negative, _flipped])
-def test_what_is_not_usual_is_judged_on_the_ordinary_way(spoil: Callable[[bytearray], None]) -> None:
+def test_unusual_messages_go_through_the_codec(spoil: Callable[[bytearray], None]) -> None:
     def outcome(decode: Callable[[memoryview], peer_codec.DecodedMessage | None]) -> object:
         try:
             return decode(memoryview(spoilt))

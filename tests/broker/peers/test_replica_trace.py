@@ -1,4 +1,4 @@
-"""The way of one produced batch to two replicas, station by station."""
+"""The way of one produced batch to two replicas, step by step."""
 
 import trio
 from clusters import cluster_of
@@ -56,7 +56,7 @@ async def test_specs_of_partitions_go_to_both_kinds_of_controllers_and_news_of_s
     assert told == [(leader, "leader_controller_told", what) for what in ("SpuOffline", "SpuOnline")]
 
 
-async def test_nothing_is_said_where_nobody_watches(autojump_clock: object) -> None:
+async def test_nothing_is_traced_unless_requested(autojump_clock: object) -> None:
     with capture_logs() as logs:
         async with cluster_of(1, 2) as cluster:
             await cluster.create(1, "orders", 1, 2)

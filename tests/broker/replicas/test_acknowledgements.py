@@ -36,7 +36,7 @@ def test_all_answers_are_prepared_before_one_is_sent() -> None:
     assert _ends(queue) == [3]
 
 
-def test_what_sends_the_answers_of_one_client_is_called_once() -> None:
+def test_the_responses_of_one_client_are_sent_with_one_call() -> None:
     queue, happened = Acknowledgements(), list[str]()
     client, other = _Producer("a", happened), _Producer("b", happened)
     for end, each in ((1, client), (1, other), (2, client)):
@@ -45,7 +45,7 @@ def test_what_sends_the_answers_of_one_client_is_called_once() -> None:
     assert happened == ["prepare a", "prepare b", "prepare a", "send a", "send b"]
 
 
-def test_what_is_sent_again_waits_for_no_more_than_the_first_time() -> None:
+def test_a_retried_batch_waits_for_its_own_offset_only() -> None:
     queue, happened = Acknowledgements(), list[str]()
     for end, name in ((2, "a"), (4, "b"), (6, "c"), (4, "b again"), (1, "before all"), (6, "c again")):
         queue.add(end, _Producer(name, happened))
@@ -55,7 +55,7 @@ def test_what_is_sent_again_waits_for_no_more_than_the_first_time() -> None:
 
 
 @pytest.mark.parametrize("end", [5, 9, 12])
-def test_who_gave_up_is_not_kept_though_somebody_before_it_is_patient(end: int) -> None:
+def test_finished_requests_are_removed_although_an_earlier_one_still_waits(end: int) -> None:
     queue, happened = Acknowledgements(), list[str]()
     queue.add(9, _Producer("patient", happened))
     for _ in range(1_000):
@@ -67,7 +67,7 @@ def test_who_gave_up_is_not_kept_though_somebody_before_it_is_patient(end: int) 
     assert "send patient" in happened
 
 
-def test_how_often_it_is_looked_for_those_who_gave_up_does_not_grow_with_those_who_wait() -> None:
+def test_sweeps_do_not_become_more_frequent_with_more_waiting_requests() -> None:
     looked = 0
 
     class Patient(_Producer):

@@ -120,7 +120,7 @@ async def test_a_waiter_may_wait_again(autojump_clock: trio.testing.MockClock) -
 
 
 async def test_waiters_that_are_done_do_not_pile_up() -> None:
-    """A consumer whose long polls end early must not make us remember each until its deadline."""
+    """Fetches of a consumer that end early must not be remembered until their deadlines."""
     deadlines = Deadlines()
     kept = _Waiter()
     deadlines.add(trio.current_time() + 5, kept)
@@ -131,7 +131,7 @@ async def test_waiters_that_are_done_do_not_pile_up() -> None:
     assert len(deadlines) < 5000
 
 
-async def test_a_waiter_that_comes_back_at_once_keeps_nobody_from_his_turn() -> None:
+async def test_a_waiter_that_is_added_again_at_once_delays_no_other() -> None:
     async with _running() as deadlines:
 
         class Restless(_Waiter):

@@ -10,11 +10,11 @@ def _add(at_hand: RecentBatches, base: int, value: bytes) -> bytes:
     stamp(data, 0, base, 1)
     at_hand.add(memoryview(data), base, base + 1)
     added = bytes(data)
-    data[:] = bytes(len(data))  # what was received lies there no more
+    data[:] = bytes(len(data))  # the received bytes are not there any more
     return added
 
 
-def test_what_was_appended_together_is_handed_out_together() -> None:
+def test_batches_appended_together_are_returned_together() -> None:
     at_hand = RecentBatches()
     added = [_add(at_hand, base, b"%d" % base) for base in (5, 6, 7)]
     assert at_hand.between(5, 8) == b"".join(added)
@@ -22,7 +22,7 @@ def test_what_was_appended_together_is_handed_out_together() -> None:
 
 
 @pytest.mark.parametrize(("base", "end"), [(4, 7), (5, 8), (6, 7), (5, 6)])
-def test_what_is_not_all_of_it_has_to_be_read(base: int, end: int) -> None:
+def test_a_part_of_the_recent_batches_has_to_be_read(base: int, end: int) -> None:
     at_hand = RecentBatches()
     for offset in (5, 6):
         _add(at_hand, offset, b"x")
@@ -38,7 +38,7 @@ def test_nothing_is_handed_out_when_the_turn_is_over() -> None:
     assert at_hand.between(6, 7) == added
 
 
-def test_a_batch_that_does_not_follow_begins_anew() -> None:
+def test_a_batch_that_does_not_follow_replaces_the_others() -> None:
     at_hand = RecentBatches()
     _add(at_hand, 5, b"x")
     added = _add(at_hand, 9, b"y")

@@ -46,7 +46,7 @@ class _Waiter:
         self.heard.append(error.code)
 
 
-def test_what_is_appended_can_be_read_at_once_where_no_one_waits_for_the_disk() -> None:
+def test_without_flush_messages_appends_can_be_read_at_once() -> None:
     (replica,) = World().add(topic_of())
     _append(replica, b"a", b"b")
     assert replica.high_watermark == replica.readable_end == 2
@@ -73,7 +73,7 @@ async def test_a_partition_of_which_old_segments_are_on_shelves_begins_there() -
     assert replica.earliest == 4
 
 
-async def test_a_leader_can_wait_for_what_the_streaming_controller_says(autojump_clock: object) -> None:
+async def test_a_leader_can_wait_for_a_spec(autojump_clock: object) -> None:
     (replica,) = World().add(topic_of())
 
     async def wait() -> None:
@@ -102,7 +102,7 @@ async def test_a_leader_can_wait_for_what_the_streaming_controller_says(autojump
     ("topic", "enabled", "shelved"),
     [("t", "true", (1, 1)), ("t", "false", (0, 0)), ("__consumer_offsets", "true", (0, 0))],
 )
-def test_what_is_asked_for_is_put_on_shelves_but_nothing_that_is_the_brokers_own(
+def test_topics_with_shelves_are_put_on_shelves_but_internal_ones_never(
     topic: str, enabled: str, shelved: tuple[int, int]
 ) -> None:
     (replica,) = World().add(topic_of(topic), remote_storage_enable=enabled)
@@ -130,7 +130,7 @@ def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
 
 
-def test_what_is_sent_again_is_acknowledged_with_what_was_sent_first() -> None:
+def test_a_retried_batch_is_acknowledged_with_the_original() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     replica.begin_leading()
     _append(replica, b"a", b"b", b"c")
@@ -141,7 +141,7 @@ def test_what_is_sent_again_is_acknowledged_with_what_was_sent_first() -> None:
     assert (last.heard, again.heard) == ([], ["acknowledged"])
 
 
-async def test_who_waits_for_the_disk_does_not_wait_for_followers() -> None:
+async def test_a_request_that_waits_for_the_disk_does_not_wait_for_followers() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE), flush_messages="1")
     replica.begin_leading()
     first, second, third = _Waiter(), _Waiter(), _Waiter()
@@ -158,8 +158,8 @@ async def test_who_waits_for_the_disk_does_not_wait_for_followers() -> None:
     assert (second.heard, third.heard) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER],) * 2
 
 
-def test_who_waits_for_the_disk_waits_no_more_when_nobody_has_to() -> None:
-    """What was appended while a sync ran may get no other one for a long time."""
+def test_requests_stop_waiting_for_the_disk_when_flush_messages_changes() -> None:
+    """Records appended during a sync may not be synced again for a long time."""
     (replica,) = World().add(topic_of(leader=ELSEWHERE), flush_messages="1")
     replica.begin_leading()
     waiter = _Waiter()
@@ -170,7 +170,7 @@ def test_who_waits_for_the_disk_waits_no_more_when_nobody_has_to() -> None:
     assert waiter.heard == ["acknowledged"]
 
 
-def test_replication_is_told_of_all_batches() -> None:
+def test_replication_learns_of_all_batches() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     told: list[int] = []
 
@@ -196,7 +196,7 @@ def test_how_many_replicas_are_to_be_live_is_as_the_newest_spec_and_the_newest_s
     assert replica.replicas_min == 1
 
 
-def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:
+def test_a_full_disk_takes_the_replica_offline_and_refuses_waiting_requests() -> None:
     world = World()
     (replica,) = world.add(topic_of())
     producer, consumer = _Waiter(), _Waiter()
@@ -253,7 +253,7 @@ def test_the_high_watermark_never_falls() -> None:
     assert replica.high_watermark == 5
 
 
-def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
+def test_replicated_records_are_committed_when_replication_says_so() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     replica.use_spec(replace(replica.spec, leader=HERE, epoch=Epoch(6)))
     assert not replica.is_leader
@@ -268,7 +268,7 @@ def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
     assert replica.saved_high_watermark == SavedHighWatermark(1, Epoch(6))
 
 
-def test_who_has_a_partition_to_itself_does_not_say_when_what_was_committed() -> None:
+def test_a_single_replica_names_no_commit_epoch() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     replica.on_committed(0, Epoch(3))
     assert replica.saved_high_watermark == SavedHighWatermark(0, Epoch(3))
@@ -291,7 +291,7 @@ def test_no_third_segment_begins_before_the_first_is_committed() -> None:
     assert [(segment.base, segment.end) for segment in replica.log.segments()] == [(0, 1), (1, 3), (3, 4)]
 
 
-def test_who_waits_for_a_leader_that_is_none_any_more_is_told_so() -> None:
+def test_requests_that_wait_for_a_deposed_leader_are_refused() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     replica.begin_leading()
     producer = _Waiter()
@@ -300,7 +300,7 @@ def test_who_waits_for_a_leader_that_is_none_any_more_is_told_so() -> None:
     assert (replica.is_leader, producer.heard) == (False, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
 
-def test_who_waits_for_a_replica_that_leads_no_more_is_told_so() -> None:
+def test_tasks_that_wait_for_a_deposed_leader_are_refused() -> None:
     world = World()
     (replica,) = world.add(topic_of())
     producer, consumer = _Waiter(), _Waiter()

@@ -38,7 +38,7 @@ def test_batches_are_entries_with_their_checksum_for_content() -> None:
     assert list(ReplicaLog(log).entries(8, 8)) == []
 
 
-def test_what_is_appended_behind_its_back_is_found() -> None:
+def test_entries_appended_without_notice_are_found() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     appended = []
@@ -50,7 +50,7 @@ def test_what_is_appended_behind_its_back_is_found() -> None:
         assert list(entries.entries(start, log.log_end)) == appended[start:]
 
 
-def test_a_batch_that_is_told_of_is_not_read_again() -> None:
+def test_a_noted_batch_is_not_read_again() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     first, second = (batch(b"%d" % number, b"x") for number in range(2))
@@ -58,14 +58,14 @@ def test_a_batch_that_is_told_of_is_not_read_again() -> None:
     for data in (first, second):
         appended.append(append(log, data))
         header = read_header(log.read_batches(appended[-1].base, log.log_end)[0].read())
-        header.crc += 1  # as nobody would read it
+        header.crc += 1  # so that reading it fails
         entries.on_batches(data, [header])
     found = list(entries.entries(0, 4))
     assert [entry.content - 1 for entry in found] == [entry.content for entry in appended]
     assert [(entry.base, entry.end, entry.size) for entry in found] == [(e.base, e.end, e.size) for e in appended]
 
 
-def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None:
+def test_a_batch_behind_others_that_were_not_noted_is_read_with_them() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     appended = [append(log, batch(b"a")), append(log, batch(b"b"))]
@@ -74,7 +74,7 @@ def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None
     assert list(entries.entries(0, 2)) == appended
 
 
-async def test_what_was_cut_is_seen_no_more() -> None:
+async def test_truncated_entries_are_gone() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     kept = append(log, batch(b"kept"))
@@ -86,7 +86,7 @@ async def test_what_was_cut_is_seen_no_more() -> None:
     assert list(entries.entries(0, 2)) == [kept, other]
 
 
-async def test_what_was_deleted_is_seen_no_more() -> None:
+async def test_deleted_entries_are_gone() -> None:
     log = new_log()
     entries = ReplicaLog(log)
     appended = [append(log, batch(b"a", b"b")) for _ in range(3)]
@@ -97,7 +97,7 @@ async def test_what_was_deleted_is_seen_no_more() -> None:
     assert list(entries.entries(0, 6)) == []
 
 
-def test_what_recovery_makes_up_is_the_same_before_it_is_made_and_after() -> None:
+def test_an_entry_of_recovery_is_the_same_before_and_after_its_batch_is_made() -> None:
     log = new_log()
     append(log, batch(b"a"))
     made = [
@@ -132,7 +132,7 @@ def test_at_rest_nothing_is_kept_and_all_is_found() -> None:
     assert list(entries.entries(1, 2)) == [second]
 
 
-async def test_what_was_looked_through_in_turns_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_scanned_in_turns_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     appended = [append(log, batch(b"%d" % number)) for number in range(9)]
@@ -149,7 +149,7 @@ async def test_what_was_looked_through_in_turns_is_not_read_again(monkeypatch: p
     assert list(entries.entries(2, 9)) == appended[2:]
 
 
-async def test_what_changes_while_it_is_looked_through_is_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_changes_during_a_scan_is_scanned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     log = new_log()
     for number in range(9):
@@ -172,7 +172,7 @@ async def test_what_changes_while_it_is_looked_through_is_looked_through_again(m
 
 
 @pytest.mark.parametrize("wrong", [0, 2**40])
-async def test_what_follows_an_offset_that_has_flipped_is_not_taken_for_gone(
+async def test_entries_behind_a_flipped_offset_are_not_taken_as_missing(
     monkeypatch: pytest.MonkeyPatch, wrong: int
 ) -> None:
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
@@ -232,8 +232,8 @@ async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read
 @pytest.mark.parametrize(
     ("at", "wrong"), [(7, 2), (7, 90), (26, 90)], ids=["before the one before it", "far behind", "beyond the log's end"]
 )
-async def test_what_is_out_of_place_in_a_log_that_is_open_is_damage(at: int, wrong: int) -> None:
-    """Who compared it with another log would cut off, or take for others', what this one has."""
+async def test_a_misplaced_entry_in_an_open_log_is_damage(at: int, wrong: int) -> None:
+    """A comparison with another log would truncate such entries, or take them as missing."""
     log = new_log()
     appended = [append(log, batch(b"%d" % number)) for number in range(5)]
     (last,) = log.read_batches(4, 5)
@@ -246,7 +246,7 @@ async def test_what_is_out_of_place_in_a_log_that_is_open_is_damage(at: int, wro
 
 
 COUNT, LAST_OFFSET_DELTA, BASE_OFFSET = 60, 26, 7
-"""Where the last byte of each lies in a batch."""
+"""The position of the last byte of each field in a batch."""
 
 
 @pytest.mark.parametrize(
@@ -267,11 +267,11 @@ COUNT, LAST_OFFSET_DELTA, BASE_OFFSET = 60, 26, 7
     ],
 )
 @pytest.mark.parametrize("turn", [2, 500])
-async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
+async def test_a_bit_that_flips_beyond_the_high_watermark_commits_nothing(
     monkeypatch: pytest.MonkeyPatch, base: int, at: int, bit: int, was_closed: bool, is_told: bool, turn: int
 ) -> None:
-    """What looks like a trace of compaction is none: another replica may have something else there. What is out of
-    place is told: who compared this log with others would take what it has for missing."""
+    """It may look like compaction, but another replica may have other entries there. A misplaced entry is reported,
+    because a comparison with other logs would take existing entries as missing."""
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", turn)
     files, directory = SimulatedFiles(), "/data/topics/t/id/0"
     data = batch(b"a", b"b")
@@ -295,7 +295,7 @@ async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
 
 @pytest.mark.parametrize("bit", range(64))
 async def test_a_bridge_of_which_the_offset_has_flipped_is_damage(bit: int) -> None:
-    """What it says is looked up where its offset says: there may be none, or parts of two segments."""
+    """Its value is read at its offset, where there may be nothing, or parts of two segments."""
     files, directory = SimulatedFiles(), "/data/topics/t/id/0"
     data = batch(b"a", b"b")
     log = log_at(files, directory, LogConfig(segment_bytes_max=2 * len(data)), clean=True)
@@ -313,8 +313,8 @@ async def test_a_bridge_of_which_the_offset_has_flipped_is_damage(bit: int) -> N
         list(ReplicaLog(log).entries(0, log.log_end))
 
 
-async def test_what_lies_in_front_of_the_high_watermark_does_not_move_it() -> None:
-    """A batch there may have an offset that has flipped, too."""
+async def test_entries_before_the_high_watermark_do_not_move_it() -> None:
+    """The offset of a batch there may have flipped, too."""
     files, directory = SimulatedFiles(), "/data/topics/t/id/0"
     log = log_at(files, directory, LogConfig(), clean=True)
     for _ in range(9):

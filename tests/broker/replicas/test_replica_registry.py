@@ -15,7 +15,7 @@ def test_a_replica_is_found_by_name_and_by_id() -> None:
     assert list(world.replicas) == [replica], "each is there once"
 
 
-def test_who_asks_for_what_is_not_here_is_told_why() -> None:
+def test_a_lookup_of_a_missing_replica_says_why() -> None:
     world = World()
     world.add(topic_of())
     assert world.refusal("missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +45,7 @@ def test_a_replica_whose_log_did_not_open_says_that_its_storage_failed() -> None
     assert world.refusal("t") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_removed_replica_is_gone_by_both_its_names() -> None:
+def test_a_removed_replica_is_gone_by_name_and_by_id() -> None:
     world = World()
     topic = topic_of(partitions=2)
     made = world.add(topic)

@@ -1,4 +1,4 @@
-"""What storage and produce are told."""
+"""Settings that storage and produce get from configs."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_every_config_reaches_its_setting() -> None:
         ("unclean.leader.election.enable", "true"),
     ],
 )
-def test_what_is_put_on_shelves_is_asked_for_and_stays_what_it_is(name: str, value: str) -> None:
+def test_shelves_must_be_enabled_and_exclude_topics_that_may_change(name: str, value: str) -> None:
     own = {"remote.storage.enable": "true"}
     assert settings_of(own, BrokerConfigs({})).shelves
     if name in TOPIC_CONFIGS and name not in BROKER_CONFIGS:
@@ -111,7 +111,7 @@ def test_what_is_put_on_shelves_is_asked_for_and_stays_what_it_is(name: str, val
     ("local", "total", "effective"),
     [(-2, 7, 7), (-2, -1, -1), (-1, -1, -1), (5, -1, 5), (5, 7, 5), (-1, 7, 7), (9, 7, 7), (0, 7, 0)],
 )
-def test_no_more_is_kept_by_replicas_than_in_all(local: int, total: int, effective: int) -> None:
+def test_local_retention_is_at_most_total_retention(local: int, total: int, effective: int) -> None:
     names = ("log.local.retention.ms", "log.retention.ms", "log.local.retention.bytes", "log.retention.bytes")
     values = map(str, (local, total, local, total))
     settings = settings_of({}, BrokerConfigs(dict(zip(names, values, strict=True))))

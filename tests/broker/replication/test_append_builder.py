@@ -32,7 +32,7 @@ def test_one_message_takes_so_many_bytes_but_one_entry_in_any_case() -> None:
     assert _next(log, 3) == (3, [])
 
 
-def test_none_is_the_last_whose_end_the_next_one_does_not_confirm() -> None:
+def test_an_entry_whose_end_the_next_one_does_not_confirm_is_not_sent_last() -> None:
     log = _log((0, 1), (1, 2), (2, 3), (3, 4), (4, 6))
     log.all[1] = Entry(5, 6, Epoch(1), content=1, size=10)  # as the disk has it now
     assert _next(log, 0) == (0, [0, 5, 2])
@@ -46,7 +46,7 @@ class _UnreadableLog(ListLog):
             yield entry
 
 
-def test_nothing_is_told_from_behind_a_header_that_cannot_be_read() -> None:
+def test_nothing_behind_an_unreadable_header_is_sent() -> None:
     log = _UnreadableLog()
     for base in range(4):
         log.append(Entry(base, base + 1, Epoch(1), content=base, size=1))
@@ -54,7 +54,7 @@ def test_nothing_is_told_from_behind_a_header_that_cannot_be_read() -> None:
     assert _next(log, 1) == (1, [])
 
 
-def test_what_is_deleted_is_left_out_and_the_batch_with_the_log_start_is_whole() -> None:
+def test_deleted_entries_are_left_out_and_the_batch_with_the_log_start_is_whole() -> None:
     log = _log((0, 2), (2, 5), (5, 6))
     log.advance_log_start(3)
     assert _next(log, 0) == (2, [2, 5])
@@ -62,11 +62,11 @@ def test_what_is_deleted_is_left_out_and_the_batch_with_the_log_start_is_whole()
     assert _next(log, 0) == (6, [])
 
 
-def test_what_compaction_took_away_is_left_out() -> None:
+def test_compacted_entries_are_left_out() -> None:
     assert _next(_log((0, 1), (4, 5)), 1) == (1, [4])
 
 
-def test_all_who_are_at_one_place_are_told_the_same() -> None:
+def test_followers_at_the_same_offset_are_sent_the_same_message() -> None:
     log = _log((0, 1))
     appends = AppendBuilder(Epoch(2), log, 25)
     first = appends.append_from(0, log.log_end, HighWatermark(0), LIVE)
@@ -76,7 +76,7 @@ def test_all_who_are_at_one_place_are_told_the_same() -> None:
     assert len(appends.append_from(0, log.log_end, HighWatermark(1), LIVE).entries) == 2
 
 
-def test_what_has_changed_since_is_looked_up_again() -> None:
+def test_a_changed_log_is_looked_up_again() -> None:
     log = _log((0, 1), (1, 2))
     appends = AppendBuilder(Epoch(2), log, 25)
     assert appends.append_from(0, log.log_end, HighWatermark(2), LIVE).log_start == 0
@@ -86,7 +86,7 @@ def test_what_has_changed_since_is_looked_up_again() -> None:
     assert (again.log_start, [entry.base for entry in again.entries]) == (1, [1])
 
 
-def test_where_recovery_has_stamped_entries_it_is_said_where_epochs_begin() -> None:
+def test_epoch_starts_are_sent_with_entries_that_recovery_has_stamped() -> None:
     log = _log((0, 1), (1, 2), (2, 3))
     log.expect_stamped(5, Epoch(3), [EpochStart(Epoch(2), 4)])
     for base in (3, 4, 5):
@@ -103,8 +103,8 @@ def test_a_sign_of_life_says_how_far_the_leader_is() -> None:
     assert (append.base, append.entries, append.log_end, append.high_watermark) == (0, (), 1, 1)
 
 
-def test_who_is_far_behind_is_told_where_all_epochs_begin_in_what_is_committed() -> None:
-    """It may have the rest from elsewhere, stamped otherwise."""
+def test_a_follower_that_lags_far_is_sent_all_committed_epoch_starts() -> None:
+    """The follower may copy the rest from another follower, where entries have other stamps."""
     log = _log((0, 1), (1, 2), (2, 3), (3, 4))
     appends = AppendBuilder(Epoch(2), log, 25)
     append = appends.append_from(0, 4, HighWatermark(3), LIVE)

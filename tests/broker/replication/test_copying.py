@@ -25,12 +25,12 @@ def _asked(copying: Copying, offset: int) -> CopyRequest:
     return asked
 
 
-def test_what_is_lacking_is_as_large_as_what_was_sent() -> None:
+def test_missing_entries_are_estimated_to_be_as_large_as_those_sent() -> None:
     assert lacking_bytes(_told(e(0), e(1)), 2) == 98 * 10
     assert lacking_bytes(_told(e(0, count=2)), 2) == 98 * 5
 
 
-def test_what_is_not_committed_or_whose_epochs_are_not_known_is_not_to_be_copied() -> None:
+def test_uncommitted_entries_and_those_of_unknown_epochs_are_not_copied() -> None:
     assert lacking_bytes(_told(e(0), high_watermark=11), 1) == 100
     assert lacking_bytes(_told(e(0), stamped_end=11), 1) == 100
     assert lacking_bytes(_told(e(0), stamped_end=0), 1) == 0
@@ -71,7 +71,7 @@ def test_a_late_message_takes_nothing_back() -> None:
     assert copying.end == 5
 
 
-def test_what_the_leader_has_sent_meanwhile_is_left_out() -> None:
+def test_entries_that_the_leader_has_sent_meanwhile_are_left_out() -> None:
     copying = _copying()
     asked = _asked(copying, 0)
     assert copying.take(CopyResponse(asked, (e(0), e(1), e(2)), 50), 2) == (e(2),)
@@ -79,7 +79,7 @@ def test_what_the_leader_has_sent_meanwhile_is_left_out() -> None:
     assert _asked(copying, 3).source == ONE, "it may have what follows"
 
 
-def test_only_what_goes_on_without_a_gap_and_has_lost_nothing_is_taken() -> None:
+def test_only_complete_entries_without_gaps_are_taken() -> None:
     copying = _copying()
     assert copying.take(CopyResponse(_asked(copying, 0), (e(0), e(2)), 50), 0) == (e(0),)
     assert copying.take(CopyResponse(_asked(copying, 1), (e(2),), 50), 1) == ()
@@ -91,7 +91,7 @@ def test_only_what_goes_on_without_a_gap_and_has_lost_nothing_is_taken() -> None
     assert copying.outcome(1).reason == "no source has more"
 
 
-def test_who_does_not_answer_is_followed_by_the_next() -> None:
+def test_after_a_source_that_does_not_respond_the_next_one_is_asked() -> None:
     copying = _copying()
     assert copying.take(CopyResponse(_asked(copying, 0), (e(0),), 50), 0) == (e(0),)
     assert copying.take(CopyResponse(_asked(copying, 1), failure="it is not there"), 1) == ()

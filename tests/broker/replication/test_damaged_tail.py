@@ -1,4 +1,4 @@
-"""When what is damaged at the end of a log can be given up, by what all other stores say."""
+"""A damaged tail may be truncated or not, depending on what all other stores say."""
 
 import pytest
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ def doubts(knows: Membership) -> TailReport:
     return replace(lacks(knows), in_doubt=True)
 
 
-def test_it_is_lone_if_all_others_lack_it() -> None:
+def test_a_damaged_tail_may_be_truncated_if_all_others_lack_it() -> None:
     assert may_truncate_tail(HERE, member(), {B: lacks(), C: lacks()})
 
 
@@ -71,14 +71,14 @@ def test_of_five_stores_with_three_copies_one_may_be_in_doubt_and_not_two() -> N
     assert not may_truncate_tail(HERE, knows, {**others, D: doubts(knows), E: doubts(knows)})
 
 
-def test_who_is_not_live_need_not_answer_where_the_live_replicas_commit() -> None:
+def test_with_live_other_replicas_need_not_answer() -> None:
     knows = member("live", live=(HERE, B))
     assert stores_that_may_hold(HERE, knows) == {B}
     assert may_truncate_tail(HERE, knows, {B: lacks(knows)})
     assert stores_that_may_hold(HERE, member("majority", live=(HERE, B))) == {B, C}
 
 
-def test_what_this_store_alone_could_acknowledge_is_never_given_up() -> None:
+def test_entries_that_this_store_alone_could_acknowledge_are_never_truncated() -> None:
     alone = member("live", live=(HERE,))
     assert not may_truncate_tail(HERE, alone, {})
     assert not may_truncate_tail(HERE, alone, {B: lacks(alone), C: lacks(alone)})
@@ -94,7 +94,7 @@ def test_while_sets_take_over_one_of_which_this_store_is_all_it_is_kept() -> Non
         assert not may_truncate_tail(HERE, knows, {B: doubts(knows), C: lacks(knows)})
 
 
-def test_the_newest_spec_says_who_has_to_answer() -> None:
+def test_the_newest_membership_says_which_stores_must_answer() -> None:
     old, new = member("live", live=(HERE, B)), member("live", live=(HERE, B, C), epoch=2)
     others = {B: lacks(new)}
     assert newest_membership(old, others) == new

@@ -39,13 +39,13 @@ def test_compaction_has_been_where_the_last_gap_ends() -> None:
     assert compacted_end(_entries((3, 5), (7, 8), (8, 9)), 1, 9) == 7
 
 
-def test_compaction_has_been_where_records_are_gone() -> None:
+def test_missing_records_show_compaction() -> None:
     lesser = replace(ENTRY, base=5, end=8, kind=EntryKind.COMPACTED)
     assert compacted_end([ENTRY, lesser, *_entries((8, 9))], 3, 9) == 8
     assert compacted_end([ENTRY, lesser, *_entries((8, 9))], 3, 9, lambda entry: entry is not lesser) == 0
 
 
-def test_what_ends_where_another_begins_is_not_where_it_says() -> None:
+def test_an_entry_that_overlaps_another_shows_no_compaction() -> None:
     assert compacted_end(_entries((3, 5), (8, 10), (7, 9)), 3, 9) == 0
     assert compacted_end(_entries((3, 5), (3, 5), (7, 9)), 3, 9) == 0
     assert compacted_end(_entries((3, 5), (7, 9)), 3, 8) == 0
@@ -53,7 +53,7 @@ def test_what_ends_where_another_begins_is_not_where_it_says() -> None:
     assert compacted_end(_entries((2, 3), (5, 7), (7, 9)), 2, None) == 5, "that is not in doubt"
 
 
-def test_what_does_not_say_for_sure_where_it_ends_leaves_no_gap() -> None:
+def test_an_entry_with_an_unsure_end_leaves_no_gap() -> None:
     entries = _entries((3, 4), (5, 7), (7, 9))
     assert compacted_end(entries, 3, 9) == 5
     assert compacted_end(entries, 3, 9, lambda entry: entry.base != 3) == 0

@@ -94,8 +94,8 @@ def test_it_promises_the_epoch_and_says_hello() -> None:
     assert _said(ready) == Hello(Epoch(2), FOLLOWER, "2.1")
 
 
-def test_it_cuts_nothing_when_it_starts() -> None:
-    """The high watermark it knows may be behind what was acknowledged."""
+def test_it_truncates_nothing_when_it_starts() -> None:
+    """The high watermark that the follower knows may be smaller than what was acknowledged."""
     ready = _follower([e(0), e(1)], high_watermark=1).take_ready()
     assert ready.persist == [StorePromise(Epoch(2))]
 
@@ -110,7 +110,7 @@ def test_it_says_hello_again_while_it_hears_nothing() -> None:
     assert follower.deadline == 2.0
 
 
-def test_it_answers_a_seal_with_what_it_has() -> None:
+def test_it_responds_to_a_seal_with_what_it_holds() -> None:
     follower = _follower([e(0), e(1), e(2)], high_watermark=1, in_doubt=True)
     follower.take_ready()
     follower.on_seal(Seal(Epoch(2), entries_from=1))
@@ -148,32 +148,32 @@ def test_a_promise_that_the_store_has_given_meanwhile_counts() -> None:
     assert _said(ready) == Fenced(Epoch(3))
 
 
-def test_what_is_new_is_appended() -> None:
+def test_new_entries_are_appended() -> None:
     ready = _after(_follower([e(0)], high_watermark=1), _append(1, e(1, 2), e(2, 2)))
     assert ready.persist == [AppendEntries((e(1, 2), e(2, 2)))]
     assert _said(ready) == _reply(3, 3, high_watermark=1)
 
 
-def test_what_is_the_same_is_stamped() -> None:
+def test_identical_entries_are_stamped() -> None:
     ready = _after(_follower([e(0), e(1), e(2)]), _append(0, e(0, 2), e(1, 2)))
     assert ready.persist == [Restamp(0, 2, Epoch(2))]
     assert _said(ready) == _reply(2, 3)
 
 
-def test_the_log_is_cut_at_the_first_difference() -> None:
+def test_the_log_is_truncated_at_the_first_difference() -> None:
     follower = _follower([e(0), e(1, content=91), e(2, content=92)])
     ready = _after(follower, _append(0, e(0, 2), e(1, 2)))
     assert ready.persist == [Restamp(0, 1, Epoch(2)), Truncate(1), AppendEntries((e(1, 2),))]
     assert _said(ready) == _reply(2, 2)
 
 
-def test_what_the_leader_does_not_have_is_cut_when_all_else_matches() -> None:
+def test_entries_that_the_leader_lacks_are_truncated_when_all_else_matches() -> None:
     ready = _after(_follower([e(0), e(1), e(2)], high_watermark=1), _append(1, e(1, 2), log_end=2))
     assert ready.persist == [Restamp(1, 2, Epoch(2)), Truncate(2)]
     assert _said(ready) == _reply(2, 2, high_watermark=1)
 
 
-def test_a_late_message_with_a_smaller_log_end_cuts_nothing() -> None:
+def test_a_late_message_with_a_smaller_log_end_truncates_nothing() -> None:
     follower = _follower([e(0), e(1), e(2)], high_watermark=1)
     _after(follower, _append(1, e(1), e(2), log_end=3))
     ready = _after(follower, _append(1, e(1), log_end=2))
@@ -181,7 +181,7 @@ def test_a_late_message_with_a_smaller_log_end_cuts_nothing() -> None:
     assert _said(ready) == _reply(3, 3, high_watermark=1)
 
 
-def test_what_lies_beyond_a_gap_is_dropped_and_asked_for() -> None:
+def test_entries_beyond_a_gap_are_dropped_and_reported_as_missed() -> None:
     ready = _after(_follower([e(0)], high_watermark=1), _append(2, e(2, 2), high_watermark=3))
     assert ready.persist == []
     assert _said(ready) == _reply(1, 1, high_watermark=1, missed=True)
@@ -200,25 +200,25 @@ def test_doubt_ends_with_the_leaders_log() -> None:
     assert not follower.in_doubt
 
 
-def test_what_the_leader_has_deleted_is_deleted() -> None:
+def test_records_that_the_leader_has_deleted_are_deleted() -> None:
     follower = _follower([e(0), e(1), e(2)], high_watermark=1)
     ready = _after(follower, _append(1, e(1), e(2), high_watermark=3, log_end=3, log_start=2))
     assert ready.persist == [AdvanceLogStart(2)]
 
 
-def test_what_lacks_what_the_leader_has_deleted_begins_anew() -> None:
+def test_a_log_that_ends_before_the_leaders_log_start_starts_over() -> None:
     ready = _after(_follower([e(0)], high_watermark=1), _append(4, e(4), log_start=5, high_watermark=5))
     assert ready.persist == [AdvanceLogStart(4), AppendEntries((e(4),)), AdvanceLogStart(5)]
     assert _said(ready) == _reply(5, 5, high_watermark=5, log_start=5)
 
 
-def test_a_log_that_begins_anew_is_told_who_had_appended_before() -> None:
+def test_a_log_that_starts_over_gets_the_earlier_producer_state() -> None:
     append = replace(_append(4, e(4), log_start=4, high_watermark=5), producers=b"who")
     assert _after(_follower([e(0)], high_watermark=1), append).persist[0] == AdvanceLogStart(4, b"who")
 
 
-def test_what_it_has_behind_that_is_kept() -> None:
-    """It may be what the leader needs to have acknowledged."""
+def test_entries_behind_the_leaders_log_start_are_kept() -> None:
+    """The leader may need the follower to have acknowledged these entries."""
     own = [e(base) for base in range(7)]
     ready = _after(_follower(own, high_watermark=1), _append(4, e(4), e(5), log_start=4, high_watermark=5))
     assert ready.persist == [AdvanceLogStart(4)]
@@ -232,13 +232,13 @@ def test_a_log_may_be_all_deleted() -> None:
 
 
 def test_a_batch_that_was_compacted_is_committed_whatever_the_leader_says() -> None:
-    """The message may have been made before, and its bytes read later."""
+    """The message may have been made before the compaction, and its bytes read after it."""
     follower = _follower([e(0)], high_watermark=1)
     assert _said(_after(follower, _append(1, e(3, 2), high_watermark=1))) == _reply(4, 4, high_watermark=3)
 
 
 COMPACTED = Append(Epoch(2), 1, (e(3, 2),), 3, 100, 0, frozenset({LEADER, FOLLOWER}))
-"""What lay before it is gone, and the follower has that, and this, of another epoch."""
+"""An Append after a compaction. The follower still has the removed entries, and this one with another epoch."""
 
 
 def _kept_of_compacted(policy: ReplicationPolicy, *, append: Append = COMPACTED, in_doubt: bool = False) -> bool:
@@ -247,8 +247,9 @@ def _kept_of_compacted(policy: ReplicationPolicy, *, append: Append = COMPACTED,
     return not any(isinstance(change, Truncate) for change in _after(follower, append).persist)
 
 
-def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
-    """It could not be told from another log's, and what is cut is missing until the leader has sent it again."""
+def test_entries_committed_only_with_this_store_are_not_compared() -> None:
+    """It could not be distinguished from another log, and truncated entries would be missing until the leader has sent
+    them."""
     assert _kept_of_compacted(LivePolicy())
     assert _kept_of_compacted(QuorumPolicy(3, 1, 3))
     one = CopySet(frozenset({LEADER, FOLLOWER}), QuorumPolicy(2, 1, 2))
@@ -256,7 +257,7 @@ def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
     assert _kept_of_compacted(CopySetsPolicy((one, one)))
 
 
-def test_what_may_be_committed_without_this_store_is_compared() -> None:
+def test_entries_that_may_be_committed_without_this_store_are_compared() -> None:
     assert not _kept_of_compacted(LivePolicy(), append=replace(COMPACTED, live_replicas=frozenset({LEADER})))
     assert not _kept_of_compacted(QuorumPolicy(3, 2, 2))
     one, other = (CopySet(frozenset({LEADER, spu}), QuorumPolicy(2, 1, 2)) for spu in (FOLLOWER, SpuId(3)))
@@ -268,7 +269,7 @@ def test_a_store_in_doubt_may_lack_what_was_committed_with_it() -> None:
     assert not _kept_of_compacted(LivePolicy(), in_doubt=True)
 
 
-def test_who_commits_in_a_later_epoch_only_its_spec_says() -> None:
+def test_only_the_spec_of_a_later_epoch_says_which_stores_commit_in_it() -> None:
     later = replace(COMPACTED, epoch=Epoch(3))
     assert not _kept_of_compacted(QuorumPolicy(3, 1, 3), append=later)
     follower = _follower([e(number) for number in range(6)], high_watermark=1, policy=QuorumPolicy(3, 2, 2))
@@ -276,7 +277,7 @@ def test_who_commits_in_a_later_epoch_only_its_spec_says() -> None:
     assert _after(follower, later).persist == [StorePromise(Epoch(3)), Restamp(3, 4, Epoch(2))]
 
 
-def test_what_is_synced_is_synced_before_the_answer_and_once() -> None:
+def test_matched_entries_are_synced_once_before_the_reply() -> None:
     follower = _follower([e(0)], high_watermark=0)
     follower.syncs_before_acknowledging = True
     assert _after(follower, _append(0, e(0), e(1, 2))).persist == [AppendEntries((e(1, 2),)), Sync()]
@@ -296,7 +297,7 @@ def test_it_compares_epochs_only_when_the_leader_asks_for_it_and_once() -> None:
     assert follower.matched_end == 2
 
 
-def test_with_a_newer_epoch_only_what_is_committed_matches() -> None:
+def test_in_a_newer_epoch_only_committed_entries_match() -> None:
     follower = _follower([e(0), e(1)], high_watermark=1)
     _after(follower, _append(1, e(1, 2)))
     assert follower.matched_end == 2
@@ -304,8 +305,8 @@ def test_with_a_newer_epoch_only_what_is_committed_matches() -> None:
     assert follower.matched_end == 1
 
 
-def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_again() -> None:
-    """It was committed under a leader whose records are lost, and others may be there now."""
+def test_after_an_unclean_election_records_deleted_from_another_log_are_sent_again() -> None:
+    """It was committed under a leader whose records are lost, so this leader may have other records there."""
     follower = _follower([e(base) for base in range(9)], high_watermark=9)
     assert isinstance(follower._log, ListLog)
     follower._log.advance_log_start(6)
@@ -330,17 +331,17 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
         (NO_EPOCH, [Truncate(0), AppendEntries((e(3, 5),))]),
     ],
 )
-def test_it_has_what_was_committed_up_to_where_a_leader_of_that_epoch_or_a_later_one_stamped_its_log(
+def test_a_stamp_of_the_commit_epoch_or_a_later_one_shows_what_the_log_has(
     committed_in: int, persist: list[Persist]
 ) -> None:
-    """Though the leader has compacted it, and has another epoch on the rest."""
+    """The leader has compacted the log, and the rest has another epoch."""
     follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     append = replace(_append(0, e(3, 5), epoch=5, high_watermark=4), high_watermark_epoch=Epoch(committed_in))
     assert _after(follower, append).persist == persist
 
 
-def test_what_is_behind_the_matched_end_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be a lot, and so may the AppendBuilder be that go through it."""
+def test_entries_behind_the_matched_end_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be many such entries, and many Appends that would read them."""
     asked: list[tuple[int, int]] = []
     entries = ListLog.entries
 
@@ -372,7 +373,7 @@ def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:
     assert _said(follower.take_ready()) == failed
 
 
-def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it() -> None:
+def test_missing_entries_from_before_an_epoch_do_not_begin_it() -> None:
     follower = _follower([e(0)], high_watermark=1)
     epochs = (EpochStart(Epoch(0), 0), EpochStart(Epoch(1), 3))
     recovered = replace(_append(1, e(1, 2), high_watermark=1), stamped_end=4, epochs=epochs)
@@ -382,20 +383,20 @@ def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it()
     assert _after(follower, recovered).persist == [AppendEntries((e(2, 2),))], "once is enough"
 
 
-def test_a_log_that_ends_within_the_leaders_first_entry_is_cut_before_it() -> None:
-    """After an unclean election: the leader has deleted up to there, and this one has another log."""
+def test_a_log_that_ends_within_the_leaders_first_entry_is_truncated_before_it() -> None:
+    """After an unclean election the leader has deleted up to there, and this follower has another log."""
     follower = _follower([Entry(0, 3, Epoch(1), 7)], high_watermark=3)
     append = _append(3, Entry(1, 4, Epoch(2), 8), log_start=3, high_watermark=3)
     assert _after(follower, append).persist[:2] == [Truncate(0), AppendEntries(append.entries)]
 
 
-def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
+def test_no_epoch_starts_are_noted_for_entries_that_recovery_has_not_stamped() -> None:
     follower = _follower([e(0)], high_watermark=1)
     new = replace(_append(1, e(1, 2), high_watermark=1), stamped_end=1)
     assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]
 
 
-def test_what_it_takes_for_committed_is_synced_also_before_it_says_that_it_misses_the_rest() -> None:
+def test_entries_taken_as_committed_are_synced_before_a_reply_about_missed_ones() -> None:
     follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     follower.syncs_before_acknowledging = True
     append = replace(_append(9, e(9, 5), epoch=5, high_watermark=3), high_watermark_epoch=Epoch(3))
@@ -405,7 +406,7 @@ def test_what_it_takes_for_committed_is_synced_also_before_it_says_that_it_misse
     assert _after(follower, append).persist == []
 
 
-def test_what_was_synced_in_an_earlier_epoch_may_have_been_cut_since() -> None:
+def test_entries_synced_in_an_earlier_epoch_may_have_been_truncated_since() -> None:
     follower = _follower([])
     follower.syncs_before_acknowledging = True
     assert isinstance(follower._log, ListLog)
@@ -416,7 +417,7 @@ def test_what_was_synced_in_an_earlier_epoch_may_have_been_cut_since() -> None:
         follower._log.append(entry)
 
 
-def test_what_later_leaders_had_is_looked_for_again_in_each_epoch() -> None:
+def test_what_later_leaders_had_is_computed_again_in_each_epoch() -> None:
     follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=QuorumPolicy(3, 2, 2))
     assert isinstance(follower._log, ListLog)
     append = replace(_append(1, e(1, 5, content=9), epoch=5, high_watermark=1), high_watermark_epoch=Epoch(3))
@@ -427,7 +428,7 @@ def test_what_later_leaders_had_is_looked_for_again_in_each_epoch() -> None:
     assert follower.matched_end == 2
 
 
-# What is copied from others than the leader
+# copying from other followers
 
 HOLDER, OTHER_HOLDER = SpuId(3), SpuId(4)
 LIMITS = CopyLimits(lacking_bytes_min=20, portion_bytes_max=5)
@@ -465,7 +466,7 @@ def _handed_over(follower: Follower, asked: CopyRequest, *bases: int, high_water
     return _carried_out(follower, follower.take_ready())
 
 
-def test_who_lacks_a_lot_asks_another_follower_and_does_not_answer_its_leader() -> None:
+def test_a_follower_that_lacks_a_lot_copies_and_does_not_reply_to_its_leader() -> None:
     follower = _far_behind()
     ready = _after(follower, _far_ahead(0, e(0), e(1)))
     assert ready.persist == [
@@ -476,7 +477,7 @@ def test_who_lacks_a_lot_asks_another_follower_and_does_not_answer_its_leader() 
     assert ready.send == []
 
 
-def test_what_is_copied_is_committed_and_nothing_is_promised_for_it() -> None:
+def test_copied_entries_are_committed_and_nothing_is_promised_for_them() -> None:
     follower = _far_behind()
     ready = _handed_over(follower, _begun(follower), 2, 3)
     assert ready.persist == [AppendEntries((e(2), e(3)))]
@@ -485,7 +486,7 @@ def test_what_is_copied_is_committed_and_nothing_is_promised_for_it() -> None:
     assert (follower.matched_end, follower._high_watermark.value) == (4, 4)
 
 
-def test_when_all_is_copied_the_leader_is_told_to_go_on() -> None:
+def test_when_everything_is_copied_the_leader_gets_a_reply() -> None:
     follower = _far_behind()
     ready = _handed_over(follower, _begun(follower), *range(2, 50))
     assert _said(ready) == _reply(50, 50, high_watermark=50)
@@ -494,7 +495,7 @@ def test_when_all_is_copied_the_leader_is_told_to_go_on() -> None:
     assert (ready.copy_end.records, ready.copy_end.reason) == (48, "done")
 
 
-def test_what_the_leader_sends_meanwhile_is_taken_as_ever() -> None:
+def test_messages_of_the_leader_during_a_copy_are_handled_as_usual() -> None:
     follower = _far_behind()
     asked = _begun(follower)
     ready = _carried_out(follower, _after(follower, _far_ahead(2, e(2), e(3), high_watermark=55, stamped_end=55)))
@@ -503,7 +504,7 @@ def test_what_the_leader_sends_meanwhile_is_taken_as_ever() -> None:
     assert _handed_over(follower, asked, 2, 3, 4).persist == [AppendEntries((e(4),))]
 
 
-def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_asked_again() -> None:
+def test_when_no_source_has_anything_the_leader_sends_all_and_no_source_is_asked_again() -> None:
     follower = _far_behind()
     asked = _begun(follower)
     follower.on_copied(CopyResponse(asked, failure="it is not there"))
@@ -515,7 +516,7 @@ def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_aske
     assert _said(ready) == _reply(4, 4, high_watermark=4)
 
 
-def test_who_was_not_live_for_a_while_is_asked_again() -> None:
+def test_a_source_that_was_not_live_for_a_while_is_asked_again() -> None:
     follower = _far_behind()
     follower.on_copied(CopyResponse(_begun(follower), failure="it is not there"))
     asked = follower.take_ready().copy_request
@@ -533,13 +534,13 @@ def test_nothing_is_copied_after_an_unclean_election_or_before_it_is_known_that_
         assert _said(ready) == _reply(2, 2, high_watermark=2)
 
 
-def test_nothing_is_copied_where_the_log_goes_on_behind_what_is_matched() -> None:
+def test_nothing_is_copied_if_the_log_has_entries_behind_the_matched_end() -> None:
     follower = _follower([e(0), e(1), e(2)])
     follower.use_policy(LivePolicy(), Epoch(2), LIMITS)
     assert _after(follower, _far_ahead(0, e(0), e(1))).copy_request is None
 
 
-def test_who_lacks_little_has_it_from_its_leader() -> None:
+def test_a_follower_that_lacks_little_gets_it_from_its_leader() -> None:
     follower = _far_behind(copy_limits=CopyLimits(lacking_bytes_min=49))
     assert _after(follower, _far_ahead(0, e(0), e(1))).copy_request is None
 

@@ -19,7 +19,7 @@ def _reply(link: FollowerProgress, matched_end: int, high_watermark: int = 0, *,
     return link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, high_watermark, missed))
 
 
-def test_what_is_matched_is_no_longer_in_flight() -> None:
+def test_matched_entries_are_no_longer_in_flight() -> None:
     link = _begun(3)
     for end in (5, 8, 9):
         _send(link, end)
@@ -34,7 +34,7 @@ def test_a_sign_of_life_is_not_in_flight() -> None:
     assert not link.in_flight
 
 
-def test_a_high_watermark_lags_behind_what_was_told_with_the_records_that_are_confirmed() -> None:
+def test_the_lag_of_a_high_watermark_is_measured_against_the_one_sent_with_the_confirmed_records() -> None:
     link = _begun(3)
     for end, told in ((5, 1), (8, 4), (9, 100)):
         _send(link, end, told)
@@ -45,7 +45,7 @@ def test_a_high_watermark_lags_behind_what_was_told_with_the_records_that_are_co
     assert lags == [0, 3, 0, 5, 0]
 
 
-def test_a_gap_is_closed_from_what_was_answered_once() -> None:
+def test_a_gap_is_filled_once() -> None:
     link = _begun(3)
     for end in (5, 8):
         _send(link, end)
@@ -56,7 +56,7 @@ def test_a_gap_is_closed_from_what_was_answered_once() -> None:
     assert link.sent_end == 5
 
 
-def test_what_it_misses_again_was_sent_again_in_vain() -> None:
+def test_entries_missed_again_were_sent_again_in_vain() -> None:
     link = _begun(3)
     told = []
     for matched_end in (3, 3, 5, 5):
@@ -66,7 +66,7 @@ def test_what_it_misses_again_was_sent_again_in_vain() -> None:
     assert told == [False, True, False, True]
 
 
-def test_what_it_had_matched_it_still_has_when_it_begins_again() -> None:
+def test_matched_entries_stay_matched_when_it_is_sealed_again() -> None:
     link = _begun(3)
     _send(link, 5)
     _reply(link, 5)
@@ -76,7 +76,7 @@ def test_what_it_had_matched_it_still_has_when_it_begins_again() -> None:
     assert link.matched_end == 5 and link.sent_end == 3
 
 
-def test_who_has_all_is_caught_up_and_who_had_all_a_while_ago_was() -> None:
+def test_a_follower_that_matches_an_earlier_log_end_was_caught_up_then() -> None:
     link = _begun(0)
     _reply(link, 10)
     assert link.caught_up_at(10, 1.0) == math.inf

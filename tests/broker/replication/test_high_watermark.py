@@ -18,7 +18,7 @@ def test_it_never_falls() -> None:
     assert high_watermark.value == 3
 
 
-def test_it_falls_back_only_when_it_is_told_to() -> None:
+def test_it_falls_only_on_request() -> None:
     high_watermark = HighWatermark(3)
     high_watermark.fall_back(5)
     assert high_watermark.value == 3
@@ -30,16 +30,16 @@ def _log(*ends: tuple[int, int]) -> ListLog:
     return ListLog([Entry(base, end, Epoch(1)) for base, end in ends])
 
 
-def test_at_start_it_is_what_was_written_down_as_far_as_there_is_a_log() -> None:
+def test_at_start_it_is_the_checkpoint_within_the_log() -> None:
     assert high_watermark_at_start(_log((0, 3), (3, 5)), 3) == 3
     assert high_watermark_at_start(_log((0, 3), (3, 5)), 9) == 5
 
 
-def test_what_was_deleted_was_committed_and_so_is_the_batch_in_which_the_log_starts() -> None:
+def test_deleted_records_were_committed_and_so_is_the_batch_with_the_log_start() -> None:
     log = _log((0, 3), (3, 7), (7, 9))
     log.advance_log_start(5)
     assert high_watermark_at_start(log, 0) == 7
 
 
-def test_what_was_compacted_away_was_committed() -> None:
+def test_compacted_records_were_committed() -> None:
     assert high_watermark_at_start(_log((0, 3), (5, 7), (9, 10)), 3) == 9

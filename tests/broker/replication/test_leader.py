@@ -40,7 +40,7 @@ def _bridge(base: int) -> Entry:
 
 
 class World:
-    """A leader, its log, and what it said last."""
+    """A leader, its log, and its latest messages."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ def test_a_clean_handover_needs_no_recovery_and_leaves_no_bridge() -> None:
     assert world.leader.is_serving and world.leader.has_sealed_earlier_segments
 
 
-def test_what_may_not_be_committed_is_stamped_and_bridged() -> None:
+def test_uncommitted_entries_are_stamped_and_followed_by_a_bridge() -> None:
     world = World([e(0), e(1), e(2)], high_watermark=1)
     assert world.ready().persist == [StorePromise(EPOCH), Restamp(1, 3, EPOCH), AppendEntries((_bridge(3),))]
     assert world.leader.is_serving and not world.leader.has_sealed_earlier_segments
@@ -184,7 +184,8 @@ def test_a_leader_in_doubt_has_caught_up_once_it_has_recovered() -> None:
 
 
 def test_the_example_of_high_watermark_and_live_replicas() -> None:
-    """Of the replica election page: there the ends 4, 3 and 2 give 2; when the last one goes, 3. Ours are one more."""
+    """The example of the design's page about replica election: log ends 4, 3 and 2 give high watermark 2, and 3 when
+    the last replica leaves. With exclusive ends all numbers are larger by one."""
     world = _served()
     world.join(B, high_watermark=0)
     world.join(C, high_watermark=0)
@@ -218,7 +219,7 @@ def test_nothing_is_acknowledged_before_the_earlier_segment_is_sealed() -> None:
     assert world.leader.high_watermark == 5
 
 
-def test_a_high_watermark_is_told_with_the_epoch_in_which_all_below_it_was_committed() -> None:
+def test_a_high_watermark_is_sent_with_the_epoch_in_which_it_was_committed() -> None:
     world = World([e(0), e(1), e(2)], high_watermark=1, policy=QuorumPolicy(3, 2, 2))
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     reply = SealReply(EPOCH, B, "2.1", 2, 3, False, (e(2),), high_watermark_epoch=Epoch(1))
@@ -231,13 +232,13 @@ def test_a_high_watermark_is_told_with_the_epoch_in_which_all_below_it_was_commi
     assert _high_watermark_told(world) == (4, EPOCH)
 
 
-def test_what_was_committed_before_an_unclean_election_says_nothing_of_later_leaders() -> None:
+def test_commits_before_an_unclean_election_say_nothing_about_later_leaders() -> None:
     world = World([e(0)], high_watermark=1, was_unclean=True)
     assert _high_watermark_told(world) == (1, NO_EPOCH)
 
 
 def _high_watermark_told(world: World) -> tuple[int, int]:
-    """To whoever comes now."""
+    """Returns the high watermark that a new follower is sent."""
     sent = world.join(C, high_watermark=0).send
     append = next(message for _, message in sent if isinstance(message, Append))
     return append.high_watermark, append.high_watermark_epoch
@@ -249,15 +250,15 @@ def test_a_follower_is_sent_everything_from_its_high_watermark_on() -> None:
     assert _appends(world.reply(B, 3), B) == [(3,)]
 
 
-def test_who_lacks_what_is_committed_is_sent_one_message_until_it_answers() -> None:
-    """It may have the rest from elsewhere."""
+def test_a_follower_that_lacks_committed_entries_is_sent_one_message_until_it_replies() -> None:
+    """The follower may copy the rest from another follower."""
     world = _served(A, entries=8)
     assert _appends(world.join(B, high_watermark=0), B) == [(0, 1)]
     assert _appends(world.produce(e(8, 2)), B) == []
     assert _appends(world.reply(B, 2), B) == [(2, 3), (4, 5)]
 
 
-def test_no_more_is_under_way_than_the_window_takes() -> None:
+def test_the_window_limits_what_is_in_flight() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     assert _appends(world.produce(*(e(base, 2) for base in range(7))), B) == [(0, 1), (2, 3)]
@@ -272,7 +273,7 @@ def test_a_gap_is_closed_once() -> None:
     assert _appends(world.reply(B, 0, missed=True), B) == []
 
 
-def test_what_does_not_arrive_when_it_is_sent_again_is_doubted() -> None:
+def test_entries_that_do_not_arrive_when_sent_again_are_suspect() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.produce(e(0, 2), e(1, 2))
@@ -284,14 +285,14 @@ def test_what_does_not_arrive_when_it_is_sent_again_is_doubted() -> None:
     assert world.produce(e(2, 2), now=100.0).suspect_from is None
 
 
-def test_a_log_that_does_not_say_how_it_goes_on_is_doubted() -> None:
+def test_a_log_that_cannot_be_read_further_is_suspect() -> None:
     world = _served(A, B)
     world.produce(e(0, 2), e(1, 2), e(2, 2))
     whole, world.log.all = world.log.all, world.log.all[:1]
     ready = world.join(B, high_watermark=0)
     assert _appends(ready, B) == [(0,)]
     assert ready.suspect_from == 1
-    world.log.all = whole  # it is mended
+    world.log.all = whole  # it is repaired
     assert _appends(world.reply(B, 1), B) == [(1, 2)]
 
 
@@ -303,7 +304,7 @@ def test_followers_at_one_place_get_one_message() -> None:
     assert to_b is to_c
 
 
-def test_who_has_all_and_knows_it_is_left_in_peace() -> None:
+def test_a_follower_that_has_everything_and_knows_it_is_sent_nothing() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
@@ -319,8 +320,8 @@ def test_who_has_all_and_knows_it_is_left_in_peace() -> None:
     assert world.leader.is_settled
 
 
-def test_who_has_all_stays_live_though_it_is_said_only_then_that_something_was_appended() -> None:
-    """What recovery appends is announced at the end of a turn in which a follower may have answered already."""
+def test_a_follower_with_everything_stays_live_although_the_append_is_reported_late() -> None:
+    """Recovery reports its appends at the end of a turn, in which a follower may have replied already."""
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
@@ -343,7 +344,7 @@ def test_a_high_watermark_goes_along_with_entries() -> None:
     assert _appends(world.ready(), B) == []
 
 
-def test_a_high_watermark_is_told_alone_when_no_entries_come_any_more() -> None:
+def test_a_high_watermark_is_sent_alone_if_no_entries_follow() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.produce(e(0, 2))
@@ -391,7 +392,7 @@ def test_a_lost_link_is_no_reason_to_leave_before_it_has_lasted() -> None:
     assert proposed is not None and dict(proposed.members).keys() == {A}
 
 
-def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spoke() -> None:
+def test_a_follower_without_a_link_leaves_when_it_lags_by_too_many_records() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
@@ -422,7 +423,7 @@ def test_as_many_have_to_speak_as_a_quorum_takes() -> None:
     assert world.leader.can_commit
 
 
-def test_who_speaks_lives_whatever_the_controller_says() -> None:
+def test_a_connected_follower_stays_live_whatever_the_sc_says() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
@@ -432,7 +433,7 @@ def test_who_speaks_lives_whatever_the_controller_says() -> None:
     assert world.ready().propose is not None
 
 
-def test_who_was_lost_to_the_controller_alone_and_is_back_may_break_a_link() -> None:
+def test_a_follower_that_the_sc_has_found_again_may_lose_its_link() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
@@ -442,7 +443,7 @@ def test_who_was_lost_to_the_controller_alone_and_is_back_may_break_a_link() -> 
     assert world.ready().propose is None
 
 
-def test_what_is_not_synced_does_not_count() -> None:
+def test_unsynced_entries_do_not_count() -> None:
     world = World([], high_watermark=0, live=(A, B), syncs=True)
     assert Sync() in world.ready().persist
     world.join(B, high_watermark=0)
@@ -454,8 +455,8 @@ def test_what_is_not_synced_does_not_count() -> None:
     assert world.leader.high_watermark == 1
 
 
-def test_what_was_recovered_is_not_synced_unless_it_had_to_be() -> None:
-    """It does not count when flush.messages becomes 1 a moment later."""
+def test_recovered_entries_are_synced_only_if_required() -> None:
+    """It does not count if `flush.messages` becomes 1 a moment later."""
     world = World([e(0)], high_watermark=0, live=(A, B))
     assert Sync() not in world.ready().persist
     world.leader.syncs_before_acknowledging = True
@@ -466,7 +467,7 @@ def test_what_was_recovered_is_not_synced_unless_it_had_to_be() -> None:
     assert world.leader.high_watermark == 2
 
 
-def test_a_follower_that_lacks_what_is_deleted_begins_at_the_batch_with_the_log_start() -> None:
+def test_a_follower_that_lacks_deleted_records_begins_at_the_batch_with_the_log_start() -> None:
     world = World([Entry(base, base + 2, EPOCH, base) for base in (0, 2, 4)], high_watermark=6, live=(A, B))
     world.ready()
     world.log.advance_log_start(3)
@@ -474,7 +475,7 @@ def test_a_follower_that_lacks_what_is_deleted_begins_at_the_batch_with_the_log_
     assert [(append.base, append.log_start) for append in appends] == [(2, 3)]
 
 
-def test_a_deletion_is_told() -> None:
+def test_a_deletion_is_announced() -> None:
     world = _served(A, B, entries=2)
     world.join(B, high_watermark=2)
     world.reply(B, 2, high_watermark=2)
@@ -497,7 +498,7 @@ def test_records_are_deleted_for_good_when_all_live_replicas_have_deleted_them()
     assert world.leader.deleted_end == 2
 
 
-def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
+def test_a_follower_that_may_not_know_of_a_deletion_is_sent_it_again() -> None:
     world = _served(A, B, entries=2)
     world.join(B, high_watermark=2)
     world.log.advance_log_start(1)
@@ -508,7 +509,7 @@ def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
 
 
 @pytest.mark.parametrize("is_recovered", [True, False])
-def test_what_another_store_has_deleted_is_deleted_here_when_it_is_known_to_be_committed(is_recovered: bool) -> None:
+def test_a_deletion_of_another_store_is_taken_over_once_it_is_committed_here(is_recovered: bool) -> None:
     world = World([e(0), e(1), e(2)], high_watermark=1, live=(A, B))
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
     if is_recovered:
@@ -519,7 +520,7 @@ def test_what_another_store_has_deleted_is_deleted_here_when_it_is_known_to_be_c
     assert world.reply(B, 4, high_watermark=4, log_start=2).delete_to is None
 
 
-def test_what_a_store_was_deleting_when_it_was_sealed_is_deleted_here() -> None:
+def test_a_deletion_in_progress_during_sealing_is_taken_over() -> None:
     world = _served(A, B, entries=3)
     world.join(B, high_watermark=3)
     assert world.reply(B, 3, high_watermark=3, log_start=2).delete_to == 2
@@ -536,7 +537,7 @@ def test_nothing_is_deleted_on_the_word_of_a_store_that_continues_another_log() 
     assert world.leader._followers[B].log_start == 0
 
 
-def test_what_a_store_has_deleted_of_another_log_is_not_deleted_in_the_one_that_it_gets() -> None:
+def test_a_deletion_in_another_log_is_not_taken_over() -> None:
     world = World([e(base) for base in range(9)], high_watermark=9, live=(A, B), was_unclean=True)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -551,7 +552,7 @@ def test_what_a_store_has_deleted_of_another_log_is_not_deleted_in_the_one_that_
 
 
 @pytest.mark.parametrize("is_deletion", [True, False])
-def test_what_one_follower_was_told_is_not_told_the_next_when_it_has_changed(is_deletion: bool) -> None:
+def test_a_cached_message_is_not_sent_after_the_log_has_changed(is_deletion: bool) -> None:
     world = _served(A, B, C, entries=2)
     world.join(B, high_watermark=0)
     if is_deletion:
@@ -565,7 +566,7 @@ def test_what_one_follower_was_told_is_not_told_the_next_when_it_has_changed(is_
     assert first.base == 1 if is_deletion else first.content == 7
 
 
-def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() -> None:
+def test_a_store_that_is_lost_before_it_has_sent_its_entries_does_not_count() -> None:
     world = World([], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     for spu, entries in ((B, (e(0), e(1))), (C, (e(0),))):
@@ -581,7 +582,7 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
     assert world.ready().persist == [ExpectStamped(2), AppendEntries((e(0, 2), _bridge(1)))]
 
 
-def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> None:
+def test_missing_entries_are_appended_in_portions_and_the_others_stay() -> None:
     world = World([e(0, content=90)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=2)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -605,7 +606,7 @@ def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> No
     assert [entry.content for entry in world.log.all] == [0, 1, EPOCH]
 
 
-def test_what_the_stores_described_is_forgotten_when_it_is_here() -> None:
+def test_descriptions_of_entries_are_dropped_once_the_entries_are_in_the_log() -> None:
     world = World([], high_watermark=0, policy=QuorumPolicy(3, 2, 2))
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -616,8 +617,8 @@ def test_what_the_stores_described_is_forgotten_when_it_is_here() -> None:
     assert world.leader.holders_of(e(0)) == []
 
 
-def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
-    """Else what this store has of it would be gone for as long as the others are asked."""
+def test_entries_that_may_equal_the_own_are_appended_at_once() -> None:
+    """Otherwise this store would lack its own entries while the others are asked."""
     world = World([e(0), e(1)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=1)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -626,7 +627,7 @@ def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
     assert [type(effect) for effect in world.ready().persist] == [Truncate, ExpectStamped, AppendEntries]
 
 
-def test_what_may_be_all_that_is_the_same_is_appended_at_once_too() -> None:
+def test_compacted_entries_that_may_equal_the_own_are_appended_at_once() -> None:
     world = World([e(0), e(1)], high_watermark=0, policy=QuorumPolicy(3, 2, 2), recovered_entries_max=1)
     world.ready()
     world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
@@ -660,7 +661,7 @@ def test_a_quiet_follower_is_spoken_to() -> None:
     assert _appends(world.ready(), B) == [()]
 
 
-def test_what_a_process_said_that_is_gone_does_not_count() -> None:
+def test_messages_of_an_earlier_process_do_not_count() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
     world.produce(e(0, 2))
@@ -670,7 +671,7 @@ def test_what_a_process_said_that_is_gone_does_not_count() -> None:
     assert world.leader.high_watermark == 0
 
 
-def test_who_says_that_its_disk_has_failed_leaves_at_once() -> None:
+def test_a_follower_with_a_failed_disk_leaves_at_once() -> None:
     world = _served(A, B, C)
     for spu in (B, C):
         world.join(spu, high_watermark=0)
@@ -702,7 +703,7 @@ def test_a_newer_epoch_ends_it() -> None:
         assert world.leader.high_watermark == 0
 
 
-def test_a_follower_of_an_earlier_epoch_is_told() -> None:
+def test_a_follower_of_an_earlier_epoch_is_fenced() -> None:
     world = _served(A, B)
     world.leader.on_hello(Hello(Epoch(1), B, "2.1"), 0.0)
     assert world.ready().send == [(B, Fenced(EPOCH))]
@@ -712,13 +713,13 @@ def test_a_follower_of_an_earlier_epoch_is_told() -> None:
     assert world.leader.follower_matched_end(B) == 0
 
 
-def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
+def test_a_store_outside_the_copy_set_is_ignored() -> None:
     world = _served(A)
     world.leader.on_hello(Hello(EPOCH, SpuId(9), "9.1"), 0.0)
     assert world.ready().send == []
 
 
-def test_a_copy_set_has_taken_over_when_it_has_what_was_there_whatever_others_know() -> None:
+def test_a_copy_set_has_taken_over_when_it_has_everything_whatever_others_know() -> None:
     of_two = QuorumPolicy(2, 2, 2)
     policy = CopySetsPolicy((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
     world = World([e(0), e(1)], high_watermark=2, policy=policy)
@@ -731,7 +732,7 @@ def test_a_copy_set_has_taken_over_when_it_has_what_was_there_whatever_others_kn
     assert world.leader.has_taken_over
 
 
-def test_it_has_deleted_what_was_deleted_as_well() -> None:
+def test_a_copy_set_has_taken_over_only_when_it_has_deleted_as_much() -> None:
     of_two = QuorumPolicy(2, 2, 2)
     policy = CopySetsPolicy((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
     world = World([e(0), e(1)], high_watermark=2, policy=policy)

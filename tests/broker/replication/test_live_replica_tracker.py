@@ -45,14 +45,14 @@ def test_nothing_to_change_is_not_proposed() -> None:
     assert _propose(_live(), {B: 12, C: 10}, now=1.0) is None
 
 
-def test_too_many_records_behind_leaves() -> None:
+def test_a_follower_that_lags_by_too_many_records_leaves() -> None:
     live = _live()
     assert _propose(live, {B: 12, C: 8}, now=1.0) is None
     assert _propose(live, {B: 12, C: 7}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
     assert live.lagging == {C: LeaveReason.RECORDS}
 
 
-def test_a_high_watermark_too_far_behind_leaves() -> None:
+def test_a_follower_whose_high_watermark_lags_too_far_leaves() -> None:
     live = _live()
     followers = {B: FollowerProgress("b", 12), C: FollowerProgress("c", 12, high_watermark_lag=5)}
     assert live.propose(followers, log_end=12, high_watermark=10, required_end=0, log_start=0, now=1.0) is not None
@@ -69,7 +69,7 @@ def test_silence_leaves() -> None:
     assert live.lagging == {C: LeaveReason.SILENCE}
 
 
-def test_who_is_known_to_be_offline_leaves_at_once() -> None:
+def test_a_follower_known_to_be_offline_leaves_at_once() -> None:
     live = _live()
     live.on_offline(C)
     assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
@@ -107,22 +107,22 @@ def test_one_proposal_at_a_time_is_repeated_until_its_version_is_over() -> None:
     assert _propose(live, {B: 12, C: 12}, now=2.1) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, ""), (C, "c")))
 
 
-def test_who_enters_has_matched_what_is_committed() -> None:
+def test_a_follower_enters_when_it_has_matched_everything_committed() -> None:
     live = _live({A: "a"})
     live.on_caught_up(B, 1.0)
     assert _propose(live, {B: 9}, now=1.0) is None
     assert _propose(live, {B: 10}, now=1.0) is not None
 
 
-def test_who_enters_has_matched_all_that_the_leader_began_with() -> None:
-    """A new leader's high watermark may be behind what the last one acknowledged."""
+def test_a_follower_enters_when_it_has_matched_what_the_epoch_began_with() -> None:
+    """A new leader's high watermark may be smaller than what the last leader acknowledged."""
     live = _live({A: "a"})
     live.on_caught_up(B, 1.0)
     assert _propose(live, {B: 10}, high_watermark=9, required_end=11, now=1.0) is None
     assert _propose(live, {B: 11}, high_watermark=9, required_end=11, now=1.0) is not None
 
 
-def test_who_has_all_is_not_silent_until_there_is_more() -> None:
+def test_a_follower_with_everything_is_not_silent_until_the_next_append() -> None:
     live = _live()
     for spu in (B, C):
         live.on_caught_up(spu, math.inf)
@@ -135,7 +135,7 @@ def test_who_has_all_is_not_silent_until_there_is_more() -> None:
     assert _propose(live, {B: 12, C: 12}, now=210.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
 
 
-def test_who_has_it_already_when_something_is_said_to_be_appended_is_not_silent() -> None:
+def test_a_follower_that_has_matched_a_late_reported_append_is_not_silent() -> None:
     live = _live()
     for spu in (B, C):
         live.on_caught_up(spu, math.inf)
@@ -143,7 +143,7 @@ def test_who_has_it_already_when_something_is_said_to_be_appended_is_not_silent(
     assert _propose(live, {B: 12, C: 12}, now=210.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
 
 
-def test_whose_link_is_lost_is_silent_from_then_on() -> None:
+def test_a_follower_is_silent_from_the_loss_of_its_link_on() -> None:
     live = _live()
     for spu in (B, C):
         live.on_caught_up(spu, math.inf)
@@ -154,7 +154,7 @@ def test_whose_link_is_lost_is_silent_from_then_on() -> None:
     assert live.deadline == 60.0
 
 
-def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spoke() -> None:
+def test_a_follower_without_a_link_leaves_when_it_lags_by_too_many_records() -> None:
     live = _live()
     live.on_link_lost(C, 1.0, matched_end=8)
     assert _propose(live, {B: 12}, now=1.0) is None
@@ -164,7 +164,7 @@ def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spok
     assert live.lagging == {C: LeaveReason.RECORDS}
 
 
-def test_whose_link_was_lost_is_judged_by_what_it_says_when_it_is_back() -> None:
+def test_a_returned_follower_is_judged_by_its_replies() -> None:
     live = _live()
     live.on_link_lost(C, 1.0, matched_end=7)
     assert _propose(live, {B: 12, C: 9}, now=2.0) is None
@@ -187,8 +187,8 @@ def test_no_fewer_are_live_than_must_be() -> None:
     assert not live.lagging
 
 
-def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> None:
-    """It had all records, so nothing that it catches up with tells of it."""
+def test_a_lagging_member_that_stayed_is_in_sync_when_it_knows_what_is_committed() -> None:
+    """The follower had all records, so no record shows that it has caught up."""
     limits = LagLimits(records_max=4, seconds_max=10.0)
     stored = {A: "a", B: "b"}
     live = LiveReplicaTracker(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
@@ -206,7 +206,7 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
     assert left(0) == set()
 
 
-def test_who_enters_lets_who_lags_go() -> None:
+def test_a_lagging_member_leaves_when_another_enters() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
     stored = {A: "a", C: "c"}
     live = LiveReplicaTracker(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
@@ -224,7 +224,7 @@ def test_fewer_stored_than_must_be_commit_nothing() -> None:
     assert live.has_enough_stored
 
 
-def test_a_leader_whose_store_is_another_one_names_itself() -> None:
+def test_a_leader_with_a_new_store_incarnation_names_it() -> None:
     live = _live({A: "before", B: "b"})
     assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, "a"), (B, "")))
 
@@ -236,8 +236,8 @@ def test_another_store_of_a_live_replica_is_named_when_it_has_caught_up() -> Non
     assert _propose(live, {B: 10}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "b")))
 
 
-def test_what_was_refused_is_not_proposed_again_at_once() -> None:
-    """The version is another one, so it was refused, and the set as it was: the Streaming Controller knows better."""
+def test_a_refused_set_is_not_proposed_again_at_once() -> None:
+    """The version has changed and the set has not, so the SC has refused the proposal. The SC knows better."""
     live = _live({A: "a"})
     live.on_caught_up(B, 1.0)
     assert _propose(live, {B: 12}, now=1.0) is not None
@@ -246,7 +246,7 @@ def test_what_was_refused_is_not_proposed_again_at_once() -> None:
     assert _propose(live, {B: 12}, now=2.0) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, "b")))
 
 
-def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None:
+def test_a_follower_that_has_not_deleted_as_much_does_not_enter() -> None:
     live = _live({A: "a", B: "b"})
     for now, log_start in ((1.0, 4), (2.0, 5)):
         live.on_caught_up(C, math.inf)
@@ -255,7 +255,7 @@ def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None
         assert (proposal is not None) is (log_start == 5)
 
 
-def test_that_another_copy_set_has_taken_over_is_said_at_once_and_again() -> None:
+def test_that_a_copy_set_has_taken_over_is_proposed_at_once_and_repeated() -> None:
     live = _live()
     said = ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, ""), (C, "")), has_taken_over=True)
 

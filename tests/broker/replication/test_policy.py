@@ -9,13 +9,14 @@ A, B, C, D = map(SpuId, (1, 2, 3, 4))
 
 
 def test_all_live_replicas_commit() -> None:
-    """The example of the replica election page: ends 4, 3 and 2 there are ours minus one, and so is the answer."""
+    """The example of the design's page about replica election: log ends 4, 3 and 2. With exclusive ends all numbers are
+    larger by one."""
     ends = {A: 5, B: 4, C: 3}
     assert LivePolicy().committed_end(ends, {A, B, C}) == 3
     assert LivePolicy().committed_end(ends, {A, B}) == 4
 
 
-def test_a_live_replica_that_has_not_been_heard_of_has_nothing() -> None:
+def test_a_live_replica_that_has_not_replied_has_matched_nothing() -> None:
     assert LivePolicy().committed_end({A: 5}, {A, B}) == 0
 
 
@@ -34,7 +35,7 @@ def test_the_end_that_enough_stores_have_is_committed() -> None:
     assert QuorumPolicy(3, 2, 2).committed_end({A: 5}, ()) == 0
 
 
-def test_what_is_committed_lies_on_one_of_so_many_stores() -> None:
+def test_each_sealing_includes_a_store_with_what_is_committed() -> None:
     assert [QuorumPolicy(3, 3, writes).commits_without({A}, ()) for writes in (1, 2, 3)] == [True, True, False]
     assert [QuorumPolicy(3, 3, writes).commits_without({A, B}, ()) for writes in (1, 2, 3)] == [True, False, False]
     assert [LivePolicy().commits_without({A}, live) for live in ({A, B}, {B, C}, ())] == [False, True, True]
@@ -54,7 +55,7 @@ def test_any_set_that_seals_meets_any_set_that_commits(stores: int) -> None:
             assert all(set(sealing) & set(committing) for committing in combinations(everyone, writes))
 
 
-def test_stores_in_doubt_count_only_when_nobody_else_is_left() -> None:
+def test_stores_in_doubt_count_only_when_no_other_is_left() -> None:
     policy = QuorumPolicy(3, 2, 2)
     assert policy.is_sealed({A, B}, set())
     assert not policy.is_sealed({A}, {B})
@@ -92,7 +93,7 @@ def test_with_live_he_asks_one_of_the_live_replicas() -> None:
     assert not LivePolicy().is_readable({C}, {A}, {A, B}) and not LivePolicy().is_readable(set(), set(), ())
 
 
-def test_who_is_only_about_to_come_has_no_say() -> None:
+def test_a_replica_that_was_just_added_does_not_count() -> None:
     coming = parse_policy("majority", replicas=4, replicas_min=1, copy_sets=[(A, B, C)])
     assert not coming.takes_over
     assert coming.committed_end({A: 5, D: 5}, ()) == 0 and coming.committed_end({A: 5, B: 4, D: 5}, ()) == 4
@@ -118,6 +119,6 @@ def test_policies_have_names() -> None:
         ("nrw:3,0,4", "between 1 and N"),
     ],
 )
-def test_what_is_no_policy_is_refused(text: str, sentence: str) -> None:
+def test_an_invalid_policy_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         parse_policy(text, replicas=3, replicas_min=1)

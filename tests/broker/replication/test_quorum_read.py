@@ -1,4 +1,4 @@
-"""What may be taken for acknowledged of what several stores hold."""
+"""A quorum read shows what was acknowledged, from what several stores hold."""
 
 from collections.abc import Collection, Sequence
 
@@ -59,15 +59,15 @@ def read(position: int, *answers: StoreAnswer, live: Collection[SpuId] | None = 
 
 
 def shown(found: QuorumRead) -> list[tuple[int, int]]:
-    """Offset and content."""
+    """Returns offset and content of each entry."""
     return [(each.entry.base, each.entry.content) for each in found.entries]
 
 
-# The stream engine's example: N = 3, R = W = 2; its indexes begin at 1
+# the stream engine's example: N = 3, R = W = 2; its indexes begin at 1
 
 
 def test_of_two_entries_at_one_index_a_reader_takes_that_of_the_larger_epoch() -> None:
-    """A has e1 e2 e3, B and C missed e2. Leader 2 asked B and C, and wrote a hole there. Somebody reads A and B."""
+    """A has e1, e2 and e3; B and C lack e2. Leader 2 asked B and C, and wrote a hole there. A reader asks A and B."""
     a = store(A, e(1), e(2), e(3))
     b = store(B, e(1, 2), h(2, 2), e(3, 2), promised=2, committed=4)
     found = read(1, a, b)
@@ -75,7 +75,7 @@ def test_of_two_entries_at_one_index_a_reader_takes_that_of_the_larger_epoch() -
     assert (found.end, found.may_end) == (4, 4)
 
 
-def test_without_the_high_watermark_he_tells_what_may_be_and_does_not_take_it_for_acknowledged() -> None:
+def test_without_the_high_watermark_a_read_says_what_may_be_acknowledged() -> None:
     a = store(A, e(1), e(2), e(3))
     b = store(B, e(1, 2), h(2, 2), e(3, 2), promised=2)
     assert read(1, a, b) == QuorumRead(1, 1, 4, ())
@@ -93,28 +93,29 @@ def test_a_third_store_that_has_the_hole_as_well_proves_it() -> None:
 # W of N
 
 
-def test_what_w_stores_have_in_one_epoch_is_acknowledged_before_any_store_knows_it() -> None:
+def test_entries_of_one_epoch_on_w_stores_are_acknowledged_before_any_store_knows_it() -> None:
     found = read(0, store(A, e(0), e(1), e(2)), store(B, e(0), e(1)))
     assert shown(found) == [(0, 0), (1, 1)]
     assert (found.end, found.may_end) == (2, 3)
 
 
 def test_copies_under_different_stamps_prove_nothing() -> None:
-    """Leader 1's entry is on A. Leader 2 asked B and C, which lacked it, and put another one on C. Leader 3 asked A and
-    B, and stamped the first one on B. So two have it; and yet a leader that asks A and C takes the other one."""
+    """Leader 1's entry is on A. Leader 2 asked B and C, which lacked it, and put another entry on C. Leader 3 asked A
+    and B, and stamped the first entry on B. So two stores have it, and yet a leader that asks A and C takes the other
+    one."""
     a, b, c = store(A, e(0, 1)), store(B, e(0, 3), knows=member(3), promised=3), store(C, e(0, 2, content=99))
     assert read(0, a, b).end == read(0, a, b, c).end == 0
     assert read(0, a, b).may_end == 1
 
 
-def test_who_commits_in_an_epoch_must_be_known() -> None:
-    """Both know the spec of epoch 4, and what they have is of epoch 1: others may have committed then."""
+def test_the_stores_that_commit_in_an_epoch_must_be_known() -> None:
+    """Both stores know the spec of epoch 4, and have entries of epoch 1, in which other stores may have committed."""
     knows = member(4)
     found = read(0, store(A, e(0), knows=knows), store(B, e(0), knows=knows))
     assert (found.end, found.may_end) == (0, 1)
 
 
-def test_what_a_store_in_doubt_holds_is_not_counted() -> None:
+def test_entries_of_a_store_in_doubt_are_not_counted() -> None:
     a, b, c = store(A, e(0)), store(B, e(0), in_doubt=True), store(C)
     assert read(0, a, b, c).end == 0
     assert quorum_read(0, [a, b]) is None
@@ -147,7 +148,7 @@ def test_a_store_that_is_no_replica_any_more_has_no_say() -> None:
     assert shown(found) == [(0, 0)]
 
 
-def test_a_store_whose_log_is_another_one_disturbs_nobody() -> None:
+def test_a_store_with_a_different_log_does_no_harm() -> None:
     knows = member(2)
     a, b = (store(each, e(0, 2), e(1, 2), e(2, 2, end=5), knows=knows, promised=2) for each in (A, B))
     stale = store(C, e(0, 1), e(1, 1, content=91, end=4), e(4, 1, content=94, end=9))
@@ -167,7 +168,7 @@ def test_he_begins_at_the_entry_that_holds_the_offset() -> None:
 
 
 def test_below_the_high_watermark_the_store_that_knows_it_is_right() -> None:
-    """With gaps that compaction has left, and without what it deleted."""
+    """Its log has gaps of compaction, and lacks what it has deleted."""
     a = store(A, e(3), e(7, 2), committed=8, log_start=3)
     b = store(B, e(0), e(1, content=91, end=9))
     found = read(0, a, b)
@@ -175,7 +176,7 @@ def test_below_the_high_watermark_the_store_that_knows_it_is_right() -> None:
     assert read(9, a, b).end == 9
 
 
-def test_what_is_not_told_yet_is_asked_for_next() -> None:
+def test_entries_not_read_yet_are_requested_next() -> None:
     a = store(A, e(0), e(1), committed=9, log_end=9)
     b = store(B, e(0), log_end=12)
     found = read(0, a, b)
@@ -201,7 +202,7 @@ def test_any_live_replica_has_all_and_knows_how_much_is_acknowledged() -> None:
     assert (shown(found), found.end, found.may_end) == ([(0, 0)], 1, 2)
 
 
-def test_what_all_live_replicas_have_stays_when_nobody_leads() -> None:
+def test_without_a_leader_entries_of_all_live_replicas_are_final() -> None:
     found = read(0, live(A, e(0), e(1), e(2)), live(B, e(0), e(1)), live(C))
     assert (found.end, found.may_end) == (2, 2)
 
@@ -224,13 +225,13 @@ def test_a_live_replica_that_lost_its_end_does_not_bound_what_may_be_acknowledge
     assert (found.end, found.may_end) == (1, 2)
 
 
-def test_who_is_not_live_does_not_count() -> None:
+def test_a_replica_that_is_not_live_does_not_count() -> None:
     assert quorum_read(0, [live(C, e(0), committed=1)]) is None
     assert quorum_read(0, [live(B, e(0), committed=1)], live=[A]) is None
     assert quorum_read(0, [live(B, e(0), in_doubt=True)]) is None
 
 
-def test_the_newest_spec_says_who_is_live() -> None:
+def test_the_newest_spec_says_which_replicas_are_live() -> None:
     removed = store(C, e(0, content=9), e(1), committed=2, knows=member(policy="live", live=(A, B, C)))
     newer = store(A, e(0), committed=1, knows=member(policy="live", live=(A, B), version=1))
     found = read(0, removed, newer)

@@ -19,13 +19,13 @@ def hole(base: int, end: int, epoch: int) -> Entry:
 
 
 def test_the_example_of_three_stores_with_a_hole() -> None:
-    """The stream engine's own: A has e1 e2 e3, B and C miss e2. Its indexes begin at 1."""
+    """The stream engine's own example: A has e1, e2 and e3; B and C lack e2. Its indexes begin at 1."""
     a, b, c = [e(1), e(2), e(3)], [e(1), e(3)], [e(1), e(3)]
     recovered = merge_stamped(1, [b, c], Epoch(2))
     assert recovered == [e(1, 2), hole(2, 3, 2), e(3, 2)]
-    # It has reached B and C; then somebody reads A and B. Of two entries at one index, the larger epoch wins.
+    # The hole has reached B and C; then a reader asks A and B. Of two entries at one index, the larger epoch wins.
     assert merge_stamped(1, [a, recovered], Epoch(3)) == [e(1, 3), hole(2, 3, 3), e(3, 3)]
-    # A leader that asks A finds e2 there, which may have been acknowledged as far as it can know.
+    # A leader that asks A finds e2 there, which may have been acknowledged as far as the leader can know.
     assert merge_stamped(1, [a, b], Epoch(2)) == [e(1, 2), e(2, 2), e(3, 2)]
 
 
@@ -44,7 +44,7 @@ def test_the_largest_epoch_wins_whatever_is_longer() -> None:
 
 
 def test_after_a_difference_a_store_is_not_read_any_further() -> None:
-    """Else the end of a batch's predecessors would come back without them."""
+    """Otherwise the end of a log would return without the batches before it."""
     stale = [e(0, content=90), e(1, content=91), e(2, content=92)]
     fresh = [e(0, 2, content=80)]
     assert merge_stamped(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80)]
@@ -57,7 +57,8 @@ def test_an_entry_that_was_stamped_only_in_part_of_the_stores_is_one_entry() -> 
 
 
 def test_an_entry_stamped_by_its_recovery_wins_over_an_epoch_between() -> None:
-    """Leader 3 has recovered the first leader's entry and acknowledged it; leader 2's reached only one store."""
+    """Leader 3 has recovered the first leader's entry and acknowledged it; leader 2's entry has reached only one
+    store."""
     acknowledged, never = [e(0, 3, content=1)], [e(0, 2, content=2)]
     assert merge_stamped(0, [acknowledged, never], Epoch(4)) == [e(0, 4, content=1)]
 
@@ -68,7 +69,7 @@ def test_batches_that_overlap_do_not_mix() -> None:
     assert merge_stamped(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80), e(1, 3, content=81)]
 
 
-def test_a_store_that_was_away_while_others_committed_something_else_is_not_read() -> None:
+def test_a_store_that_missed_commits_is_not_read() -> None:
     committed = [e(0), e(1)]
     assert has_committed_prefix(committed, 2, [e(1), e(2, content=92)])
     assert has_committed_prefix(committed, 2, [e(2, content=92)])
@@ -76,7 +77,7 @@ def test_a_store_that_was_away_while_others_committed_something_else_is_not_read
     assert not has_committed_prefix(committed, 2, [e(1, 7, content=91), e(2, content=92)])
 
 
-def test_what_was_deleted_or_compacted_away_cannot_be_compared() -> None:
+def test_deleted_or_compacted_entries_are_not_compared() -> None:
     assert has_committed_prefix([e(1), e(3)], 4, [e(0), e(1), e(2), e(3)])
     assert has_committed_prefix([e(1), e(2), e(3)], 4, [e(1), e(3)])
 
@@ -94,7 +95,7 @@ def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0, e
 
 
 def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
-    """C has compacted what lies between, and knows that it is committed."""
+    """C has compacted what is missing, and knows that it is committed."""
     mine, its = (
         _reply(1, e(1), e(2, content=92), high_watermark=1),
         _reply(3, e(1), e(4), e(5), high_watermark=5, epoch=2),
@@ -104,7 +105,7 @@ def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
     )
 
 
-def test_what_others_have_deleted_is_not_recovered() -> None:
+def test_records_that_others_have_deleted_are_not_recovered() -> None:
     mine, its = _reply(1, e(1), high_watermark=1), _reply(3, e(4, end=6), high_watermark=6, log_start=5)
     recovered = recovered_log([e(0)], 1, [mine, its], Epoch(9))
     assert (recovered.start, recovered.log_start, recovered.entries[0]) == (4, 5, e(4, end=6))

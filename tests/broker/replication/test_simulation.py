@@ -1,4 +1,4 @@
-"""The whole core in the model: no seed breaks an invariant, and each planted bug is found.
+"""Runs the whole replication core in a model: no seed breaks an invariant, and each planted bug is found.
 
 A failure names its seed and policy; `replication_model.run(seed, policy)` replays it.
 """
@@ -41,7 +41,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 LIVE, MAJORITY = World(LivePolicy()), World(QuorumPolicy(3, 2, 2))
 RESTLESS = Faults(loss=0.3, suspicion=0.06, cut=0.02, kill=0.0, power=0.0, clean_stop=0.0, breaks_off=0.0, link=0.0)
-"""One leader follows the other, and hardly hears what the others have."""
+"""Leaders change often and hardly learn what the others have."""
 KILLED = Faults(loss=0.1, suspicion=0.05, cut=0.02, kill=0.02, power=0.0, clean_stop=0.0, link=0.0)
 RESTLESS_UNCLEAN = Faults(loss=0.15, kill=0.02, power=0.0, clean_stop=0.0, suspicion=0.04)
 
@@ -88,7 +88,7 @@ def test_a_seed_repeats_itself() -> None:
     assert [store.log.all for store in one.stores.values()] == [store.log.all for store in other.stores.values()]
 
 
-# Planted bugs
+# planted bugs
 
 
 def _counts_a_smaller_set_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def _trusts_stores_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def _believes_log_ends_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
-    """Acknowledges before the segment before is the same everywhere."""
+    """Acknowledges although the earlier segment is not the same on all stores."""
     on_seal_reply = Leader.on_seal_reply
 
     def believing(self: Leader, reply: SealReply, now: float) -> None:
@@ -160,7 +160,7 @@ def _recovers_the_longest_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def _leaves_stamps_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    """What was recovered and acknowledged keeps the epoch of a leader that has failed."""
+    """Lets recovered and acknowledged entries keep the epoch of a lost leader."""
 
     def unstamped(start: int, stores: Any, epoch: Any) -> list[Entry]:
         held = {(entry.base, entry.content): entry for entries in stores for entry in entries}
@@ -195,7 +195,7 @@ def _seals_with_one_store_fewer(patch: pytest.MonkeyPatch) -> None:
 
 
 def _leaves_in_peace_who_does_not_know(patch: pytest.MonkeyPatch) -> None:
-    """It has everything, and may not have heard that it is committed."""
+    """Sends nothing to a follower that has everything but may not know that it is committed."""
     on_append_reply, send_append = Leader.on_append_reply, Leader._send_append
 
     def on_reply(self: Leader, reply: AppendReply, now: float) -> None:
@@ -250,7 +250,7 @@ def _believes_high_watermarks_of_before_an_unclean_election(patch: pytest.Monkey
 
 
 def _lets_the_live_set_shrink_to_one(patch: pytest.MonkeyPatch) -> None:
-    """To the last one standing, which may lose what the others still have."""
+    """Lets the set shrink to the last replica in sync, which may lose what the others still have."""
     patch.setattr(LiveReplicaTracker, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
 
 
@@ -263,7 +263,7 @@ def _says_at_once_that_all_is_deleted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _takes_what_it_deleted_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
-    """Also after an unclean election."""
+    """Takes deleted records for the leader's, even after an unclean election."""
     compare = Follower._compare
 
     def believing(self: Follower, seal: Seal, log_end: int) -> None:
@@ -278,7 +278,7 @@ def _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch(patch: pytest
 
 
 def _believes_what_earlier_recoveries_have_stamped(patch: pytest.MonkeyPatch) -> None:
-    """Where the leader has not recovered anything itself."""
+    """Trusts stamps of earlier recoveries if the leader itself has recovered nothing."""
     expect_stamped = Follower._expect_stamped
 
     def expect(self: Follower, append: Append) -> None:
@@ -289,7 +289,7 @@ def _believes_what_earlier_recoveries_have_stamped(patch: pytest.MonkeyPatch) ->
 
 
 def _believes_what_is_stamped_elsewhere(patch: pytest.MonkeyPatch) -> None:
-    """Where the leader's log has other stamps."""
+    """Trusts the stamps of another store where the leader's log has other stamps."""
     expect_stamped = Follower._expect_stamped
 
     def expect(self: Follower, append: Append) -> None:
@@ -310,7 +310,7 @@ def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Before the one that is to take over has what was committed there."""
+    """Drops the earlier copy set before the new one has what was committed there."""
 
     def next_copy_set(partition: Partition, *args: Any, has_taken_over: bool) -> Partition:
         return copy_sets.next_copy_set(partition, *args, has_taken_over=len(partition.spec.copy_sets) > 1)
@@ -350,7 +350,7 @@ def _readers_take_the_smaller_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
-    """W copies of one entry, whichever leaders left them there."""
+    """Counts W copies of an entry, whichever leaders have stamped them."""
 
     def counted_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping[SpuId, Sequence[Entry]]) -> int:
         ends = [0]
@@ -417,7 +417,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _readers_take_for_final_what_a_leader_may_change: WORLDS["live, two at least"],
     _readers_ask_some_of_the_live_replicas: WORLDS["live, at times nobody leads"],
 }
-"""With a world in which each does harm soon."""
+"""The bugs in the core, each with a world in which it does harm soon."""
 
 FIRST_SEED: Mapping[Patch | str, int] = {
     _leaves_stamps_as_they_are: 100,
@@ -440,7 +440,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     "kill_ends_doubt": 300,
     "election_shrinks_live_set": 700,
 }
-"""Of what is rare."""
+"""The first seeds that find rare bugs."""
 
 AROUND_IT: Mapping[str, World] = {
     "cuts_to_high_watermark_at_start": LIVE,
@@ -470,7 +470,7 @@ def test_a_bug_in_the_core_is_found(plant: Patch, monkeypatch: pytest.MonkeyPatc
     seed = _seed_that_finds(world, first_seed=FIRST_SEED.get(plant, 0))
     assert seed is not None
     monkeypatch.undo()
-    run(seed, world)  # it is this bug that was found
+    run(seed, world)  # without the bug, the seed passes
 
 
 @pytest.mark.slow
@@ -479,4 +479,4 @@ def test_a_bug_around_it_is_found(bug: str) -> None:
     world = AROUND_IT[bug]
     seed = _seed_that_finds(world, Bugs(**{bug: True}), first_seed=FIRST_SEED.get(bug, 0))
     assert seed is not None
-    run(seed, world)  # it is this bug that was found
+    run(seed, world)  # without the bug, the seed passes

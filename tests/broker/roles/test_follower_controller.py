@@ -13,7 +13,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.storage.directory.promises import Promises
 
 
-async def test_followers_learn_what_is_committed_though_nothing_more_is_appended(autojump_clock: object) -> None:
+async def test_followers_learn_what_is_committed_without_further_appends(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         produce(wire.stores[1], b"a")
         await wire.settle()
@@ -21,7 +21,7 @@ async def test_followers_learn_what_is_committed_though_nothing_more_is_appended
         assert [store.replica.high_watermark for store in wire.stores.values()] == [1, 1, 1]
 
 
-async def test_the_one_that_led_comes_back_and_gives_up_what_nobody_else_has(autojump_clock: object) -> None:
+async def test_a_returning_leader_truncates_what_no_other_store_has(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)
@@ -41,7 +41,7 @@ async def test_the_one_that_led_comes_back_and_gives_up_what_nobody_else_has(aut
         assert set(wire.spec.live_replicas) == {1, 2, 3}
 
 
-async def test_a_follower_that_was_away_catches_up_and_is_live_again(autojump_clock: object) -> None:
+async def test_a_returning_follower_catches_up_and_is_live_again(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         store = wire.kill(3)
         wire.offline(3)
@@ -72,7 +72,7 @@ async def test_a_follower_that_lost_power_is_live_again_only_when_what_it_has_is
 
 @asynccontextmanager
 async def _wire_of_small_portions(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wire]:
-    """Three stores; who lacks a kilobyte copies it."""
+    """Three stores; a follower that lacks a kilobyte copies it."""
     monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
     async with wire_of(3) as wire:
         wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
@@ -87,7 +87,7 @@ async def _write_while_one_is_away(wire: Wire) -> None:
     await trio.sleep(1)
 
 
-async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
+async def test_a_follower_that_lacks_a_lot_copies_nearly_all_from_another_follower(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _wire_of_small_portions(monkeypatch) as wire:
@@ -97,7 +97,7 @@ async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
         await wire.settle()
         for number in range(200):
             produce(wire.stores[1], b"%d" % number)
-        await trio.sleep(1)  # until 2 knows that it is committed
+        await trio.sleep(1)  # until SPU 2 knows that it is committed
         with capture_logs() as logged:
             back = await wire.start(3)
             waiter = produce(wire.stores[1], b"last")

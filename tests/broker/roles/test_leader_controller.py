@@ -40,7 +40,7 @@ async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_cl
         assert wire.stores[2].values() == wire.stores[3].values()
 
 
-async def test_what_has_to_wait_for_a_slow_follower_is_read_again_when_it_leaves(autojump_clock: object) -> None:
+async def test_batches_that_wait_for_a_slow_follower_are_read_when_they_leave(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         leader = wire.stores[1]
         leader.peers.slow.add(wire.stores[3].spu)
@@ -50,11 +50,11 @@ async def test_what_has_to_wait_for_a_slow_follower_is_read_again_when_it_leaves
         assert [store.values() for store in wire.stores.values()] == [[b"a"]] * 3
 
 
-async def test_a_follower_that_lacks_what_is_deleted_does_not_wait_for_it(autojump_clock: object) -> None:
-    """Nor is it led through all of that, though the leader still knows what was there."""
+async def test_a_follower_that_lacks_deleted_records_does_not_wait_for_them(autojump_clock: object) -> None:
+    """It is not sent these records either, although the leader still knows what was there."""
     async with wire_of(2, lrs_max_lag_ms="1000") as wire:
         leader, follower = wire.stores.values()
-        wire.cut.add(follower.spu)  # its link is there, and nothing gets through
+        wire.cut.add(follower.spu)  # the link exists, but nothing gets through
         for _ in range(40):
             produce(leader, bytes(300_000))
         await trio.sleep(3)
@@ -67,7 +67,7 @@ async def test_a_follower_that_lacks_what_is_deleted_does_not_wait_for_it(autoju
 
 
 async def test_a_deposed_leader_acknowledges_nothing(autojump_clock: object) -> None:
-    """It has not heard of the election, but its followers have."""
+    """The leader does not know about the election, but its followers do."""
     async with wire_of(3) as wire:
         old = wire.stores[1]
         wire.deaf.add(old.spu)
@@ -86,7 +86,7 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
             leader = wire.stores[1]
             produce(leader, b"0")
             await trio.sleep(1)
-            wire.cut.add(wire.stores[3].spu)  # its link is there, and nothing gets through
+            wire.cut.add(wire.stores[3].spu)  # the link exists, but nothing gets through
             for number in range(6):
                 waiter = produce(leader, b"%d" % number)
                 await wire.settle()
@@ -108,7 +108,7 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
     ]
 
 
-async def test_how_far_a_follower_is_behind_is_told_also_while_it_is_away(autojump_clock: object) -> None:
+async def test_the_lag_of_a_lost_follower_is_known(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         leader = wire.stores[1]
         produce(leader, b"a")
@@ -150,12 +150,12 @@ async def test_a_quorum_recovers_what_its_leader_lacks(
         assert waiter.answer is True
 
 
-async def test_what_the_next_leader_has_beyond_the_high_watermark_is_stamped_and_ends_with_a_bridge(
+async def test_the_next_leader_stamps_what_it_has_beyond_the_high_watermark_and_adds_a_bridge(
     autojump_clock: object,
 ) -> None:
     async with wire_of(3) as wire:
         produce(wire.stores[1], b"a")
-        await wire.settle()  # committed, and the followers have not been told
+        await wire.settle()  # committed, and the followers do not know yet
         wire.kill(1)
         leader = await wire.elect(2)
         wire.offline(1)
@@ -170,10 +170,10 @@ async def test_what_the_next_leader_has_beyond_the_high_watermark_is_stamped_and
         assert logs(wire) == [[b"a", b"b"]] * 2
 
 
-async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
+async def test_a_long_scan_before_leading_does_not_delay_others(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the Streaming Controller waits until it is done."""
+    """The SC waits until the scan is done."""
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     async with wire_of(2) as wire:
         produce(wire.stores[1], b"a")
@@ -197,9 +197,7 @@ async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
         assert not leader.replica.is_recovering
 
 
-async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_ever(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_scan_of_an_unreadable_log_ends(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     looked_from: list[int] = []
     scan_in_turns = replica_log.ReplicaLog.scan_in_turns
@@ -223,7 +221,7 @@ async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_
         assert "the batch at offset 0 is out of place" in str(leader.replica.offline_reason)
 
 
-async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autojump_clock: object) -> None:
+async def test_with_flush_messages_1_acknowledged_records_are_on_all_disks(autojump_clock: object) -> None:
     async with wire_of(3, flush_messages="1") as wire:
         waiter = produce(wire.stores[1], b"a")
         await wire.settle()
@@ -260,7 +258,7 @@ async def test_flush_messages_counts_from_the_moment_it_is_altered(autojump_cloc
 
 
 async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(autojump_clock: object) -> None:
-    """Also if several leaders come and go until then."""
+    """This holds even if several leaders come and go before it has caught up."""
     async with wire_of(3, replication_policy="majority") as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)
@@ -281,7 +279,7 @@ async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(
 
 
 async def _elected_without_all(wire: Wire) -> Store:
-    """The third of three leads, lacks what the second has, and is not given it."""
+    """The third of three replicas leads, lacks what the second has, and does not get it."""
     wire.part(3)
     produce(wire.stores[1], b"a")
     await wire.settle()
@@ -291,7 +289,7 @@ async def _elected_without_all(wire: Wire) -> Store:
     return await wire.elect(3)
 
 
-async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock: object) -> None:
+async def test_a_leader_that_waits_for_missing_entries_delays_no_other(autojump_clock: object) -> None:
     async with wire_of(3, replication_policy="majority") as wire:
         leader = await _elected_without_all(wire)
         await trio.sleep(1)
@@ -307,10 +305,10 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         assert trio.current_time() < begun + 2
 
 
-async def test_who_has_much_to_fetch_before_it_leads_says_that_it_will(
+async def test_a_leader_with_much_to_fetch_announces_itself(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else another would be elected meanwhile, and begin anew."""
+    """Otherwise another replica would be elected meanwhile, and would start again."""
     monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(recovered_entries_max=2))
     async with wire_of(3, replication_policy="majority") as wire:
         wire.part(3)
@@ -329,10 +327,10 @@ async def test_who_has_much_to_fetch_before_it_leads_says_that_it_will(
         assert leader.values() == [b"a", b"b", b"c"]
 
 
-async def test_a_seal_that_is_said_again_while_the_log_is_looked_through_is_answered_once(
+async def test_a_repeated_seal_during_a_scan_is_answered_once(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a long log would be read at once for each of them, while nobody else is heard."""
+    """Otherwise a long log would be read at once for each of them, while no other message is handled."""
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 2)
     said: list[PeerMessage] = []
     to_leader = WirePeers.send_to_leader
@@ -361,7 +359,7 @@ async def test_a_seal_that_is_said_again_while_the_log_is_looked_through_is_answ
 
 
 class _BeforeStepOf(trio.abc.Instrument):
-    """Calls something before the first step of a task by this name from a moment on."""
+    """Calls a function before the first step of a task with this name from some moment on."""
 
     def __init__(self, name: str, moment: float, call: Callable[[], None]) -> None:
         self.called = False
@@ -375,8 +373,8 @@ class _BeforeStepOf(trio.abc.Instrument):
             self._call()
 
 
-async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(autojump_clock: object) -> None:
-    """As after a process stood still: that the time is over and that it has come is then news of the same moment."""
+async def test_entries_that_arrive_at_the_timeout_count(autojump_clock: object) -> None:
+    """After a process was stopped, the timeout and the arrival are seen at the same moment."""
     async with wire_of(3, replication_policy="majority") as wire:
         leader, holder = await _elected_without_all(wire), wire.stores[2]
         epoch, asked_at = leader.replica.spec.epoch, trio.current_time()
@@ -395,14 +393,14 @@ async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(aut
 
 
 def in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each batch that recovery appends is one for itself."""
+    """Makes recovery append each batch in its own portion."""
     monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(recovered_bytes_max=1))
 
 
-async def test_what_was_handed_over_need_not_be_handed_over_again(
+async def test_entries_fetched_once_are_not_fetched_again(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much it is, and however often it is broken off: it comes to an end."""
+    """Recovery ends, however much has to be fetched and however often it is interrupted."""
     in_portions(monkeypatch)
     async with wire_of(3, replication_policy="majority") as wire:
         wire.part(3)
@@ -426,10 +424,10 @@ async def test_what_was_handed_over_need_not_be_handed_over_again(
         assert not leader.replica.is_recovering
 
 
-async def test_no_more_is_asked_for_at_once_than_one_answer_takes(
+async def test_no_request_asks_for_more_than_a_response_can_hold(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or it would never be handed over, and nobody could lead."""
+    """Otherwise it would never be sent, and no replica could lead."""
     asked: list[tuple[int, int]] = []
     send_to_follower = WirePeers.send_to_follower
 
@@ -456,10 +454,10 @@ async def test_no_more_is_asked_for_at_once_than_one_answer_takes(
         assert leader.values() == values
 
 
-async def test_who_is_taken_away_while_it_waits_for_what_it_lacks_looks_at_its_log_no_more(
+async def test_a_replica_removed_during_recovery_does_not_read_its_log_any_more(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is closed soon, and what that looks like is no disk that has failed."""
+    """The log is closed soon, and reading it would look like a failed disk."""
     in_portions(monkeypatch)
     monkeypatch.setattr(replica_log, "SCANNED_PER_TURN", 1)
     async with wire_of(3, replication_policy="majority") as wire:
@@ -478,10 +476,10 @@ async def test_who_is_taken_away_while_it_waits_for_what_it_lacks_looks_at_its_l
         assert leader.replica.offline_reason is None
 
 
-async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of_nothing(
+async def test_entries_fetched_from_a_store_that_was_then_lost_replace_nothing(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody who answers has it any more: the bridge stands where it would have been."""
+    """No store that responds has the entries any more, so the bridge stands in their place."""
     in_portions(monkeypatch)
     async with wire_of(3, replication_policy="majority") as wire:
         produce(wire.stores[1], b"a")
@@ -503,7 +501,7 @@ async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of
 
 
 async def delete(store: Store, end: int) -> trio.Event:
-    """Returns what is set when they are deleted for good."""
+    """Returns an event that is set when the records are deleted for good."""
     await store.log.advance_log_start(end)
     assert store.replica.replication is not None
     store.replica.replication.on_deleted()
@@ -534,7 +532,7 @@ async def test_records_are_deleted_for_good_when_every_live_replica_has_deleted_
         assert [store.log.log_start for store in wire.stores.values()] == [1, 1, 1]
 
 
-async def test_what_only_some_have_deleted_the_next_leader_deletes_everywhere(autojump_clock: object) -> None:
+async def test_the_next_leader_completes_a_deletion(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         for value in (b"a", b"b"):
             produce(wire.stores[1], value)
@@ -549,7 +547,7 @@ async def test_what_only_some_have_deleted_the_next_leader_deletes_everywhere(au
         assert leader.replica.deleted_end() == 1
 
 
-async def test_who_waits_for_a_deletion_is_told_that_another_leads(autojump_clock: object) -> None:
+async def test_a_request_that_waits_for_a_deletion_learns_that_another_leads(autojump_clock: object) -> None:
     async with wire_of(2) as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)

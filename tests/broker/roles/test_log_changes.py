@@ -1,4 +1,4 @@
-"""What is done to the logs of a leader and its followers, and in which order."""
+"""The changes of the logs of a leader and its followers, and their order."""
 
 import pytest
 import replicating
@@ -18,7 +18,7 @@ async def test_a_promise_is_on_the_disk_before_the_leader_hears_of_it(autojump_c
 
 
 async def test_a_follower_that_lacks_an_open_file_is_late(autojump_clock: object) -> None:
-    """Wherever it has come to, with a segment for each batch."""
+    """This holds wherever it runs out of files, with one segment for each batch."""
     async with wire_of(3, internal_segment_bytes="1", flush_messages="1") as wire:
         leader, files, done = wire.stores[1], wire.stores[3].files, 0
         for opens in range(12):
@@ -38,8 +38,8 @@ async def test_a_follower_that_lacks_an_open_file_is_late(autojump_clock: object
         assert set(wire.spec.live_replicas) == {1, 2, 3}
 
 
-async def test_a_log_that_begins_where_the_leaders_does_knows_what_was_produced_before(autojump_clock: object) -> None:
-    """What is sent again to whoever leads next would be stored twice."""
+async def test_a_log_that_begins_at_the_leaders_log_start_has_the_producer_state(autojump_clock: object) -> None:
+    """Otherwise a retry to the next leader would be stored twice."""
     async with wire_of(3) as wire:
         leader = wire.stores[1]
         produce(leader, b"a", producer_id=7, base_sequence=0)
@@ -54,10 +54,10 @@ async def test_a_log_that_begins_where_the_leaders_does_knows_what_was_produced_
         assert wire.stores[3].log.producers.snapshot() == leader.log.producers.snapshot()
 
 
-async def test_what_was_written_down_does_not_outlive_what_is_cut(
+async def test_a_checkpoint_does_not_outlive_truncated_entries(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an unclean election, of a leader that lacks what was committed."""
+    """This happens after an unclean election of a leader that lacks what was committed."""
     written: list[tuple[int, int]] = []
 
     async def write_high_watermarks() -> None:

@@ -21,7 +21,7 @@ async def test_with_a_disk_that_fails_a_follower_leaves_and_the_others_go_on(aut
     async with wire_of(3, lrs_max_lag_ms="2000") as wire:
         wire.stores[3].files.room_bytes = 0
         waiter = produce(wire.stores[1], b"a")
-        await wire.settle()  # nobody waits until it was silent for long enough
+        await wire.settle()  # nothing waits until the replica has been silent for long enough
         assert wire.stores[3].replica.offline_reason is not None
         assert set(wire.spec.live_replicas) == {1, 2}
         assert waiter.answer is True
@@ -44,10 +44,10 @@ async def test_a_leader_that_lacks_an_open_file_takes_over_later(autojump_clock:
         assert leader.replica.is_leader and not leader.replica.is_merging
 
 
-async def test_who_lacks_an_open_file_while_it_leads_is_to_be_opened_again(
+async def test_a_leader_that_can_open_no_file_is_opened_again(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its follower is so far behind that what comes next has to be read."""
+    """Its follower lags so far that the next entries have to be read from the log."""
 
     async with wire_of(2, lrs_max_lag_ms="1000") as wire:
         leader = wire.stores[1]
@@ -80,7 +80,7 @@ async def test_a_leader_whose_disk_fails_tells_its_successor_not_to_wait(autojum
         assert wire.stores[1].values() == []
 
 
-async def test_nobody_leads_by_an_epoch_that_was_given_to_the_process_before(autojump_clock: object) -> None:
+async def test_an_epoch_of_an_earlier_process_does_not_let_this_one_lead(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         store = wire.kill(1)
         back = await wire.restart(store)
@@ -91,7 +91,7 @@ async def test_nobody_leads_by_an_epoch_that_was_given_to_the_process_before(aut
             raise back.replica.not_leader()
 
 
-async def test_a_partition_without_a_leader_is_led_by_nobody(autojump_clock: object) -> None:
+async def test_without_a_leader_in_the_spec_no_replica_leads(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         await wire.tell(replace(wire.spec, leader=NO_LEADER))
         await wire.settle()
@@ -110,7 +110,7 @@ async def test_a_second_leader_of_an_epoch_is_refused_also_after_a_restart(autoj
         assert not back.replica.is_leader
 
 
-async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it_has_written_down(
+async def test_a_restarted_store_knows_the_commit_epoch_of_its_checkpoint(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[int, Epoch]] = []
@@ -139,7 +139,7 @@ async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it
         assert said[-1] == (1, wire.spec.epoch - 1), "or in an earlier one than the last that it has promised"
 
 
-async def test_a_leader_that_has_not_heard_of_its_successor_is_told_by_all_others(
+async def test_a_deposed_leader_is_fenced_by_all_others(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[tuple[SpuId, SpuId, PeerMessage]] = []
@@ -179,9 +179,8 @@ async def test_a_disk_that_fails_while_something_is_carried_out_ends_the_part(au
         assert follower.peers.followed == {1: 0, 3: 1}
 
 
-async def test_settings_that_change_are_heard_of_however_long_a_disk_takes(autojump_clock: object) -> None:
-    """Of the messages that come meanwhile some are dropped: they are sent again. Nobody says again what the settings
-    are."""
+async def test_changed_settings_are_applied_however_slow_the_disk_is(autojump_clock: object) -> None:
+    """Some messages that arrive meanwhile are dropped, and sent again later. Settings are not sent again."""
     async with wire_of(3, flush_messages="1") as wire:
         leader, follower = wire.stores[1], wire.stores[2]
         follower.files.sync_seconds = lambda: 1000.0 if trio.current_time() < 900 else 0.0
@@ -209,7 +208,7 @@ async def test_a_log_that_cannot_be_read_when_a_part_begins_takes_only_its_repli
         assert code_of(waiter.answer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_store_that_cannot_read_what_it_is_to_tell_a_leader_says_where_it_is_to_be_mended(
+async def test_a_store_that_cannot_read_for_its_leader_says_where_to_repair(
     autojump_clock: object,
 ) -> None:
     async with wire_of(3, replication_policy="majority") as wire:
@@ -242,7 +241,7 @@ async def test_a_log_that_cannot_be_read_while_it_is_sent_is_doubted_and_serves_
         assert leader.replica.offline_reason is None
 
 
-async def test_who_has_the_partition_to_itself_leads_when_nothing_is_carried_out_any_more(
+async def test_a_replica_left_alone_leads_when_all_effects_are_carried_out(
     autojump_clock: object,
 ) -> None:
     async with wire_of(2) as wire:
@@ -259,7 +258,7 @@ async def test_who_has_the_partition_to_itself_leads_when_nothing_is_carried_out
         assert store.replica.high_watermark == store.log.log_end
 
 
-async def test_nobody_waits_for_ever_for_what_an_spu_that_ends_does_not_carry_out(autojump_clock: object) -> None:
+async def test_no_task_waits_for_ever_when_an_spu_ends(autojump_clock: object) -> None:
     async with wire_of(2) as wire:
         store = wire.stores[2]
         elected = replace(wire.spec, epoch=Epoch(1), leader=SpuId(2), leader_incarnation=store.process)
@@ -270,9 +269,7 @@ async def test_nobody_waits_for_ever_for_what_an_spu_that_ends_does_not_carry_ou
 
 
 @pytest.mark.parametrize("what", ["the process ends", "the disk fails"])
-async def test_what_was_not_carried_out_to_the_end_is_not_known_to_be_committed(
-    autojump_clock: object, what: str
-) -> None:
+async def test_effects_that_were_interrupted_commit_nothing(autojump_clock: object, what: str) -> None:
     async with wire_of(2, lrs_max_lag_ms="1000") as wire:
         leader, store = wire.stores[1], wire.stores[2]
         produce(leader, b"a")
@@ -287,7 +284,7 @@ async def test_what_was_not_carried_out_to_the_end_is_not_known_to_be_committed(
         leader.replica.replication.on_deleted()
         store.files.sync_seconds = lambda: 2.0
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.log.sync)  # what comes next has to wait for it
+            nursery.start_soon(store.log.sync)  # the next append has to wait for it
             await trio.sleep(1)
             wire.join(2)
             await trio.sleep(0.5)
@@ -300,15 +297,15 @@ async def test_what_was_not_carried_out_to_the_end_is_not_known_to_be_committed(
         assert (store.log.log_end, store.replica.high_watermark) == (1, 1)
 
 
-async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autojump_clock: object) -> None:
+async def test_after_compaction_no_removed_entry_is_sent(autojump_clock: object) -> None:
     configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0"}
     async with wire_of(2, **configs) as wire:
         leader = wire.stores[1].replica
         for _ in range(30):
-            produce(wire.stores[1], b"x" * 90_000)  # without a key: compaction takes them away
+            produce(wire.stores[1], b"x" * 90_000)  # without a key, so that compaction removes them
         await wire.settle()
         assert isinstance(leader.replication, ReplicaController)
-        wire.part(2)  # so that the leader is not at rest, and keeps what it appended last
+        wire.part(2)  # so that the leader is not idle, and keeps what it appended last
         before = list(leader.replication.entries.entries(0, leader.log.log_end))
         assert await leader.log.compact(1_900_000_000_000, leader.high_watermark) is not None
         after = list(leader.replication.entries.entries(0, leader.log.log_end))
@@ -317,7 +314,7 @@ async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autoju
 
 
 def _damage_header(store: Store, position: int) -> None:
-    """The batch there is none any more."""
+    """Damages the header of the batch there."""
     directory = store.log.directory
     (name,) = (name for name in store.files.list(directory) if name.endswith(".log"))
     store.files.open(f"{directory}/{name}").write_at(position + 16, b"\x07")
@@ -367,7 +364,7 @@ def _controller(store: Store) -> ReplicaController:
 
 
 async def test_a_store_that_lost_power_is_not_sure_before_it_has_caught_up(autojump_clock: object) -> None:
-    """Whether somebody leads or not."""
+    """This holds whether a replica leads or not."""
     async with wire_of(3) as wire:
         assert _controller(wire.stores[3]).is_sure and _controller(wire.stores[3]).promised == 0
         killed = wire.kill(3)

@@ -3,7 +3,7 @@ from replicating import KEY, code_of, logs, produce, wire_of
 from tailrace.protocol.error_codes import ErrorCode
 
 
-async def test_what_a_leader_appends_is_soon_on_all_stores_and_committed(autojump_clock: object) -> None:
+async def test_appends_of_a_leader_are_soon_on_all_stores_and_committed(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         leader = wire.stores[1]
         waiter = produce(leader, b"a", b"b")
@@ -27,7 +27,7 @@ async def test_after_a_clean_handover_there_is_no_bridge(autojump_clock: object)
         assert produce(leader, b"b") is not None
 
 
-async def test_a_leader_that_cannot_read_for_its_followers_leads_no_more(autojump_clock: object) -> None:
+async def test_a_leader_that_cannot_read_for_its_followers_stops_leading(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         leader = wire.stores[1]
         waiter = produce(leader, b"a")
