@@ -1,8 +1,8 @@
-"""The SC as its clients meet it: which requests it answers, and with what.
+"""The host that serves clients of the SC: which APIs it serves, and with which handlers.
 
-Kafka's admin clients find all that they need to look around and to change the cluster; producers, consumers and groups
-belong to the SPUs, to whose addresses Metadata leads them. The command line's own requests are answered beside Kafka's,
-but not advertised: Kafka's clients would not know them.
+Kafka's admin clients can inspect and change the cluster here. Producers, consumers and groups use the SPUs, whose
+addresses they get from Metadata. The command line's own APIs are served as well, but not advertised, since Kafka's
+clients do not know them.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -37,10 +37,13 @@ ADVERTISED: Mapping[int, Api] = {
 }
 KNOWN: Mapping[int, Api] = {**ADVERTISED, **SC_OBJECT_APIS}
 AUTO_CREATE_MS_MAX = 2_000
-"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""
+"""How long a metadata request waits for topics that it creates. It delays the client's next requests, and the client
+repeats it for topics that do not exist yet."""
 
 
 class PublicHost:
+    """The SC for its clients, and for SPUs that forward requests of clients."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -65,7 +68,7 @@ class PublicHost:
         self.controllers = controllers
         self.apis = ADVERTISED
 
-    # what clients' connections call
+    # called by connections of clients
 
     def route(self, api_key: int, api_version: int) -> Route | None:
         api = KNOWN.get(api_key)
@@ -74,15 +77,15 @@ class PublicHost:
         return Route(decoder(api.request, api_version), self._handle(api_key))
 
     def end_turn(self) -> None:
-        """Nobody here waits for what others append."""
+        """Does nothing, since no request waits for what others append."""
 
     def on_unreadable(self, error: UnreadableError) -> None:
-        raise AssertionError("no files are sent from here") from error
+        raise AssertionError("the SC sends no files") from error
 
-    # what handlers call
+    # called by handlers
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        """Those that a metadata request wants; what takes too long is what Kafka says of a topic in the making."""
+        """Creates the topics that a metadata request names. A timeout becomes Kafka's error for a topic in creation."""
         created = await self.administration.create_topics(topics, timeout_ms=AUTO_CREATE_MS_MAX)
         return [
             KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, each.message)
@@ -91,10 +94,13 @@ class PublicHost:
             for each in created
         ]
 
-    # what SPUs ask for their clients
+    # called for SPUs
 
     async def forward(self, asked: ForwardRequest) -> ForwardResponse:
-        """The answer, and the version of the mirror in which all of it has happened. Raises KafkaError."""
+        """Carries out a request that an SPU forwards for a client. Raises KafkaError.
+
+        Returns the response for the client, and the version of the mirror that includes all effects of the request.
+        """
         api = ADVERTISED.get(asked.api_key)
         if api is None or asked.api_key not in ADMINISTRATIVE or not api.serves(asked.api_version):
             raise KafkaError(
@@ -107,7 +113,7 @@ class PublicHost:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
         context = request_without_connection(asked.api_key, asked.api_version, "an SPU")
         reply = load_administrative(asked.api_key)(self, context, request)
-        assert isinstance(reply, Coroutine), "what changes the cluster takes its time"
+        assert isinstance(reply, Coroutine), "handlers that change the cluster are coroutines"
         response = await reply
         body = encode_whole(response, asked.api_version)
         return ForwardResponse(metadata_version=self.cluster.version, body=body)

@@ -1,4 +1,4 @@
-"""What the SC counts, as plain numbers, beside what its server counts of clients."""
+"""The metrics of the SC: counters as plain numbers, gauges, and their text for Prometheus."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class ScMetrics:
+    """The counters of the SC's connections, and those of its server for clients."""
+
     def __init__(self, apis: Mapping[int, Api]) -> None:
         self.server = ServerMetrics(apis)
         self.cm_accepted = 0
@@ -35,18 +37,18 @@ class ScMetrics:
 
 
 class ScGauges(Struct, frozen=True):
-    """What is, at the moment of the scrape."""
+    """The state of the SC at the moment of a scrape. The defaults are those of a standby SC."""
 
     is_leading: bool = False
     connected_spus: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How many there are, by their resolution."""
+    """The number of partitions by resolution."""
     moving_partitions: int = 0
-    """Those that are getting other replicas."""
+    """The number of partitions whose replicas are being changed."""
 
 
 def gauges_of(local: LocalStore, connected_spus: int) -> ScGauges:
-    """Of an SC that leads."""
+    """Returns the gauges of an active SC."""
     partitions = dict.fromkeys((each.value for each in PartitionResolution if each.value), 0)
     moving = 0
     for topic in local.topics.values():
@@ -59,40 +61,40 @@ def gauges_of(local: LocalStore, connected_spus: int) -> ScGauges:
 
 
 def render(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) -> bytes:
-    """The text a Prometheus server scrapes."""
+    """Returns the text that a Prometheus server scrapes."""
     return metric_text.render(partial(_families, metrics, workflow, gauges))
 
 
 _COUNTERS = (
     ("cm_accepted", "Connections of SPUs that the Connection Manager accepted."),
-    ("cm_rejected", "Connections that it rejected: of SPUs that are not registered, or whose id is taken."),
-    ("cm_lost", "SPUs that went offline: their lease ran out, or they gave it back."),
-    ("live_replica_reports", "Partitions of which their leader reported the live replicas."),
-    ("refused_live_replica_reports", "Partitions reported by an SPU that does not lead them at that epoch."),
-    ("pushed_specs", "Times that an SPU was told what it is to hold."),
-    ("refused_specs", "Times that an SPU could not do what it was told."),
-    ("pushed_metadata", "Times that an SPU was told about the cluster."),
-    ("forwarded_requests", "Clients' requests that SPUs passed on."),
+    ("cm_rejected", "Connections that it rejected, because the SPU is not registered or its id is taken."),
+    ("cm_lost", "SPUs that went offline, because their lease expired or they gave it back."),
+    ("live_replica_reports", "Partitions whose leaders reported their live replicas."),
+    ("refused_live_replica_reports", "Partitions reported by an SPU that does not lead them in that epoch."),
+    ("pushed_specs", "Times that an SPU was sent specs."),
+    ("refused_specs", "Times that an SPU could not carry out its specs."),
+    ("pushed_metadata", "Times that an SPU was sent metadata of the cluster."),
+    ("forwarded_requests", "Clients' requests that SPUs forwarded."),
 )
 
 
 _WORKFLOW_COUNTERS = (
-    ("decided_events", "Events that the controllers decided about."),
-    ("decided_actions", "Actions that they decided."),
+    ("decided_events", "Events that the controllers handled."),
+    ("decided_actions", "Actions that the controllers decided on."),
     ("elections", "Leaders that were elected."),
-    ("unclean_elections", "Those of them that were not live: what only others had is lost."),
+    ("unclean_elections", "Elected leaders that were not live replicas, so that records of others are lost."),
 )
 _READER_COUNTERS = (
     ("read_events", "Changes of the key-value store that were read."),
-    ("store_listings", "Times that the whole store was listed: at a start, and after its watch fell behind."),
-    ("refused_objects", "Values in the store that are no objects we can read."),
-    ("failed_reads", "Times that the store did not answer a reader."),
+    ("store_listings", "Times that the whole store was listed, at a start or after its watch fell behind."),
+    ("refused_objects", "Values in the store that cannot be read as objects."),
+    ("failed_reads", "Times that the store did not respond to a reader."),
 )
 _UPDATER_COUNTERS = (
     ("written_objects", "Objects written to the key-value store for the controllers."),
-    ("lost_writes", "Writes that found a newer version of their object, and were decided again."),
+    ("lost_writes", "Writes that found a newer version of their object, and were decided on again."),
     ("oversized_objects", "Objects too large to be stored."),
-    ("failed_writes", "Times that the store did not answer a writer."),
+    ("failed_writes", "Times that the store did not respond to a writer."),
     ("failed_provisions", "Times that a managed SPU could not be started or stopped."),
 )
 
@@ -106,7 +108,7 @@ def _families(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) 
     yield from counters(workflow.reader, _READER_COUNTERS)
     yield from counters(workflow.updaters, _UPDATER_COUNTERS)
     yield GaugeMetricFamily(
-        "tailrace_leading", "1 while this SC leads, 0 while it stands by.", value=int(gauges.is_leading)
+        "tailrace_leading", "1 while this SC is active, 0 while it is a standby.", value=int(gauges.is_leading)
     )
     yield GaugeMetricFamily("tailrace_connected_spus", "SPUs that are connected.", value=gauges.connected_spus)
     partitions = GaugeMetricFamily("tailrace_partitions", "Partitions, by their status.", labels=["status"])
@@ -114,5 +116,5 @@ def _families(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) 
         partitions.add_metric([status], count)
     yield partitions
     yield GaugeMetricFamily(
-        "tailrace_moving_partitions", "Partitions that are getting other replicas.", value=gauges.moving_partitions
+        "tailrace_moving_partitions", "Partitions whose replicas are being changed.", value=gauges.moving_partitions
     )

@@ -1,7 +1,8 @@
 """The Streaming Controller: wires the workflow, the Connection Manager and the public server, and runs them.
 
-Where several SCs share a store, one leads and the others stand by: they listen on neither port, so that nobody takes
-them for the one that decides. Whoever begins to lead begins anew from the store, and so is an SC that was just started.
+If several SCs share a store, one is active and the others stand by. A standby SC listens neither for clients nor for
+SPUs, so that no one takes it for the active one. An SC that becomes active builds its state from the store, like an SC
+that was just started.
 """
 
 from contextlib import ExitStack
@@ -43,11 +44,11 @@ from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
 
 
 class StartError(Exception):
-    """One sentence for the person who started the SC: why it cannot serve."""
+    """The SC cannot serve; the message is one sentence for the person who started it."""
 
 
 class ScAddresses(Struct, frozen=True):
-    """Where the SC listens, with the real ports."""
+    """The addresses at which the SC listens, with the actual ports."""
 
     public: tuple[Address, ...]
     private: Address
@@ -55,6 +56,8 @@ class ScAddresses(Struct, frozen=True):
 
 
 class StreamingController:
+    """The SC, which serves while it is active."""
+
     def __init__(
         self,
         settings: ScSettings,
@@ -68,7 +71,7 @@ class StreamingController:
         self._settings = settings
         self._seams = seams
         self._store = store
-        self._logger = logger = logger.bind()  # once: a logger that is not bound yet binds anew at each line
+        self._logger = logger = logger.bind()  # A logger that is not bound yet would be bound again for each line.
         self._provisioner = provisioner or NoProvisioner(logger)
         self._counts = WorkflowCounts()
         self._stopping = trio.Event()
@@ -76,17 +79,19 @@ class StreamingController:
         self._serves = False
         self._term: _Term | None = None
 
-    # life
+    # running
 
     def stop(self) -> None:
-        """Asks for a clean stop; `run` returns when clients have their answers."""
+        """Requests a clean stop; `run` returns when clients have their responses."""
         self._stopping.set()
         if not self._serves:
             self._beginning.cancel()
 
     async def run(self, task_status: trio.TaskStatus[ScAddresses] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until `stop`; reports where it listens when SPUs and clients may come, which for one that stands by is
-        when it begins to lead. Raises CannotListenError, StartError, and StoreCorrupt at any time."""
+        """Serves until `stop`. Reports its addresses when SPUs and clients may connect: when it becomes active.
+
+        Raises CannotListenError, StartError, and, at any time, StoreCorrupt.
+        """
         with ExitStack() as listening:
             metrics = await self._listen_for_scrapes(listening)
             status = _StartedOnce(task_status)
@@ -103,16 +108,16 @@ class StreamingController:
         self._logger.info("sc_stopped")
 
     async def _serve_in_turn(self, metrics: Listener | None, status: "_StartedOnce") -> None:
-        """Leads whenever it may."""
+        """Serves whenever this SC becomes the active one."""
         name = str(self._settings.private.advertised or self._settings.private.address)
         while not self._stopping.is_set():
             try:
                 await lead(self._store, name, partial(self._serve, metrics, status), self._logger)
             except LeadershipLost:
-                continue  # the log has it; what this SC knew is worth nothing any more
+                continue  # `lead` has logged the reason. The state of this SC is outdated and dropped.
 
     async def _serve(self, metrics: Listener | None, status: "_StartedOnce", guard: Entry | None) -> None:
-        """Until `stop`; the listeners close with it. Raises LeadershipLost."""
+        """Serves until `stop`, then closes the listeners. Raises LeadershipLost."""
         with ExitStack() as listening:
             private = await self._listen(listening, self._settings.private)
             public = [(await self._listen(listening, each), each) for each in self._settings.listeners]
@@ -151,7 +156,7 @@ class StreamingController:
                 self._serves = True
                 status.started(addresses)
                 await self._stopping.wait()
-                term.workflow.writes.close()  # nobody is kept waiting: another SC, or this one later, can be asked
+                term.workflow.writes.close()  # Waiting clients get an error at once, so that they ask another SC.
                 await server.drain_clients()
                 nursery.cancel_scope.cancel()
 
@@ -212,10 +217,10 @@ class StreamingController:
         self._serves = False
 
     async def _identify(self, workflow: Workflow) -> None:
-        """What the cluster is called, for good: whoever comes first gives the name."""
+        """Makes sure that the store has the id of the cluster, which the first SC makes for good."""
         key = key_of(ClusterIdentity(""))
         if key in workflow.reader.refused:
-            raise StartError(f"the store has something under {key!r} that is not the id of a cluster; see the log")
+            raise StartError(f"the value under {key!r} in the store is not the id of a cluster; see the log")
         while workflow.local.identity is None:
             try:
                 await workflow.writes.write([Put(ClusterIdentity(new_cluster_id(self._seams.chance.uuid)))])
@@ -223,7 +228,7 @@ class StreamingController:
                 raise LeadershipLost(error.message) from error
 
     async def _reconcile(self, term: "_Term") -> None:
-        """Looks at everything again from time to time, and tells SPUs again what they are to hold."""
+        """Checks every object again from time to time, and sends SPUs all their specs again."""
         while True:
             seconds, connections = self._settings.replace_after_seconds, term.connections
             await term.workflow.events.send(SpusAway(connections.away(seconds), connections.reports.failed(seconds)))
@@ -233,6 +238,7 @@ class StreamingController:
             await trio.sleep(self._settings.reconciliation_seconds)
 
     async def _rebalance(self, term: "_Term") -> None:
+        """Returns leaderships to preferred replicas from time to time, if the configs say so."""
         configs = term.host.broker_configs
         while True:
             await trio.sleep(configs.settings.leader_imbalance_check_seconds)
@@ -255,7 +261,7 @@ class StreamingController:
 
 
 class _Term(Struct, frozen=True):
-    """What there is while this SC leads."""
+    """The parts that exist only while this SC is active."""
 
     workflow: Workflow
     connections: ConnectionManager
@@ -264,7 +270,7 @@ class _Term(Struct, frozen=True):
 
 
 class _StartedOnce:
-    """An SC that leads again has long been started."""
+    """Reports a start to Trio once, also if the SC becomes active several times."""
 
     def __init__(self, task_status: trio.TaskStatus[ScAddresses]) -> None:
         self._task_status: trio.TaskStatus[ScAddresses] | None = task_status

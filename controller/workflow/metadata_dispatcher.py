@@ -45,7 +45,7 @@ from tailrace.protocol.ids import Epoch
 
 
 class Controllers(Struct, frozen=True):
-    """The controllers, one for each kind of object that has a status. See `tailrace.controller` for how to add one."""
+    """The controllers, one for each kind of object whose status the SC decides."""
 
     spus: SpuController
     spu_groups: SpuGroupController
