@@ -316,7 +316,7 @@ class Member(Struct):
         self.ask_to_sync(assignments, version, **names)
         return self.synced()
 
-    # # heartbeats, commits, leaving
+    # heartbeats, commits, leaving
 
     def heartbeat(self, version: int = 4, generation: int | None = None) -> int:
         body = Body(HEARTBEAT, version).text(self.group)
@@ -375,7 +375,7 @@ class Member(Struct):
                 answer.end()
         return error, left
 
-    # # administration
+    # administration
 
     def describe(self, version: int = 6, *, group: str | None = None, operations: bool = False) -> Described:
         body = Body(DESCRIBE_GROUPS, version).count(1).text(group or self.group)

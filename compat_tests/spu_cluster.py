@@ -197,7 +197,7 @@ class SeparateCluster:
         if self.links:
             self.links.close()
 
-    # # the interface NodeCluster
+    # the interface NodeCluster
 
     def node_pid(self, node: int) -> int:
         return self.spu_pid(node)

@@ -101,7 +101,7 @@ class HarmedCluster:
         """Returns the addresses for clients, by the name of the process."""
         return self._public | self._clients
 
-    # # start and stop
+    # start and stop
 
     def start(self) -> None:
         for name in self.scs:
@@ -137,7 +137,7 @@ class HarmedCluster:
         for name in self.scs:
             self.launch(name)
 
-    # # faults
+    # faults
 
     def carry_out(self, faults: Iterable[Fault]) -> None:
         start = time.monotonic()
@@ -194,7 +194,7 @@ class HarmedCluster:
         if status != 0 and (server.is_ready or status != -signal.SIGTERM):
             self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_output()}")
 
-    # # checks at the end
+    # checks at the end
 
     def wait_until_well(self) -> None:
         """Waits until all processes run and all SPUs are online."""

@@ -86,7 +86,7 @@ def _leader_of(member: Member) -> str:
     return member.joined().leader
 
 
-# # a single member
+# a single member
 
 
 @pytest.mark.parametrize("version", range(10))
@@ -161,7 +161,7 @@ def test_metadata_and_assignments_are_any_bytes(member: NewMember) -> None:
     assert (described.metadata, described.assignment) == (metadata, assignment)
 
 
-# # members that may not join
+# members that may not join
 
 
 @pytest.mark.parametrize("session_ms", [0, SESSION_MS_MIN - 1, 1_800_001])
@@ -226,7 +226,7 @@ def test_the_protocol_that_most_members_prefer_is_used(member: NewMember) -> Non
     assert [each.joined().protocol for each in (one, two, three)] == ["sticky"] * 3
 
 
-# # several members
+# several members
 
 
 def test_all_join_again_for_a_new_member(member: NewMember) -> None:
@@ -397,7 +397,7 @@ def test_a_client_that_was_given_an_id_leaves_before_it_joined(member: NewMember
     assert one.joined().generation == three.joined().generation == 2
 
 
-# # members that are silent
+# members that are silent
 
 
 def test_a_silent_member_is_removed(member: NewMember) -> None:
@@ -457,7 +457,7 @@ def test_an_id_that_is_not_used_expires(member: NewMember) -> None:
     assert one.joined().error == UNKNOWN_MEMBER_ID
 
 
-# # static members
+# static members
 
 
 def test_a_static_member_gets_its_response_at_once(member: NewMember) -> None:
@@ -572,7 +572,7 @@ def test_a_static_member_names_an_instance_that_is_not_there(member: NewMember) 
     assert one.joined().error == UNKNOWN_MEMBER_ID
 
 
-# # commits
+# commits
 
 
 def test_members_commit_in_their_generation_except_during_a_rebalance(member: NewMember, topic: str) -> None:
@@ -614,7 +614,7 @@ def test_a_commit_counts_as_a_heartbeat(member: NewMember, topic: str) -> None:
     assert two.heartbeat() == NONE
 
 
-# # descriptions and deletion
+# descriptions and deletion
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -82,7 +82,7 @@ def shared(*members: ConsumerMember) -> bool:
     return described.state == "Stable" and len(described.members) == len(members)
 
 
-# # a single member
+# a single member
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -186,7 +186,7 @@ def test_patterns_are_those_of_re2(member: NewMember, pattern: str) -> None:
     assert response.message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
 
 
-# # several members
+# several members
 
 
 def test_a_member_gets_what_another_one_has_released(member: NewMember) -> None:
@@ -257,7 +257,7 @@ def test_the_assignor_is_the_one_that_most_members_want(member: NewMember) -> No
     assert [each.numbers for each in members] == [[0, 1], [2, 3], [4, 5]]
 
 
-# # static members
+# static members
 
 
 def test_an_instance_is_one_member_at_a_time(member: NewMember) -> None:
@@ -283,7 +283,7 @@ def test_an_instance_that_left_temporarily_gets_its_partitions_back(member: NewM
     assert m.ask(epoch=epoch).error == FENCED_INSTANCE_ID
 
 
-# # descriptions
+# descriptions
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -300,7 +300,7 @@ def test_a_group_is_described_in_each_version(member: NewMember, group: str, top
     assert m.describe(version).operations == OPERATIONS_NOT_ASKED_FOR
 
 
-# # offsets
+# offsets
 
 
 def test_members_commit_with_their_epochs(member: NewMember, classic: NewClassicMember, topic: str) -> None:
@@ -331,7 +331,7 @@ def test_a_member_commits_with_an_older_epoch_what_it_already_owned_then(
     assert client.commit(topic, 5, version=9, generation=before) == (NONE if keeps_first else STALE_MEMBER_EPOCH)
 
 
-# # members that use the classic protocol
+# members that use the classic protocol
 
 
 def settled(old: Member, *new: ConsumerMember) -> bytes:

@@ -71,7 +71,7 @@ def alone(bootstrap, group, topic):
         yield join
 
 
-# # committing and fetching, without members
+# committing and fetching, without members
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
@@ -222,7 +222,7 @@ def test_a_group_of_offsets_only(connection, bootstrap, group, topic):
     assert nobody.describe().state == "Dead"
 
 
-# # members
+# members
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
@@ -264,7 +264,7 @@ def test_any_client_fetches_what_members_committed(connection, alone, group, top
         assert fetch_groups(connection, 9, [(group, None)], **who) == {group: (NONE, {(topic, 0): Fetched(1)})}
 
 
-# # deletion
+# deletion
 
 
 def test_offsets_are_deleted_one_by_one(connection, group, topic):
@@ -311,7 +311,7 @@ def test_offsets_are_kept_if_members_have_unknown_subscriptions(connection, alon
     assert delete(connection, group, [(topic, [0])]) == (NONE, {(topic, 0): NONE})
 
 
-# # deleted topics
+# deleted topics
 
 
 def test_offsets_are_deleted_with_their_topic(bootstrap, connection, create_topic, group, topic):
@@ -324,7 +324,7 @@ def test_offsets_are_deleted_with_their_topic(bootstrap, connection, create_topi
     assert fetch(connection, 9, group, [(topic, [0])]) == (NONE, {(topic, 0): Fetched(NO_OFFSET)})
 
 
-# # stored records
+# stored records
 
 
 def test_records_are_in_kafkas_format(bootstrap, connection, group, topic, named):

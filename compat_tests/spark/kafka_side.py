@@ -61,7 +61,7 @@ class KafkaSide:
         self.bootstrap = bootstrap
         self._admin = new_admin(bootstrap)
 
-    # # topics
+    # topics
 
     def new_topic(self, purpose: str, partitions: int = 1, **config: str) -> str:
         """Creates a topic with a unique name; settings have underscores instead of dots."""
@@ -117,7 +117,7 @@ class KafkaSide:
 
         wait_until(all_answer, PATIENCE_SECONDS, f"{partitions} partitions of {topic}")
 
-    # # records
+    # records
 
     def send(self, topic: str, records: Iterable[ToSend], codec: str = "none") -> None:
         """Sends records, and returns when all are acknowledged; the records of one call and partition form few

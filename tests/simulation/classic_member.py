@@ -80,7 +80,7 @@ class ClassicMember:
         self._ends_at = inf
         self._stalls = False
 
-    # # life
+    # life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -138,7 +138,7 @@ class ClassicMember:
         self.committed.clear()
         self.client.term = NO_TERM
 
-    # # joining
+    # joining
 
     async def _join(self, connected: WireClient) -> None:
         timeouts = self._group.timeouts
@@ -224,7 +224,7 @@ class ClassicMember:
             for (_, member_id), share in zip(members, shares, strict=True)
         ]
 
-    # # working
+    # working
 
     async def _work(self, connected: WireClient) -> None:
         assert self.reading is not None

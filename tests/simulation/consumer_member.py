@@ -81,7 +81,7 @@ class ConsumerMember:
         self._ends_at = inf
         self._stalls = False
 
-    # # life
+    # life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -217,7 +217,7 @@ class ConsumerMember:
             self._group.ownership.on_given_up(self.client.member_id, revoked)
         await self._beat(connected)
 
-    # # between heartbeats
+    # between heartbeats
 
     async def _pause(self) -> None:
         timeouts = self._group.timeouts

@@ -33,7 +33,7 @@ class Fault(Struct, frozen=True):
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.at:.3f} s: {self.kind} on {self.target} for {self.seconds:.2f} s"
+        return f"{self.at:.3f} s: {self.kind} for {self.seconds:.2f} s (target {self.target})"
 
 
 MayLose = Callable[[int, Keep], bool]
@@ -87,7 +87,7 @@ def _pick(machines: dict[int, Machine], target: int) -> tuple[int, Machine]:
     return number, machines[number]
 
 
-# # processes and machines
+# processes and machines
 
 
 async def kill_spu(context: FaultContext, fault: Fault) -> None:
@@ -195,7 +195,7 @@ async def cut_store_off(context: FaultContext, fault: Fault) -> None:
         store.is_cut_off = False
 
 
-# # disks
+# disks
 
 
 async def fill_disk(context: FaultContext, fault: Fault) -> None:
@@ -307,7 +307,7 @@ async def jump_clock(context: FaultContext, fault: Fault) -> None:
     machine.clock.skew_ms = max(-3_100_000, min(skew_ms, 3_100_000))
 
 
-# # network
+# network
 
 
 async def partition(context: FaultContext, fault: Fault) -> None:

@@ -254,7 +254,7 @@ class SimulatedConnection:
                 self._outgoing.put("reset" if isinstance(unread, bytes) else "end")
             self._outgoing.notify()
 
-    # # faults
+    # faults
 
     def reset(self) -> None:
         """Breaks the connection for both sides at once; bytes in flight are lost."""
@@ -365,7 +365,7 @@ class Internet:
         self._next_port += 1
         return self._next_port
 
-    # # faults
+    # faults
 
     def block(self, sender: str, receiver: str) -> None:
         link = self.link(sender, receiver)

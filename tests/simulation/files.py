@@ -181,7 +181,7 @@ class SimulatedFiles:
         self.boots = 1
         """How often the machine has started."""
 
-    # # the seam
+    # the seam
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         self._check_open_files(path)
@@ -304,7 +304,7 @@ class SimulatedFiles:
         node = self._synced_names.get(path)
         return b"" if node is None else node.synced
 
-    # # flipped bits
+    # flipped bits
 
     def paths(self) -> Sequence[str]:
         """Returns the paths of all files."""
@@ -352,7 +352,7 @@ class SimulatedFiles:
         """Returns the flipped bytes that were not written again, by path."""
         return {path: wrong for path, node in self._names.items() if node.flipped and (wrong := node.wrong())}
 
-    # # internals
+    # internals
 
     def do(self, node: Node, operation: Write | Truncate) -> None:
         before = len(node.content)
@@ -439,7 +439,7 @@ class SimulatedFiles:
         self._unsynced_entries.setdefault(directory, []).append(entry)
         self.on_operation()
 
-    # # crashes
+    # crashes
 
     def crash(self, keep: Keep) -> "SimulatedFiles":
         """Returns the files that a machine may find when it starts after a crash now; this object stays unchanged."""

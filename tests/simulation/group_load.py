@@ -96,7 +96,7 @@ class GroupLoad:
         self._groups[group_id] = self._newest[key] = group
         return group
 
-    # # members
+    # members
 
     async def _occupy(self, group_id: str, kind: str, place: int) -> None:
         """Runs members in one place, one after the other, until the load settles.
@@ -133,7 +133,7 @@ class GroupLoad:
         with trio.move_on_after(seconds):
             await self._is_settling.wait()
 
-    # # onlookers
+    # onlookers
 
     async def _look_on(self, name: str) -> None:
         """Fetches what others have committed, also from SPUs that should know that they do not coordinate the group."""
@@ -155,7 +155,7 @@ class GroupLoad:
         except RefusedError as refused:
             raise AssertionError(f"{client.client.name} is not a member, but was refused: {refused}") from None
 
-    # # the end
+    # the end
 
     def unsettled(self) -> str | None:
         """Returns a reason why not everything is consumed and committed yet, or None."""

@@ -61,7 +61,7 @@ class PartitionHistory:
         self._begins_with_epoch = -1
         """The epoch of the last unclean election. Responses from earlier epochs may describe lost records."""
 
-    # # producers
+    # producers
 
     def on_sent(self, value: bytes, sent: Sent) -> None:
         assert value not in self.sent, "records are told apart by their values"
@@ -84,7 +84,7 @@ class PartitionHistory:
         if offset != UNKNOWN_OFFSET:
             self._settle(offset, value, "acknowledged")
 
-    # # records
+    # records
 
     @property
     def known_end(self) -> int:
@@ -114,7 +114,7 @@ class PartitionHistory:
         """Whether a response from that epoch may describe lost records."""
         return epoch < self._begins_with_epoch
 
-    # # consumers
+    # consumers
 
     def on_started(self, consumer: str, start: int) -> None:
         """Records where a consumer starts to read, which is the beginning by default."""
@@ -158,7 +158,7 @@ class PartitionHistory:
         """Fails: a reader of committed records must never be told that they were truncated."""
         raise HistoryError(f"partition {self.partition}: {consumer} was told of a truncation: {sentence}")
 
-    # # the final log
+    # the final log
 
     def check_final(self, log: Sequence[Read]) -> None:
         """Checks all reports against the whole log after everything has settled."""
@@ -213,7 +213,7 @@ class PartitionHistory:
                 skipped = set(passed) - set(reader.offsets)
                 self.check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
 
-    # # helpers
+    # helpers
 
     def _may_be_gone(self, value: bytes, offset: int, newest: Mapping[bytes | None, int]) -> bool:
         """Whether the record may have been removed; `newest` has the last offset of each key."""

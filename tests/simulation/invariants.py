@@ -101,8 +101,7 @@ class Invariants:
         """The largest log start of each partition, if not everything is kept."""
         self._committed: dict[Key, _Committed] = {}
         self._seen: dict[tuple[int, Key], _Seen] = {}
-        """The last observation of each replica, by the `id()` of its process object, all of which exist until the run
-        ends."""
+        """The last observation of each replica, by the `id()` of its process object, which `_processes` keeps alive."""
         self._processes: list[Spu] = []
         self._checked_versions: dict[str, int] = {}
         """The last checked version of each object in the store."""
@@ -114,7 +113,7 @@ class Invariants:
         self._begins_with_epoch: dict[Key, int] = {}
         """The epoch of the last unclean election of each partition that may have lost records."""
 
-    # # called by the plan of faults, and while everything settles
+    # called by the plan of faults, and while everything settles
 
     def stored_live(self) -> dict[str, set[int]]:
         """Returns the live replicas of each partition that the SC has stored."""
@@ -394,7 +393,7 @@ class Invariants:
         stored = next((each for each in self._stored.values() if (each.topic_id, each.number) == key), None)
         return log_start if stored is None else earliest_offset(stored.spec, log_start)
 
-    # # what the Streaming Controller has stored
+    # what the Streaming Controller has stored
 
     async def _check_stored(self) -> None:
         for entry in (await self._world.store.list("partition/")).entries:

@@ -58,7 +58,7 @@ class OffsetHistory:
         self.fetches = 0
         self.acknowledged = 0
 
-    # # commits
+    # commits
 
     def on_commit(self, mark: str, offset: int, at: float, *, term: int = NO_TERM) -> Write:
         """Records a commit that is being sent."""
@@ -92,7 +92,7 @@ class OffsetHistory:
             if write.term != NO_TERM and write.term < term:
                 write.ended = min(write.ended, at)
 
-    # # fetches
+    # fetches
 
     def on_fetched(self, offset: int, mark: str, began: float, ended: float) -> None:
         self.fetches += 1
@@ -116,7 +116,7 @@ class OffsetHistory:
             return self._deletion
         return self._initial
 
-    # # the order of writes
+    # the order of writes
 
     def _extend(self, write: Write, began: float, ended: float) -> None:
         if not write.has_happened:

@@ -1,4 +1,4 @@
-"""Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
+"""Bugs that somebody might write, which are planted in otherwise real servers: some seed must detect each of them."""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ from .runner import Task
 from .scenario import Scenario
 
 NOT_COMPACTED = ("cleanup.policy", "delete")
-"""Where nothing is compacted more can be seen to be missing."""
+"""A topic config without compaction, which makes more kinds of loss visible."""
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -62,25 +62,25 @@ class PlantedBug(Struct, frozen=True):
     policy: str = "live"
     replicas: int = 3
     faults: tuple[str, ...] | None = None
-    """What goes wrong in the seeds in which it is looked for; None for everything that can."""
+    """The kinds of faults in the seeds of the search, or None for all kinds."""
     topic: tuple[tuple[str, str], ...] = ()
-    """What the topic's configs are in these."""
+    """The topic's configs in these seeds."""
     has_groups: bool = False
-    """Whether groups are what is looked at."""
+    """Whether the seeds test groups."""
     groups: tuple[str, ...] | None = None
-    """Of which kinds they are, whatever the seed says."""
+    """The kinds of groups, whatever the seed says."""
     has_erasers: bool | None = None
-    """Whether somebody deletes records; None for what the seed says."""
+    """Whether clients delete records, or None for the seed's choice."""
     copies_early: bool = False
     """Whether replicas that lack a few batches copy them from followers."""
     has_quorum_readers: bool | None = False
-    """Whether somebody reads from several stores; None for what the seed says."""
+    """Whether there are quorum readers, or None for the seed's choice."""
     may_shelve: bool = False
     """Whether old segments may be put on shelves, as the seed says."""
     shows_in: Callable[[Scenario], bool] = lambda scenario: True
-    """Where else nothing could be seen of it."""
+    """The scenarios in which the bug can be visible."""
     first_seed: int = 0
-    """Where the search begins, for what is rare: near the seed that found it last."""
+    """The first seed of the search, near the seed that last detected a rare bug."""
 
     def task(self, seed: int) -> Task:
         return Task(
@@ -98,7 +98,7 @@ class PlantedBug(Struct, frozen=True):
         )
 
     def scenarios(self) -> Iterator[Scenario]:
-        """Those in which it may show."""
+        """Yields the scenarios in which the bug may be detected."""
         return (scenario for seed in count(self.first_seed) if self.shows_in(scenario := self.task(seed).scenario()))
 
     @property
@@ -106,7 +106,7 @@ class PlantedBug(Struct, frozen=True):
         return self.plant.__name__
 
 
-# A replica by itself
+# a single replica
 
 
 def acknowledges_before_the_sync(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def forgets_producers_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(producer_snapshots.ProducerSnapshots, "load", lambda self, *arguments: ProducerStates())
 
 
-def says_synced_of_what_is_not(patch: pytest.MonkeyPatch) -> None:
+def reports_unsynced_records_as_synced(patch: pytest.MonkeyPatch) -> None:
     async def sync(self: open_segment.OpenSegment) -> None:
         pass
 
@@ -142,7 +142,7 @@ def forgets_to_sync_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogDisk, "sync_directories", sync_directories)
 
 
-def syncs_the_open_segment_alone(patch: pytest.MonkeyPatch) -> None:
+def syncs_only_the_open_segment(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segments, "unsynced", lambda self: [])
 
 
@@ -155,10 +155,10 @@ def removes_a_segment_before_its_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_deletion, "segments_to_remove", segments_to_remove)
 
 
-# Promises and epochs
+# promises and epochs
 
 
-def answers_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
+def responds_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
     async def promise(self: Promises, key: Any, epoch: Any, **_: Any) -> None:
         self._file.append(promises._record(PromiseKind.PROMISED, key, epoch))
         self._epochs[key] = epoch
@@ -175,7 +175,7 @@ def gives_an_epoch_to_two_leaders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(election, "elected_cleanly", elected)
 
 
-# Live replicas and elections
+# live replicas and elections
 
 
 def counts_a_smaller_live_set_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -185,13 +185,13 @@ def counts_a_smaller_live_set_before_it_is_stored(patch: pytest.MonkeyPatch) -> 
     patch.setattr(LiveReplicaTracker, "counting", property(counting, lambda self, value: None), raising=False)
 
 
-def elects_whoever_was_live_once(patch: pytest.MonkeyPatch) -> None:
-    """Also in another incarnation of its store, which may have lost the end of its log."""
+def elects_replicas_that_lost_their_log_end(patch: pytest.MonkeyPatch) -> None:
+    """Elects a replica also with another incarnation of its store, which may have lost the end of its log."""
     patch.setattr(election, "is_sure", lambda spu, live, spus: True)
 
 
-def takes_every_start_for_the_same_store(patch: pytest.MonkeyPatch) -> None:
-    """Although the page cache was lost in between."""
+def keeps_the_store_incarnation_at_every_start(patch: pytest.MonkeyPatch) -> None:
+    """Keeps the store incarnation at every start, although the page cache may have been lost before."""
 
     async def take(files: Any, directory: str, promises: Any, *, clean: bool, lacks_replicas: bool, new: Any) -> str:
         is_known = files.exists(store_path(directory))
@@ -215,8 +215,8 @@ def seals_with_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPolicy, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
 
 
-def takes_the_most_that_is_left_for_all_there_was(patch: pytest.MonkeyPatch) -> None:
-    """Where all live replicas have lost something, and one that was not live has more."""
+def forgets_that_an_election_was_unclean(patch: pytest.MonkeyPatch) -> None:
+    """Forgets that an election was unclean, where all live replicas have lost records and another one has more."""
 
     def among_unsure(partition: Any, *arguments: Any) -> Any:
         decision = original(partition, *arguments)
@@ -226,12 +226,12 @@ def takes_the_most_that_is_left_for_all_there_was(patch: pytest.MonkeyPatch) -> 
     patch.setattr(election, "_among_unsure", among_unsure)
 
 
-def drops_replicas_before_those_that_follow_have_all(patch: pytest.MonkeyPatch) -> None:
+def drops_replicas_before_their_successors_have_everything(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(copy_sets, "is_sure", lambda spu, live, spus: True)
 
 
-def takes_for_lost_whoever_has_not_come_yet(patch: pytest.MonkeyPatch) -> None:
-    """An SC that has just started, and cannot know whose lease goes on."""
+def takes_spus_for_offline_when_the_sc_starts(patch: pytest.MonkeyPatch) -> None:
+    """Takes SPUs for offline as soon as the SC starts, although it cannot know whose lease is still valid."""
 
     async def run(self: ConnectionManager) -> None:
         self._events.add(LeaseGracePeriodOver())
@@ -251,11 +251,11 @@ def takes_a_broken_connection_for_the_end_of_a_lease(patch: pytest.MonkeyPatch) 
     patch.setattr(ConnectionManager, "_on_end", on_end)
 
 
-# What logs become
+# the content of logs
 
 
-def cuts_to_its_high_watermark_at_the_start(patch: pytest.MonkeyPatch) -> None:
-    """What was acknowledged by all, and not yet known to be, is lost (KIP-101)."""
+def truncates_to_its_high_watermark_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    """Loses records that all have acknowledged, but that are not yet known to be committed (KIP-101)."""
 
     async def attend(self: ReplicaInfoDispatcher, replica: Replica) -> None:
         if replica.key not in self._controllers and not replica.is_alone:
@@ -267,7 +267,7 @@ def cuts_to_its_high_watermark_at_the_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyPatch) -> None:
-    """A leader was elected that lacks some of what was committed then."""
+    """Believes a high watermark, although the elected leader lacks some records below it."""
 
     def compare(self: Follower, seal: Any, log_end: int) -> None:
         self.is_compared = True
@@ -275,8 +275,8 @@ def believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyP
     patch.setattr(Follower, "_compare", compare)
 
 
-def keeps_what_it_has_at_an_offset(patch: pytest.MonkeyPatch) -> None:
-    """A follower that does not cut what its leader has otherwise."""
+def keeps_records_that_differ_from_the_leaders(patch: pytest.MonkeyPatch) -> None:
+    """Makes a follower keep records that differ from its leader's."""
     patch.setattr(Entry, "is_same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
 
 
@@ -288,18 +288,19 @@ def recovers_from_its_own_log_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader, "recovered_log", recovered_log)
 
 
-# Reads
+# reads
 
 
-def lets_a_follower_be_read_to_its_end(patch: pytest.MonkeyPatch) -> None:
-    """Also what is not committed, and may be cut; the high watermark that it tells is right."""
+def serves_uncommitted_records_of_a_follower(patch: pytest.MonkeyPatch) -> None:
+    """Lets clients read uncommitted records, which may be truncated, although the high watermark in the response is
+    right."""
     patch.setattr(Replica, "readable_end", property(lambda self: self.log.log_end))
 
 
-# Acknowledgements
+# acknowledgements
 
 
-def acknowledges_what_a_majority_of_the_live_has(patch: pytest.MonkeyPatch) -> None:
+def acknowledges_what_a_majority_of_the_live_replicas_has(patch: pytest.MonkeyPatch) -> None:
     def committed_end(self: LivePolicy, matched: Any, live: Any) -> int:
         ends = sorted((matched.get(spu, 0) for spu in live), reverse=True)
         return ends[len(ends) // 2]
@@ -307,11 +308,11 @@ def acknowledges_what_a_majority_of_the_live_has(patch: pytest.MonkeyPatch) -> N
     patch.setattr(LivePolicy, "committed_end", committed_end)
 
 
-def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
+def acknowledges_what_only_the_leader_has(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPolicy, "committed_end", lambda self, matched, live: max(matched.values()))
 
 
-def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
+def acknowledges_waiting_requests_when_deposed(patch: pytest.MonkeyPatch) -> None:
     def refuse_waiters(self: Replica, error: Any) -> None:
         if self.waiting_acknowledgements is not None:
             self.waiting_acknowledgements.release(sys.maxsize)
@@ -321,36 +322,36 @@ def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatc
     patch.setattr(Replica, "refuse_waiters", refuse_waiters)
 
 
-def opens_segments_as_they_are_due(patch: pytest.MonkeyPatch) -> None:
-    """Whatever is committed of the two that there are."""
+def rolls_segments_without_waiting_for_commits(patch: pytest.MonkeyPatch) -> None:
+    """Rolls a segment even if two segments are uncommitted already."""
     patch.setattr(ReplicaController, "may_roll", lambda self, segment_base: True)
 
 
-# Deletions
+# deletions
 
 
-def answers_deletions_before_others_have_deleted(patch: pytest.MonkeyPatch) -> None:
+def acknowledges_deletions_before_other_replicas_delete(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
 
 
-# Topics that come back
+# recreated topics
 
 
-def leaves_the_leaders_of_a_topic_that_is_brought_back(patch: pytest.MonkeyPatch) -> None:
-    """They have ended, and promised the epoch that they would begin again."""
+def does_not_end_the_leaders_of_a_recreated_topic(patch: pytest.MonkeyPatch) -> None:
+    """Does not end the leaders, although leaders must have ended and promised the epoch before they lead again."""
     patch.setattr(administration, "plan_end_of_leaders", lambda *of_topic: Planned(None, ()))
 
 
-# Bits that flip
+# flipped bits
 
 
-def believes_whatever_copy_it_is_given(patch: pytest.MonkeyPatch) -> None:
-    """So it looks no further where all batches are sound, and an offset or an epoch is not."""
+def accepts_unproven_repairs(patch: pytest.MonkeyPatch) -> None:
+    """Does not verify repaired segments whose batches are sound, although an offset or an epoch may be corrupt."""
     patch.setattr(SegmentScrub, "is_proven", property(lambda self: True))
 
 
-def notes_of_a_segment_what_the_disk_has(patch: pytest.MonkeyPatch) -> None:
-    """When it is sealed, and not what was written."""
+def computes_segment_checksums_from_the_disk(patch: pytest.MonkeyPatch) -> None:
+    """Computes the checksum of a sealed segment from the disk, and not from what was written."""
     real = OpenSegment.seal
 
     def seal(self: OpenSegment, producers_checksum: int) -> SealedSegment:
@@ -361,27 +362,27 @@ def notes_of_a_segment_what_the_disk_has(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OpenSegment, "seal", seal)
 
 
-# Reading from a quorum
+# quorum reads
 
 
-def shows_readers_whatever_may_be_acknowledged(patch: pytest.MonkeyPatch) -> None:
+def shows_quorum_readers_unproven_records(patch: pytest.MonkeyPatch) -> None:
     def all_there_is(newest: Any, sure: Any, tails: Mapping[SpuId, Sequence[Entry]]) -> int:
         return max((end_of(entries, 0) for entries in tails.values()), default=0)
 
     patch.setattr(quorum_read, "_proven_end", all_there_is)
 
 
-def lets_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
+def makes_quorum_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
     def is_readable(self: QuorumPolicy, sure: Collection[SpuId], in_doubt: Any, live: Any) -> bool:
         return len(sure) >= self.reads - 1 and bool(sure)
 
     patch.setattr(QuorumPolicy, "is_readable", is_readable)
 
 
-# Copies from followers
+# copies from followers
 
 
-def says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None:
+def reports_copies_before_it_has_them(patch: pytest.MonkeyPatch) -> None:
     def begin(self: Follower, append: Append, log_end: int) -> None:
         was_copying = self._copying is not None
         begin_copying(self, append, log_end)
@@ -397,11 +398,11 @@ def says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None
 # shelves
 
 
-def lets_go_what_is_not_on_a_shelf_yet(patch: pytest.MonkeyPatch) -> None:
+def deletes_records_before_they_are_on_a_shelf(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(offload_plan, "_confirmed_end", lambda partition: partition.high_watermark)
 
 
-def says_of_a_shelf_that_it_is_on_the_disk_before_it_is(patch: pytest.MonkeyPatch) -> None:
+def reports_shelves_as_synced_too_early(patch: pytest.MonkeyPatch) -> None:
     async def finish(self: ShelfFilling, key: ShelfKey, end: int) -> None:
         await trio.lowlevel.checkpoint()
 
@@ -432,24 +433,26 @@ PLANTED_BUGS = (
     PlantedBug(acknowledges_before_the_sync, replicas=1, faults=POWER_FAILURES, topic=(("flush.messages", "1"),)),
     PlantedBug(takes_repeated_batches_for_new_ones, replicas=1),
     PlantedBug(forgets_producers_at_a_restart, replicas=1),
-    PlantedBug(says_synced_of_what_is_not, replicas=1),
+    PlantedBug(reports_unsynced_records_as_synced, replicas=1),
     PlantedBug(forgets_to_sync_the_directory, replicas=1, first_seed=16),
     PlantedBug(
-        syncs_the_open_segment_alone,
+        syncs_only_the_open_segment,
         replicas=1,
         faults=POWER_FAILURES,
         topic=(("flush.messages", "1"), ("internal.segment.bytes", "200")),
     ),
     PlantedBug(removes_a_segment_before_its_time, replicas=1, shows_in=lambda scenario: scenario.is_retained),
-    PlantedBug(answers_before_its_promise_is_synced),
+    PlantedBug(responds_before_its_promise_is_synced),
     PlantedBug(gives_an_epoch_to_two_leaders),
     PlantedBug(
         counts_a_smaller_live_set_before_it_is_stored,
         faults=("partition", "cut_link", "partition_one_way"),
         topic=(("min.insync.replicas", "1"), ("lrs.max.lag.ms", "400")),
     ),
-    PlantedBug(elects_whoever_was_live_once, faults=("lose_power", "kill_spu", "partition"), first_seed=20),
-    PlantedBug(takes_every_start_for_the_same_store, faults=("lose_power", "kill_spu", "partition"), first_seed=20),
+    PlantedBug(elects_replicas_that_lost_their_log_end, faults=("lose_power", "kill_spu", "partition"), first_seed=20),
+    PlantedBug(
+        keeps_the_store_incarnation_at_every_start, faults=("lose_power", "kill_spu", "partition"), first_seed=20
+    ),
     PlantedBug(
         counts_stores_in_doubt_when_sealing,
         "nrw:3,1,3",
@@ -458,45 +461,47 @@ PLANTED_BUGS = (
     ),
     PlantedBug(seals_with_one_store_too_few, MAJORITY, faults=("kill_spu", "partition")),
     PlantedBug(
-        drops_replicas_before_those_that_follow_have_all, first_seed=46, shows_in=lambda scenario: scenario.has_movers
+        drops_replicas_before_their_successors_have_everything,
+        first_seed=46,
+        shows_in=lambda scenario: scenario.has_movers,
     ),
-    PlantedBug(takes_for_lost_whoever_has_not_come_yet, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
+    PlantedBug(takes_spus_for_offline_when_the_sc_starts, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
     PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=220),
     PlantedBug(
-        takes_the_most_that_is_left_for_all_there_was,
+        forgets_that_an_election_was_unclean,
         faults=("restart_spu", "lose_power", "lose_disk", "cut_link"),
         shows_in=lambda scenario: scenario.may_lose,
     ),
-    PlantedBug(lets_a_follower_be_read_to_its_end),
-    PlantedBug(cuts_to_its_high_watermark_at_the_start, first_seed=30),
+    PlantedBug(serves_uncommitted_records_of_a_follower),
+    PlantedBug(truncates_to_its_high_watermark_at_the_start, first_seed=30),
     PlantedBug(
         believes_high_watermarks_of_before_an_unclean_election,
         first_seed=200,
         shows_in=lambda scenario: scenario.may_lose,
     ),
-    PlantedBug(keeps_what_it_has_at_an_offset, first_seed=1000),
+    PlantedBug(keeps_records_that_differ_from_the_leaders, first_seed=1000),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
-    PlantedBug(acknowledges_what_a_majority_of_the_live_has),
-    PlantedBug(acknowledges_what_the_leader_has, QUORUM),
-    PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
-    PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),
-    PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
-    PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
+    PlantedBug(acknowledges_what_a_majority_of_the_live_replicas_has),
+    PlantedBug(acknowledges_what_only_the_leader_has, QUORUM),
+    PlantedBug(acknowledges_waiting_requests_when_deposed),
+    PlantedBug(rolls_segments_without_waiting_for_commits, topic=(("segment.ms", "100"),)),
+    PlantedBug(acknowledges_deletions_before_other_replicas_delete, has_erasers=True),
+    PlantedBug(does_not_end_the_leaders_of_a_recreated_topic, shows_in=lambda scenario: scenario.has_meddlers),
+    PlantedBug(shows_quorum_readers_unproven_records, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers),
     PlantedBug(
-        shows_readers_whatever_may_be_acknowledged, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers
+        makes_quorum_readers_ask_one_store_too_few, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers
     ),
-    PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers),
-    PlantedBug(says_that_it_has_what_it_is_about_to_copy, copies_early=True),
-    PlantedBug(lets_go_what_is_not_on_a_shelf_yet, may_shelve=True, shows_in=_has_shelves),
+    PlantedBug(reports_copies_before_it_has_them, copies_early=True),
+    PlantedBug(deletes_records_before_they_are_on_a_shelf, may_shelve=True, shows_in=_has_shelves),
     PlantedBug(
-        says_of_a_shelf_that_it_is_on_the_disk_before_it_is,
+        reports_shelves_as_synced_too_early,
         faults=("lose_power",),
         may_shelve=True,
         shows_in=_has_shelves,
     ),
-    PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
+    PlantedBug(accepts_unproven_repairs, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(
-        notes_of_a_segment_what_the_disk_has,
+        computes_segment_checksums_from_the_disk,
         shows_in=lambda scenario: any(fault.kind == "flip_open_headers" for fault in scenario.faults),
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs that somebody might write about groups, to be planted like the others."""
+"""Bugs in groups that somebody might write, which are planted like those in `planted_bugs`."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ from tailrace.broker.replicas.replica import Replica
 
 from .planted_bugs import PlantedBug
 
-# Between the coordinator and its log
+# coordinator and log
 
 
-def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+def responds_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     def respond(self: GroupPartition, responses: Any) -> None:
         for each in responses:
             each.send()
@@ -28,11 +28,11 @@ def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupPartition, "_respond_when_committed", respond)
 
 
-def answers_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
+def responds_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(group_partition, "_require_commit", lambda output: None)
 
 
-def says_that_all_is_well_when_deposed(patch: pytest.MonkeyPatch) -> None:
+def reports_success_when_deposed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_Committing, "on_refused", lambda self, error: self.on_acknowledged())
 
 
@@ -40,8 +40,8 @@ def loads_before_recovery_has_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "is_recovered_leader", property(lambda self: self.is_leader))
 
 
-def goes_on_with_what_it_knew(patch: pytest.MonkeyPatch) -> None:
-    """A coordinator that comes back to lead has what it had then, and not what others did since."""
+def keeps_its_old_state_when_it_leads_again(patch: pytest.MonkeyPatch) -> None:
+    """Keeps the state that a coordinator had when it led before, without the later changes of others."""
 
     async def replay(self: GroupPartition) -> int:
         known = kept.setdefault(self.replica, self.coordinator)
@@ -55,7 +55,7 @@ def goes_on_with_what_it_knew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupPartition, "_replay", replay)
 
 
-def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
+def ignores_tombstones(patch: pytest.MonkeyPatch) -> None:
     def keep_last(body: Any, count: int, last: dict[bytes, bytes | None]) -> None:
         before = dict(last)
         original(body, count, last)
@@ -65,10 +65,10 @@ def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(group_partition, "keep_last", keep_last)
 
 
-# Classic groups
+# classic groups
 
 
-def tells_assignments_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+def sends_assignments_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
     def assign(self: ClassicGroup, *arguments: Any) -> None:
         output, self._output = self._output, _AtOnce(self._output)  # type: ignore[assignment]
         original(self, *arguments)
@@ -112,25 +112,25 @@ def keeps_members_whose_session_has_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "_on_session_ended", lambda self, member_id, moment: None)
 
 
-def takes_commits_of_earlier_generations(patch: pytest.MonkeyPatch) -> None:
+def accepts_commits_of_earlier_generations(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "check_commit", lambda self, *arguments, **more: None)
 
 
 # KIP-848 groups
 
 
-def gives_what_another_has_not_given_up(patch: pytest.MonkeyPatch) -> None:
+def assigns_partitions_before_they_are_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "is_free_for", lambda self, member_id, partition: True)
 
 
-def takes_commits_of_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
+def accepts_commits_of_removed_members(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "check_commit", lambda self, *arguments, **more: None)
 
 
-# What SPUs know of the cluster
+# the SPU's knowledge of the cluster
 
 
-def takes_topics_for_gone_that_cannot_be_told_of(patch: pytest.MonkeyPatch) -> None:
+def takes_hidden_topics_for_deleted(patch: pytest.MonkeyPatch) -> None:
     def forget(self: MirrorUpdater, message: Any) -> None:
         message.hidden_topics = []
         original(self, message)
@@ -143,27 +143,27 @@ MOVING = ("kill_coordinator", "restart_coordinator", "cut_coordinator_off", "los
 DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
 
 GROUP_BUGS = (
-    PlantedBug(answers_before_it_is_committed, faults=MOVING, has_groups=True),
+    PlantedBug(responds_before_it_is_committed, faults=MOVING, has_groups=True),
     PlantedBug(
-        answers_from_memory_when_deposed, faults=("cut_coordinator_off",), has_groups=True, groups=("lone",) * 3
+        responds_from_memory_when_deposed, faults=("cut_coordinator_off",), has_groups=True, groups=("lone",) * 3
     ),
-    PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
+    PlantedBug(reports_success_when_deposed, faults=DEPOSING, has_groups=True),
     PlantedBug(loads_before_recovery_has_ended, faults=MOVING, has_groups=True, first_seed=20),
-    PlantedBug(goes_on_with_what_it_knew, faults=MOVING, has_groups=True),
-    PlantedBug(takes_no_notice_of_tombstones, faults=MOVING, has_groups=True, groups=("lone",) * 3),
+    PlantedBug(keeps_its_old_state_when_it_leads_again, faults=MOVING, has_groups=True),
+    PlantedBug(ignores_tombstones, faults=MOVING, has_groups=True, groups=("lone",) * 3),
     PlantedBug(
-        tells_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2, first_seed=12
+        sends_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2, first_seed=12
     ),
     PlantedBug(stores_no_assignments, faults=MOVING, has_groups=True, groups=("classic",) * 2),
     PlantedBug(begins_with_the_first_generation_after_a_load, faults=MOVING, has_groups=True, groups=("classic",) * 2),
     PlantedBug(keeps_members_whose_session_has_ended, has_groups=True, groups=("classic",) * 2),
-    PlantedBug(takes_commits_of_earlier_generations, has_groups=True, groups=("classic",) * 2),
-    PlantedBug(gives_what_another_has_not_given_up, has_groups=True, groups=("consumer",) * 2),
+    PlantedBug(accepts_commits_of_earlier_generations, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(assigns_partitions_before_they_are_released, has_groups=True, groups=("consumer",) * 2),
     PlantedBug(
-        takes_topics_for_gone_that_cannot_be_told_of,
+        takes_hidden_topics_for_deleted,
         faults=("kill_sc", "kill_sc_in_a_write"),
         has_groups=True,
         shows_in=lambda scenario: scenario.partitions_added > 0,
     ),
-    PlantedBug(takes_commits_of_members_that_are_gone, has_groups=True, groups=("consumer",) * 2),
+    PlantedBug(accepts_commits_of_removed_members, has_groups=True, groups=("consumer",) * 2),
 )

@@ -1,7 +1,7 @@
-"""A producer in a simulation: batches with acks=all, sent again until they are acknowledged.
+"""A producer in a simulation: it sends batches with acks=all again and again until they are acknowledged.
 
-An idempotent one has several batches under way and sends all of them again, in order, after any trouble; a plain one
-has one, since nothing else would keep its order.
+An idempotent producer has several batches in flight, and after any error resends all of them in order. A plain producer
+has only one in flight, because otherwise it could not keep the order.
 """
 
 from random import Random
@@ -26,7 +26,7 @@ PRODUCE_VERSION = 9
 INIT_PRODUCER_ID_VERSION = 4
 IN_FLIGHT_MAX = 5
 ALL, LEADER_ALONE = -1, 1
-"""Who is to have what is acknowledged."""
+"""The values of acks: all in-sync replicas, or only the leader."""
 RECORDS_MAX = 4
 RETRIABLE = frozenset(
     {
@@ -40,7 +40,7 @@ RETRIABLE = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.NETWORK_EXCEPTION,
-        # A leader that does not know yet that it is none lacks what was committed since.
+        # A leader that does not know yet that it is deposed may lack newer records.
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     }
 )
@@ -66,7 +66,7 @@ class Producer:
         keys: int,
         acks: int = ALL,
     ) -> None:
-        """`keys` is how many different ones there are; none of its records has one if it is 0."""
+        """Makes a producer of records with `keys` different keys, or without keys if it is 0."""
         self.client = PatientClient(world, name, chance)
         self._leaders = Leaders(self.client, topic, history.partition)
         self.name = name
@@ -89,7 +89,7 @@ class Producer:
         return not self._batches_left and not self._pending
 
     async def run(self) -> None:
-        """Until everything is acknowledged."""
+        """Produces until everything is acknowledged."""
         while self._is_idempotent and self._producer_id < 0:
             async with self.client.trying():
                 await self._take_producer_id()
@@ -100,7 +100,7 @@ class Producer:
                     await self._produce(client, leader.spu)
 
     async def _take_producer_id(self) -> None:
-        leader = await self._leaders.find()  # any SPU would do
+        leader = await self._leaders.find()  # any SPU can assign an id
         async with self.client.connected(leader.spu) as client:
             request = InitProducerIdRequest(transactional_id=None)
             response = await self.client.ask(client, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
@@ -149,11 +149,11 @@ class Producer:
         return ProduceRequest(acks=self._acks, timeout_ms=1000, topic_data=[topic])
 
     def _epoch_on(self, spu: int) -> int:
-        """In which it leads, or has led last, which no client could know."""
+        """Returns the epoch in which the SPU leads, or led last, which a real client could not know."""
         return max((each.spec.epoch for each in self._replicas_on(spu)), default=-1)
 
     def _replicas_on(self, spu: int) -> list[Replica]:
-        """Of the partition that this producer writes to."""
+        """Returns the SPU's replicas of the partition that this producer writes to."""
         server = self._world.running_spus().get(spu)
         found = [] if server is None else [each for each in server.replicas if each.topic == self._leaders.topic]
         return [each for each in found if each.partition == self._leaders.partition]
@@ -176,6 +176,9 @@ class Producer:
             self._acknowledged_end = max(self._acknowledged_end, offset + number + 1)
 
     def _may_be_forgotten(self, spu: int) -> bool:
-        """Something that nobody has answered for may have been deleted already: a leader that never had it knows what
-        came behind it at most. No log can help then, with Kafka neither. A real client would go on with another id."""
+        """Whether records without an acknowledgement may have been deleted already.
+
+        A leader that never had them then knows at most what followed them. No log can help in that case, in Kafka
+        neither: a real client would continue with another producer id.
+        """
         return any(each.log.log_start > self._acknowledged_end for each in self._replicas_on(spu))

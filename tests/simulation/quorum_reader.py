@@ -1,6 +1,8 @@
-"""A reader in a simulation that needs no leader: it asks several stores, and tells what they prove to be acknowledged.
+"""A reader in a simulation that needs no leader: it asks several stores, and reports what they prove to be
+acknowledged.
 
-It is a reader like any other: what it was given must be there in the end, and nobody may have been given anything else.
+The history checks it like any other reader: what it read must be in the final log, and no other reader may have read
+anything else.
 """
 
 from collections.abc import Mapping
@@ -33,7 +35,8 @@ class QuorumReader:
     def __init__(
         self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random, *, knows_members: bool
     ) -> None:
-        """`knows_members`: whoever answers knows who may hold what was acknowledged."""
+        """Prepares the reader; with `knows_members`, the responding SPUs know which stores may have acknowledged
+        records."""
         self.name = name
         self.position = chance.choice((0, history.known_end))
         self._client = PatientClient(world, name, chance)
@@ -44,7 +47,7 @@ class QuorumReader:
         history.on_started(name, self.position)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Reads until it is cancelled."""
         while True:
             async with self._client.trying():
                 topic_id, replicas = await self._find()
@@ -63,7 +66,7 @@ class QuorumReader:
         raise RetryError("there is no such partition")
 
     async def _read(self, topic_id: UUID, replicas: list[int]) -> None:
-        """Some of the replicas, each at another moment."""
+        """Reads from some of the replicas, each at another time."""
         known_end = self._history.known_end
         asked = self._chance.sample(replicas, self._chance.randint(min(2, len(replicas)), len(replicas)))
         request = ReadStoreRequest(
@@ -77,11 +80,11 @@ class QuorumReader:
                 )
         found = quorum_read(self.position, [store_answer(spu, each) for spu, each in responses.items()])
         if found is None:
-            raise RetryError("too few stores answer")
+            raise RetryError("too few stores respond")
         if self._knows_members:
             self._history.check(
                 found.may_end >= known_end,
-                f"{self.name} is told that nothing beyond {found.may_end} is acknowledged; all below {known_end} is",
+                f"{self.name} is told that nothing beyond {found.may_end} is acknowledged, but {known_end} is known",
             )
         self._take(found, responses)
 

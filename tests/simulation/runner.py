@@ -1,4 +1,4 @@
-"""The command line of the simulation: many seeds on all cores; a failing one is made smaller and said how to replay."""
+"""The command line of the simulation: it runs many seeds on all cores, and makes a failing one smaller for a replay."""
 
 import argparse
 import multiprocessing
@@ -19,7 +19,7 @@ from .simulation import Outcome, simulate
 
 POLICIES = ("live", "majority", "nrw:3,2,2")
 BY_TURNS = (*POLICIES * 3, "nrw:5,3,3", "nrw:5,2,4")
-"""What `all` means."""
+"""The policies of successive seeds for the option `all`."""
 
 
 class Task(Struct, frozen=True):
@@ -28,19 +28,19 @@ class Task(Struct, frozen=True):
     replicas: int
     only_faults: tuple[int, ...] | None = None
     kinds: tuple[str, ...] | None = None
-    """Of faults; None for all that there are."""
+    """The kinds of faults, or None for all."""
     topic: tuple[tuple[str, str], ...] = ()
-    """Configs that are as they stand here, whatever the seed says."""
+    """Topic configs that override those of the seed."""
     has_groups: bool = False
     groups: tuple[str, ...] | None = None
-    """Their kinds; None for those of the seed."""
+    """The kinds of groups, or None for the seed's choice."""
     has_erasers: bool | None = None
-    """Whether somebody deletes records; None for what the seed says."""
+    """Whether clients delete records, or None for the seed's choice."""
     has_small_turns: bool = False
     copies_early: bool | None = None
-    """Whether a replica that lacks a few batches copies them from followers; None for what the seed says."""
+    """Whether a replica that lacks a few batches copies them from followers, or None for the seed's choice."""
     has_quorum_readers: bool | None = None
-    """Whether somebody reads from several stores; None for what the seed says."""
+    """Whether there are quorum readers, or None for the seed's choice."""
     may_shelve: bool = True
     """Whether old segments may be put on shelves, as the seed says."""
 
@@ -77,7 +77,7 @@ class Task(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What is left of an outcome on its way between processes."""
+    """The part of an outcome that processes send to each other."""
 
     task: Task
     acknowledged: int
@@ -113,14 +113,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--policy", default="all", help="live, majority, nrw:N,R,W, or all of them by turns")
+    parser.add_argument(
+        "--policy", default="all", help="live, majority, nrw:N,R,W, or `all`: another one for each seed"
+    )
     parser.add_argument("--replicas", type=int, default=3)
-    parser.add_argument("--groups", action="store_true", help="what is looked at are consumer groups")
-    parser.add_argument("--small-turns", action="store_true", help="a few records take many turns and portions")
-    parser.add_argument("--faults", help="of a single seed: only these of its faults, by number, or none")
+    parser.add_argument("--groups", action="store_true", help="test consumer groups")
+    parser.add_argument(
+        "--small-turns",
+        action="store_true",
+        help="split work so finely that a few records take many turns and portions",
+    )
+    parser.add_argument("--faults", help="for a single seed: only these of its faults, by number, or none")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--failures", type=int, default=1, help="stop after so many")
-    parser.add_argument("--verbose", action="store_true", help="of a single seed: what the servers log")
+    parser.add_argument("--failures", type=int, default=1, help="stop after so many failed seeds")
+    parser.add_argument("--verbose", action="store_true", help="for a single seed: show the servers' logs")
     options = parser.parse_args(arguments)
     if options.seeds == 1 and options.policy != "all":
         return replay(options)
@@ -153,7 +159,7 @@ def replay(options: argparse.Namespace) -> int:
         print(f"  {fault}")
     outcome = simulate(scenario, _print if options.verbose else None)
     if outcome.failure is None:
-        print(f"all is well: {outcome.acknowledged} records, {outcome.elections} elections, {outcome.seconds:.1f} s")
+        print(f"passed: {outcome.acknowledged} records, {outcome.elections} elections, {outcome.seconds:.1f} s")
         return 0
     print(describe(outcome.failure))
     return 1
@@ -181,7 +187,7 @@ def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
                 if len(failed) >= failures_max:
                     break
     except KeyboardInterrupt:
-        is_interrupted = True  # hours of seeds are worth their figures, however they end
+        is_interrupted = True  # an interrupted run of many seeds still prints its figures
     seconds = time.monotonic() - started
     print(
         f"{len(done)} seeds, {len(failed)} failed: {sum(each.acknowledged for each in done)} records acknowledged, "
@@ -209,7 +215,7 @@ def _reports(tasks: Sequence[Task], processes: int) -> Iterator[Report]:
 def _shrink(task: Task) -> None:
     scenario = task.scenario()
     kept, outcome = shrunk(scenario, simulate)
-    print(f"with {len(kept)} of its {len(scenario.faults)} faults it still fails:\n{_named(outcome)}")
+    print(f"it still fails with {len(kept)} of its {len(scenario.faults)} faults:\n{_named(outcome)}")
     print(f"replay: {task.command(kept)}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What is simulated under one seed: the cluster's shape, the topic's configs, the load, and what goes wrong."""
+"""What a seed simulates: the shape of the cluster, the topic's configs, the load, and the faults."""
 
 import math
 from collections.abc import Sequence
@@ -26,41 +26,42 @@ class Scenario(Struct, frozen=True):
     broker: dict[str, str] = field(default_factory=dict)
     buffer_bytes: int = 64 * 1024
     link_seconds: float = 0.0005
-    """How long messages are under way, at most."""
+    """The longest delay of a message."""
     sync_seconds: float = 0.002
-    """How long disks take, at most."""
+    """The longest delay of a disk."""
     store_seconds: float = 0.002
-    """How long SCs wait for what they store, at most: each way."""
+    """The longest delay of an SC's store, in each direction."""
     patience_seconds: float = 2.0
-    """How long clients wait for an answer."""
+    """How long clients wait for a response."""
     batches: int = 40
-    """Of each producer."""
+    """The number of batches of each producer."""
     is_hasty: bool = False
-    """Whether some producers do not wait until what they send is committed."""
+    """Whether some producers do not wait until their records are committed."""
     has_movers: bool = False
-    """Whether somebody moves partitions to other SPUs; where groups are looked at, those that keep them."""
+    """Whether replicas are moved to other SPUs: those of the topic, or in a group scenario those of the internal
+    topic."""
     replace_after_seconds: float = math.inf
-    """When an SPU that is away loses its replicas to others."""
+    """After what time offline an SPU loses its replicas to others."""
     has_erasers: bool = False
-    """Whether somebody deletes records."""
+    """Whether clients delete records."""
     partitions_added: int = 0
-    """While things go wrong; before that, there are so many fewer."""
+    """The number of partitions that are added during the faults."""
     has_meddlers: bool = False
-    """Whether somebody sets configs, and deletes topics and brings them back."""
+    """Whether clients change configs, and delete and recreate topics."""
     has_flips: bool = False
-    """Whether bits flip at rest. Then they are looked for all the time."""
+    """Whether bits flip at rest, which are then scrubbed for all the time."""
     has_quorum_readers: bool = False
-    """Whether somebody reads from several stores, without a leader."""
+    """Whether there are quorum readers, which need no leader."""
     has_small_turns: bool = False
-    """Whether what takes turns, and goes in portions, does so with a few records."""
+    """Whether work is split so finely that a few records take many turns and portions."""
     has_shelves: bool = False
-    """Whether old segments are put on shelves, and soon go from the replicas."""
+    """Whether old segments are put on shelves, and soon deleted from the replicas."""
     copies_early: bool = False
     """Whether a replica that lacks a few batches copies them from followers."""
     groups: Sequence[str] = ()
-    """Of which kinds; none if it is not groups that are looked at."""
+    """The kinds of groups, if the scenario tests groups."""
     timeouts: Timeouts = field(default_factory=Timeouts)
-    """Of their members."""
+    """The timeouts of the groups' members."""
     faults: Sequence[Fault] = ()
 
     @property
@@ -73,32 +74,32 @@ class Scenario(Struct, frozen=True):
 
     @property
     def is_retained(self) -> bool:
-        """Whether what is old goes by itself."""
+        """Whether old records are deleted by retention."""
         return not {"retention.ms", "retention.bytes"}.isdisjoint(self.topic)
 
     @property
     def may_lose(self) -> bool:
-        """Whether somebody may be elected who lacks what was acknowledged."""
+        """Whether a replica may be elected that lacks acknowledged records."""
         return self.topic.get("unclean.leader.election.enable") == "true"
 
     @property
     def partition_count(self) -> int:
-        """Of all topics."""
+        """The number of partitions of all topics."""
         return self.partitions + (int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0)
 
     @property
     def _moves(self) -> str:
         moves = "replicas are moved; " * self.has_movers
         after = self.replace_after_seconds
-        return moves if after == math.inf else f"{moves}who is away for {after:g} s is replaced; "
+        return moves if after == math.inf else f"{moves}an SPU that is offline for {after:g} s is replaced; "
 
     def describe(self) -> str:
-        meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
+        meddling = "configs are changed, and the topic is deleted for a while; " * self.has_meddlers
         flips = "bits flip at rest; " * self.has_flips
         turns = "turns are small; " * self.has_small_turns
         copies = "a few batches are copied from followers; " * self.copies_early
         shelves = "old segments are put on shelves; " * self.has_shelves
-        quorums = "somebody reads from quorums; " * self.has_quorum_readers
+        quorums = "there are quorum readers; " * self.has_quorum_readers
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
@@ -225,7 +226,10 @@ def scenario_of(
 def group_scenario_of(
     seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = tuple(GROUP_CATALOGUE)
 ) -> Scenario:
-    """Few records, and groups that consume them. What they commit is compacted all the time, in small segments."""
+    """Makes a scenario with few records and the groups that consume them.
+
+    Their committed offsets are compacted all the time, in small segments.
+    """
     chance = random_of(seed, "groups")
     timeouts = Timeouts(
         session_seconds=chance.choice((1.0, 1.5, 3.0)),
@@ -277,10 +281,10 @@ def group_scenario_of(
 
 
 def _compacting(chance: Random) -> dict[str, str]:
-    """All the time, in segments that soon end.
+    """Returns configs that compact all the time, in short segments.
 
-    Tombstones stay for longer than a simulation takes: as with Kafka, who is away for longer must not come back with
-    what he had.
+    Tombstones are kept for longer than a simulation takes: as in Kafka, a replica that is offline for longer must not
+    return with deleted records.
     """
     return {
         "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
@@ -290,7 +294,7 @@ def _compacting(chance: Random) -> dict[str, str]:
 
 
 def _shelving(chance: Random) -> dict[str, str]:
-    """Segments that soon end, of which replicas keep few."""
+    """Returns configs with short segments, of which replicas keep few."""
     kept = chance.choice(
         ({"local.retention.ms": "300"}, {"local.retention.bytes": "400"}, {"local.retention.bytes": "0"})
     )
@@ -298,7 +302,7 @@ def _shelving(chance: Random) -> dict[str, str]:
 
 
 def _keep_some_on_shelves(topic: dict[str, str], chance: Random) -> None:
-    """So much in all that not all of it goes before it comes to a shelf."""
+    """Sets a retention that keeps enough for segments to reach a shelf before they are deleted."""
     topic.pop("retention.ms", None)
     topic.pop("retention.bytes", None)
     name, values = chance.choice((("retention.ms", (1000, 3000)), ("retention.bytes", (1500, 4000))))
@@ -306,15 +310,17 @@ def _keep_some_on_shelves(topic: dict[str, str], chance: Random) -> None:
 
 
 def kinds_of(chance: Random) -> tuple[str, ...]:
-    """Which groups there are. Where none has members, a coordinator that is cut off has nothing to do, and is asked all
-    the same."""
+    """Chooses kinds of groups.
+
+    Without members, the coordinator has nothing to do while it is isolated, but still gets requests.
+    """
     if chance.random() < 0.2:
         return ("lone",) * 3
     return (*chance.choices(("classic", "consumer", "mixed"), (3, 3, 2), k=chance.choice((1, 2, 2))), "lone")
 
 
 def _store_seconds(seed: int, *, grows: bool) -> float:
-    """A slow one shows for longer what is stored of a change before the rest is."""
+    """Returns the delay of the store; a slow store shows the states between the writes of a change for longer."""
     return random_of(seed, "store").choice((0.002, 0.05)) if grows else 0.002
 
 
@@ -333,7 +339,7 @@ def _flips(chance: Random) -> list[Fault]:
 
 
 def _flips_in_open_headers(chance: Random) -> list[Fault]:
-    """In half of those with flips."""
+    """Plans flips in headers in half of the scenarios with flips."""
     count = chance.choice((0, 0, 2, 5))
     return [
         Fault(chance.uniform(2.0, FAULTS_END), "flip_open_headers", chance.randrange(1000), 1.0, chance.getrandbits(32))
@@ -342,7 +348,7 @@ def _flips_in_open_headers(chance: Random) -> list[Fault]:
 
 
 def _flips_in_lone_ends(chance: Random) -> list[Fault]:
-    """In a quarter of those with flips in which no store acknowledges anything alone."""
+    """Plans flips in lone ends in a quarter of the scenarios with flips in which no store acknowledges alone."""
     if chance.random() >= 0.25:
         return []
     return [

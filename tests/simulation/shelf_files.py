@@ -1,4 +1,4 @@
-"""What lies on the disks of a simulated cluster of shelves, whoever runs there."""
+"""What the disks of a simulated cluster have of shelves, whatever runs there."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ def is_of_shelf(path: str) -> bool:
 
 
 def below_data(key: ShelfKey) -> str:
-    """Where it lies."""
+    """Returns the path below the data directory of a shelf."""
     return shelf_directory(DATA_DIRECTORY, key).removeprefix(DATA_DIRECTORY + "/")
 
 
 def shelves_on(world: World, number: int) -> dict[ShelfKey, Sequence[int]]:
-    """Those of which an SPU is a store, and the others that are, by what any running one is told."""
+    """Returns the shelves that an SPU stores, with their other stores, according to all running SPUs."""
     found: dict[ShelfKey, Sequence[int]] = {}
     for spu, process in world.running_spus().items():
         for duty in process.shelf_keeper.copies.duties:
@@ -30,7 +30,7 @@ def shelves_on(world: World, number: int) -> dict[ShelfKey, Sequence[int]]:
 
 
 def is_whole_on(files: SimulatedFiles, key: ShelfKey, start: int, end: int) -> bool:
-    """Whether this disk has all of a shelf between these offsets, as far as its headers say."""
+    """Whether this disk has all of a shelf between these offsets, according to the headers."""
     for base, following in sorted((base, following) for base, following, _ in batches_of(files, key)):
         if base <= start < following:
             start = following
@@ -38,7 +38,7 @@ def is_whole_on(files: SimulatedFiles, key: ShelfKey, start: int, end: int) -> b
 
 
 def batches_of(files: SimulatedFiles, key: ShelfKey) -> set[tuple[int, int, int]]:
-    """Where each batch begins and ends that this disk has of a shelf, and its checksum."""
+    """Returns base, end and checksum of each batch that this disk has of a shelf."""
     directory, found = shelf_directory(DATA_DIRECTORY, key), set[tuple[int, int, int]]()
     for name in files.names(directory):
         file = parse_file_name(name)

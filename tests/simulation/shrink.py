@@ -1,4 +1,4 @@
-"""Makes a failing seed smaller: leaves out faults as long as it still fails."""
+"""Makes a failing seed smaller by leaving out faults as long as it still fails."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,8 @@ RUNS_MAX = 60
 
 
 def shrunk(scenario: Scenario, simulate: Callable[[Scenario], Outcome]) -> tuple[list[int], Outcome]:
-    """The numbers of the faults that are left, and the outcome with them. Halves first, then one by one."""
+    """Returns the numbers of the remaining faults, and the outcome with them; it tries halves first, and then single
+    faults."""
     faults = list(scenario.faults)
     kept = list(range(len(faults)))
     runs = 0
@@ -23,7 +24,7 @@ def shrunk(scenario: Scenario, simulate: Callable[[Scenario], Outcome]) -> tuple
         return outcome if outcome.failure is not None else None
 
     worst = fails(kept)
-    assert worst is not None, "the same seed has the same history"
+    assert worst is not None, "the seed failed before, so it must fail again"
     size = max(len(kept) // 2, 1)
     while size and runs < RUNS_MAX:
         start = 0

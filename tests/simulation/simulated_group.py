@@ -1,4 +1,4 @@
-"""A consumer group in a simulation: what its members read, what they were told, and how patient they are."""
+"""A consumer group in a simulation: what its members read, what they were told, and their timeouts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .offset_history import OffsetHistory
 from .ownership_history import OwnershipHistory
 
 ONLOOKER = "onlooker"
-"""How the names of those begin who fetch what others committed."""
+"""The prefix in the names of clients that fetch what others have committed."""
 
 
 class Timeouts(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Timeouts(Struct, frozen=True):
 
 @dataclass
 class Group:
-    """All of whose members consume all of one topic."""
+    """A group whose members all consume all of one topic."""
 
     group_id: str
     topic: str
@@ -31,7 +31,7 @@ class Group:
     timeouts: Timeouts
     moments: Moments
     is_mixed: bool = False
-    """Whether members speak both protocols."""
+    """Whether the members use both protocols."""
     offsets: list[OffsetHistory] = field(init=False)
     generations: GenerationHistory = field(init=False)
     ownership: OwnershipHistory = field(init=False)
@@ -40,5 +40,5 @@ class Group:
         names = [f"{self.group_id}, {self.topic}-{each.partition}" for each in self.partitions]
         self.offsets = [OffsetHistory(name) for name in names]
         self.generations = GenerationHistory(self.group_id, self.offsets)
-        # A group that is empty begins anew when it is asked in its other protocol: terms say nothing then.
+        # An empty group starts again when it is used with its other protocol, so that its epochs may fall.
         self.ownership = OwnershipHistory(self.group_id, () if self.is_mixed else self.offsets)

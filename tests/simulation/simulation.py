@@ -1,4 +1,5 @@
-"""One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
+"""Simulates one seed: a cluster under load during faults; then everything is repaired, and every guarantee must
+hold."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -42,17 +43,17 @@ from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
 KEYS = 5
-"""Of records, where logs are compacted."""
+"""The number of different keys in compacted logs."""
 LOOK_SECONDS = 0.04
 CREATION_SECONDS_MAX = 20.0
 SETTLE_SECONDS_MAX = 60.0
-"""After everything was mended."""
+"""How long the cluster may take to settle after the faults."""
 SHELVES_SECONDS_MAX = 20.0
 PATIENCE_SECONDS = 2.0
 
 
 class SimulationError(AssertionError):
-    """What a seed showed to be wrong."""
+    """What a seed has shown to be wrong."""
 
 
 class Outcome(Struct):
@@ -62,13 +63,13 @@ class Outcome(Struct):
     faults: int = 0
     elections: int = 0
     copied_bytes: int = 0
-    """From followers, to others that lacked them."""
+    """The bytes that replicas copied from followers."""
     shelf_copies: int = 0
-    """That there are in the end, each with all that it is to have."""
+    """The number of complete copies of shelves at the end."""
     seconds: float = 0.0
-    """Simulated ones."""
+    """The simulated duration."""
     digest: int = 0
-    """Of all that was sent: the same for the same seed."""
+    """A digest of everything that was sent, which is equal for equal seeds."""
 
 
 def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
@@ -82,13 +83,13 @@ def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
     except BaseException as error:
         failure = _first(error)
         if not isinstance(failure, Exception):
-            raise failure from None  # it was ended from outside, which says nothing about it
+            raise failure from None  # the run was cancelled from outside, which says nothing about the seed
         outcome.failure = failure
     return outcome
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong, out of the groups of the nurseries around it."""
+    """Returns the first error in the nested exception groups of nurseries."""
     while isinstance(error, BaseExceptionGroup):
         error = next((each for each in error.exceptions if not isinstance(each, trio.Cancelled)), error.exceptions[0])
     return error
@@ -100,15 +101,15 @@ class _Run:
         self.outcome = outcome
         self.show = show
         self.damaged: dict[int, str] = {}
-        """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
+        """The former store incarnations of SPUs that have lost unsynced data, and have not caught up since."""
         self.unopened: set[int] = set()
-        """SPUs with logs that did not open when they ran last."""
+        """SPUs with logs that did not open in their last run."""
         self.broken_since: dict[int, float] = {}
-        """SPUs with replicas that do not work."""
+        """When each SPU with a failed replica was first seen."""
         self.started: list[SpuServer] = []
-        """Every process of an SPU that there was."""
+        """Every process of an SPU that was started."""
         self.broken: list[str] = []
-        """Sentences about what was seen where nothing can be raised."""
+        """Sentences about errors that were detected where nothing can be raised."""
 
     async def run(self) -> None:
         scenario = self.scenario
@@ -164,7 +165,7 @@ class _Run:
             self.outcome.digest = self.world.internet.digest
             nursery.cancel_scope.cancel()
 
-    # the load
+    # load
 
     async def _create_topic(self) -> None:
         client = PatientClient(self.world, "admin", random_of(self.scenario.seed, "admin"))
@@ -184,7 +185,7 @@ class _Run:
                     raise RetryError(f"{ErrorCode(answered.error_code).name}: {answered.error_message}")
 
     async def _work(self, nursery: trio.Nursery) -> None:
-        """Until all faults are over; producers may have more to say."""
+        """Works until all faults are over; producers may still have more to send."""
         scenario = self.scenario
         self.producers: list[Producer] = []
         self.erasers: list[Eraser] = []
@@ -202,7 +203,7 @@ class _Run:
                     random_of(scenario.seed, name),
                     batches=scenario.batches,
                     pause_seconds=FAULTS_END / scenario.batches,
-                    # Who has lost something may refuse all that an idempotent producer has to say then.
+                    # A replica that has lost data may refuse everything that an idempotent producer sends then.
                     is_idempotent=is_idempotent and not scenario.may_lose,
                     keys=KEYS if scenario.is_compacted else 0,
                     acks=acks,
@@ -254,7 +255,7 @@ class _Run:
             nursery.start_soon(mover.run, self.faults.is_over)
 
     async def _read_again_and_again(self, history: PartitionHistory) -> None:
-        """Somebody who was not there before reads everything."""
+        """Reads everything with a new consumer, again and again."""
         chance = random_of(self.scenario.seed, "reader", history.partition)
         for number in range(1000):
             await trio.sleep(chance.uniform(1, 4))
@@ -267,7 +268,7 @@ class _Run:
                 await consumer.read_all()
 
     async def _read_from_quorums(self, history: PartitionHistory) -> None:
-        """Somebody who needs no leader, and now and then another one, who reads from the beginning or what is new."""
+        """Reads from quorums, now and then with a new reader, from the beginning or from the end."""
         scenario, chance = self.scenario, random_of(self.scenario.seed, "quorum reader", history.partition)
         knows_members = scenario.policy != "live" and not scenario.has_movers
         for number in count():
@@ -276,7 +277,7 @@ class _Run:
             with trio.move_on_after(chance.uniform(1, 5)):
                 await reader.run()
 
-    # looking
+    # checks
 
     async def _look(self) -> None:
         while True:
@@ -289,7 +290,7 @@ class _Run:
             await trio.sleep(LOOK_SECONDS)
 
     def _look_at_stored(self, changes: Sequence[Change]) -> None:
-        """Called by an SC, which is not to stumble over what is wrong."""
+        """Checks what an SC has just stored; the SC must not fail because of an error here."""
         try:
             self.invariants.on_stored(changes)
         except InvariantError as error:
@@ -300,7 +301,7 @@ class _Run:
             raise SimulationError("a server made a mistake") from _first(self.world.crashed[0])
 
     def _may_lose(self, spu: int, keep: Keep) -> bool:
-        """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
+        """Whether another store is sure to have what this one may lose, as no policy promises more."""
         if self.scenario.may_lose:
             return True
         if keep == "nothing" and not self.invariants.shelves_survive({*self._flipped(), spu}):
@@ -316,34 +317,40 @@ class _Run:
         return all(live - damaged for live in live_sets)
 
     def _may_flip(self, spu: int) -> bool:
-        """Of all copies of something one alone may be damaged."""
+        """Whether bits may flip on this SPU's disk, because only one copy of anything may be damaged at a time."""
         live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
         return not self.damaged and self._harmed() <= {spu} and all(live - {spu} for live in live_sets)
 
     def _may_flip_lone(self, spu: int) -> bool:
-        """With `live`, what the only live replica has is committed soon; else no store commits anything alone. Of one
-        that is in doubt nobody can tell that it has never had that."""
+        """Whether bits may flip in what only this SPU has.
+
+        With `live`, what the only live replica has is committed soon. With other policies, no store commits anything
+        alone; but if a store is in doubt, nobody can tell that it never had the records.
+        """
         if self.scenario.policy == "live":
             return self._may_flip(spu) and not self.invariants.is_any_in_doubt()
         return not self.damaged and self._harmed() <= {spu} and not self._may_lack()
 
     def _may_fail(self, spu: int) -> bool:
-        """It may lack something then, and another one that is harmed may be the only one that has it."""
+        """Whether this SPU's disk may fail; it may then lack records that only another damaged SPU has."""
         return self._harmed() <= {spu}
 
     def _may_lack(self) -> bool:
-        """Whether some store may lack what it acknowledged, because its disk fails, or has failed."""
+        """Whether some store may lack what it acknowledged, because its disk fails or has failed."""
         fails = any(machine.files.syncs_fail for machine in self.world.spus.values())
         failed = any(each.offline_reason for spu in self.world.running_spus().values() for each in spu.replicas)
         return fails or failed or self.invariants.is_any_in_doubt()
 
     def _flipped(self) -> set[int]:
-        """SPUs that have something to mend."""
+        """Returns the SPUs that have flipped bits to repair."""
         return {number for number, machine in self.world.spus.items() if flipped_logs(machine)}
 
     def _harmed(self) -> set[int]:
-        """Those, and who does not open a log, for if all others are in doubt whoever leads next has to hear of it, too;
-        and who will be in doubt of what it has when it starts."""
+        """Returns the SPUs whose damage limits further faults.
+
+        They have flipped bits; or a log that did not open, because the next leader may need it if all others are in
+        doubt; or they will be in doubt when they start.
+        """
         forgetful = {number for number, machine in self.world.spus.items() if will_doubt(machine)}
         return self._flipped() | forgetful | self.unopened
 
@@ -353,7 +360,7 @@ class _Run:
         self.unopened |= {number for number, process in running.items() if process.replicas.damaged}
 
     def _on_lost(self, spu: int) -> None:
-        """About to be; what made retention remove something may go with it."""
+        """Records that an SPU is about to lose data, which may include the reason for a deletion by retention."""
         self.invariants.check_retention()
         self.damaged[spu] = store_incarnation(self.world.spus[spu])
 
@@ -364,24 +371,24 @@ class _Run:
             if all(self.invariants.has_caught_up(spu, before, by_live_set=way) for way in sorted(ways)):
                 del self.damaged[spu]
 
-    # the end
+    # end
 
     async def _settle(self) -> None:
-        """Everything works, and everybody comes to an agreement."""
+        """Repairs everything, and waits until the cluster has settled."""
         self.faults.is_over.set()
-        await trio.sleep(0.01)  # what lasted is taken back
+        await trio.sleep(0.01)  # the ends of lasting faults take effect
         self._mend()
         self.groups.settle()
         await self._wait_until_settled()
 
     async def _wait_until_settled(self) -> None:
-        """It is just then, and at least until somebody else is given a turn."""
+        """Returns when the cluster has settled, which holds at least until another task runs."""
         with trio.move_on_after(SETTLE_SECONDS_MAX) as waiting:
             while (reason := self._unsettled()) is not None:
                 self._restart_broken()
                 await trio.sleep(0.25)
         if waiting.cancelled_caught:
-            raise SimulationError(f"all is well again, and yet: {reason}")
+            raise SimulationError(f"the cluster does not settle: {reason}")
 
     def _mend(self) -> None:
         for number in self.world.scs:
@@ -390,7 +397,7 @@ class _Run:
             self.world.start_spu(number)
 
     def _restart_broken(self) -> None:
-        """As somebody does who is told by the metrics that a disk failed, and sees that nothing mends itself."""
+        """Restarts SPUs with failed replicas, as an operator does who sees in the metrics that a disk has failed."""
         now = trio.current_time()
         broken = [
             number
@@ -409,18 +416,18 @@ class _Run:
             if not producer.is_done:
                 return f"{producer.name} is not done: {producer.client.last_reason}"
         if not all(eraser.is_done for eraser in self.erasers):
-            return "somebody still deletes records"
+            return "records are still being deleted"
         if not all(mover.is_done for mover in self.movers):
-            return "somebody still moves replicas"
+            return "replicas are still being moved"
         if not all(grower.is_done for grower in self.growers):
             return "partitions are still to be added"
         if not all(meddler.is_done for meddler in self.meddlers):
-            return "somebody still brings the topic back"
+            return "the topic is still being recreated"
         reason = self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
         if reason is None:
             for number in self.world.spus:
                 if flipped := logs_to_mend(self.world, number):
-                    return f"bits that have flipped are not mended on SPU {number}: {flipped}"
+                    return f"flipped bits are not repaired on SPU {number}: {flipped}"
         return reason
 
     async def _check_final(self) -> None:
@@ -433,7 +440,7 @@ class _Run:
             with trio.move_on_after(20) as reading:
                 await consumer.read_all()
             if reading.cancelled_caught:
-                raise SimulationError(f"nobody can read partition {number}: {consumer.client.last_reason}")
+                raise SimulationError(f"partition {number} cannot be read: {consumer.client.last_reason}")
             if scenario.is_retained:
                 history.on_deleting(self.invariants.log_start(number))
             history.check_final(consumer.records)
@@ -443,12 +450,12 @@ class _Run:
         self.outcome.copied_bytes = sum(
             server.spu.metrics.copied_bytes for server in self.started if server.spu is not None
         )
-        await self._wait_until_settled()  # members may have joined once more meanwhile, or committed
+        await self._wait_until_settled()  # members may have joined or committed again meanwhile
         self._compare_logs()
         await self._check_shelves()
 
     async def _check_shelves(self) -> None:
-        """A store that has lost its copy gets it again, soon."""
+        """Checks that a store that loses its copy of a shelf gets it again soon."""
         ends = trio.current_time() + SHELVES_SECONDS_MAX
         while True:
             try:
@@ -473,10 +480,10 @@ class _Run:
                 entries: list[object] = list(contents_of(replica, start))
                 first = logs.setdefault(replica.key, entries)
                 if first != entries:
-                    raise InvariantError(f"in the end {replica.topic}-{replica.partition} on SPU {number} is another")
+                    raise InvariantError(f"in the end, {replica.topic}-{replica.partition} on SPU {number} differs")
 
     async def _stop_cleanly(self) -> None:
-        # What left while its SPU was down nobody opens again, and what was not synced of it may be lost.
+        # An SPU never opens what left the replica set while it was down, and what was not synced of it may be lost.
         held = {
             self.world.spus[number].host: {"/".join(map(str, replica.key)) for replica in spu.replicas}
             | {below_data(duty.key) for duty in spu.shelf_keeper.copies.duties if number in duty.shelf.stores}
@@ -493,16 +500,16 @@ class _Run:
             self._verify_disk(machine, held[machine.host])
 
     def _verify_disk(self, machine: Machine, held: set[str]) -> None:
-        """As `tailrace log verify` does, on what a power failure would leave after the clean stop."""
+        """Checks a disk as `tailrace log verify` does, after a clean stop and a power failure."""
         files = machine.files.crash("synced")
         if not files.exists(clean_shutdown_path(DATA_DIRECTORY)):
-            raise SimulationError(f"{machine.host} stopped and left no clean-shutdown mark")
+            raise SimulationError(f"{machine.host} stopped without a clean-shutdown mark")
         findings = list(verify_checkpoints(files, DATA_DIRECTORY))
         for directory in replicas_below(files, DATA_DIRECTORY):
             if "/".join(directory.split("/")[-2:]) in held:
                 findings += ReplicaVerification(files, directory).findings()
-        # A snapshot of producers that a power failure tore stays where it is, and is not believed; what flipped in an
-        # index is found at its next use, and what was mended and never synced by the next scrub.
+        # A producer snapshot that a power failure tore stays, but is not trusted. The next use detects flipped bits in
+        # an index, and the next scrub detects what was repaired and never synced.
         flipped = files.flipped()
         damage = [
             each
@@ -514,7 +521,7 @@ class _Run:
 
 
 def _configs_to_set(scenario: Scenario) -> dict[str, Sequence[str]]:
-    """What may be anything at any time, and nothing promised depends on it."""
+    """Returns configs that may have any value at any time, because no guarantee depends on them."""
     configs: dict[str, Sequence[str]] = {
         "segment.ms": ("100", "500", "100000"),
         "lrs.max.lag.ms": ("400", "1000", "3000"),

@@ -1,4 +1,4 @@
-"""The key-value store as one Streaming Controller reaches it: answers come late, or not at all, and end with the SC."""
+"""The key-value store as one SC reaches it: responses come late or not at all, and end when the SC ends."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -24,7 +24,8 @@ class StoreAccess:
         on_stored: Callable[[Sequence[Change]], None],
         delay_seconds: float,
     ) -> None:
-        """`on_stored` is told of what has been stored, at once. The delay is that of each way, at most."""
+        """Prepares the access; `on_stored` is told at once what was stored, and the delay is the longest in each
+        direction."""
         self._store = store
         self._on_stored = on_stored
         self._chance = chance
@@ -32,7 +33,7 @@ class StoreAccess:
         self.is_dead = False
         self.is_cut_off = False
         self.on_write: Callable[[], None] = lambda: None
-        """Called before something is written, and before anybody learns that it was."""
+        """Called before something is written, and before the SC learns that it was."""
 
     async def get(self, key: str) -> Entry | None:
         await self._there()
@@ -72,7 +73,7 @@ class StoreAccess:
         await self._back(None)
 
     async def close(self) -> None:
-        """The store outlives whoever uses it."""
+        """Does nothing, because the store exists longer than an SC."""
 
     async def _late(self, events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
         async for event in events:
@@ -86,7 +87,7 @@ class StoreAccess:
         self._check()
 
     async def _back(self, answer):  # type: ignore[no-untyped-def]
-        """What was done may be done although the answer does not come."""
+        """Delays a response, without which the request may still have taken effect."""
         await self._delay()
         self._check()
         return answer
@@ -96,4 +97,4 @@ class StoreAccess:
 
     def _check(self) -> None:
         if self.is_dead or self.is_cut_off:
-            raise StoreUnavailable("the simulated store does not answer")
+            raise StoreUnavailable("the simulated store does not respond")

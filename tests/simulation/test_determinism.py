@@ -1,4 +1,4 @@
-"""Same seed, same history: whatever a failing seed shows can be looked at again."""
+"""The same seed has the same history, so that a failing seed can be examined again."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ async def _who_comes_first() -> list[int]:
     return order
 
 
-def test_tasks_run_in_the_order_that_the_seed_says() -> None:
+def test_the_seed_determines_the_order_of_tasks() -> None:
     orders = [run_seeded(seed, _who_comes_first) for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 

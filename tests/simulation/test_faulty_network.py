@@ -1,4 +1,4 @@
-"""The simulated network does what TCP does where programs can tell, also when it fails."""
+"""The simulated network behaves like TCP as far as programs can tell, also when it fails."""
 
 import errno
 from random import Random
@@ -14,7 +14,7 @@ SERVER = Address("b", 1)
 
 
 class _Pair:
-    """A client on host a, connected to a server on host b."""
+    """A client on host a that is connected to a server on host b."""
 
     def __init__(self) -> None:
         self.internet = Internet(Random(0), buffer_bytes=1000)
@@ -28,7 +28,7 @@ class _Pair:
 
 
 async def _received(connection: SimulatedConnection) -> bytes:
-    """The next bytes; b"" at the end of the stream."""
+    """Returns the next bytes, or b"" at the end of the stream."""
     buffer = memoryview(bytearray(100))
     while True:
         await connection.wait_readable()
@@ -44,7 +44,7 @@ async def _received_all(connection: SimulatedConnection) -> bytes:
     return data
 
 
-async def test_bytes_come_late_and_in_order(virtual_clock: VirtualClock) -> None:
+async def test_bytes_arrive_late_and_in_order(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     pair.internet.link("a", "b").delay_seconds = 2.0
@@ -84,7 +84,7 @@ async def test_a_full_connection_takes_nothing_until_it_is_read(virtual_clock: V
     assert client.send([bytes(600)]) == 100
 
 
-async def test_a_killed_process_ends_what_it_had_and_takes_no_more(virtual_clock: VirtualClock) -> None:
+async def test_a_killed_process_ends_its_connections_and_accepts_no_more(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     server.send([b"last words"])
@@ -139,7 +139,7 @@ async def test_connecting_waits_for_a_blocked_link(virtual_clock: VirtualClock) 
     assert 5 < connected[0] < 6
 
 
-async def test_an_address_is_taken_once(virtual_clock: VirtualClock) -> None:
+async def test_an_address_has_one_listener(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     await pair.server_process.listen(SERVER)
     with pytest.raises(CannotListenError):

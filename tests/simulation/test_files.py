@@ -1,4 +1,4 @@
-"""What a crash of the simulated machine leaves, and what it does not."""
+"""What a crash of the simulated machine keeps, and what it loses."""
 
 import errno
 from random import Random
@@ -17,11 +17,11 @@ async def files() -> SimulatedFiles:
     return files
 
 
-async def test_nothing_is_there_that_was_not_synced(files: SimulatedFiles) -> None:
+async def test_unsynced_content_is_lost(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     file.append(b"abc")
     await file.sync()
-    assert files.crash("synced").list("/d") == []  # its entry in the directory was not
+    assert files.crash("synced").list("/d") == []  # its directory entry was not synced
     assert files.crash("all").read("/d/a") == b"abc"
     await files.sync_directory("/d")
     file.append(b"def")
@@ -29,7 +29,7 @@ async def test_nothing_is_there_that_was_not_synced(files: SimulatedFiles) -> No
     assert files.crash("all").read("/d/a") == b"abcdef"
 
 
-async def test_what_is_in_a_directory_that_was_not_synced_is_gone(files: SimulatedFiles) -> None:
+async def test_the_content_of_an_unsynced_directory_is_lost(files: SimulatedFiles) -> None:
     files.make_directories("/d/e")
     file = files.open("/d/e/a", create=True)
     await file.sync()
@@ -47,7 +47,7 @@ async def _synced_file(files: SimulatedFiles) -> SimulatedFile:
     return file
 
 
-async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_again(files: SimulatedFiles) -> None:
+async def test_a_flipped_bit_is_flipped_in_every_view_until_it_is_written_again(files: SimulatedFiles) -> None:
     file = await _synced_file(files)
     mapped = file.map()
     files.flip("/d/a", 1, 0, is_covered=True)
@@ -62,7 +62,7 @@ async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_aga
     assert files.crash("synced").flipped() == {}
 
 
-async def test_what_only_a_process_can_tell_is_so_again_when_it_has_ended_unless_it_was_mended(
+async def test_what_only_a_process_knew_is_restored_when_it_ends_unless_it_was_repaired(
     files: SimulatedFiles,
 ) -> None:
     file = await _synced_file(files)
@@ -72,11 +72,11 @@ async def test_what_only_a_process_can_tell_is_so_again_when_it_has_ended_unless
     file.write_at(1, b"x")
     files.flip_back()
     assert [each.read("/d/a") for each in (files, files.crash("synced"))] == [b"axb", b"abb"]
-    files.open("/d/a").write_at(0, b"acc")  # what comes in its place may look like it
+    files.open("/d/a").write_at(0, b"acc")  # the new byte may equal the flipped one
     assert files.flipped() == {}
 
 
-async def test_bits_flip_only_where_the_disk_has_all(files: SimulatedFiles) -> None:
+async def test_bits_flip_only_in_synced_content(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     file.append(b"abc")
     assert files.end_at_rest("/d/a") == 0
@@ -101,7 +101,7 @@ async def test_a_crash_leaves_any_prefix_and_a_torn_write(files: SimulatedFiles)
     whole = b"abcdefghi"
     assert {whole[:size] for size in range(3, 9)} <= found
     assert all(content[:3] == b"abc" for content in found)
-    assert any(content[3:6] == b"\0\0\0" for content in found)  # the second write came first to the disk
+    assert any(content[3:6] == b"\0\0\0" for content in found)  # the second write reached the disk first
 
 
 async def test_renames_and_removals_may_come_back(files: SimulatedFiles) -> None:
@@ -124,7 +124,7 @@ async def test_a_replaced_file_is_the_old_or_the_new_one(files: SimulatedFiles) 
     assert files.crash("synced").read("/d/a") == b"newer"
 
 
-async def test_the_world_after_a_crash_is_a_world_of_its_own(files: SimulatedFiles) -> None:
+async def test_the_files_after_a_crash_are_independent(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     file.append(b"abc")
     after = files.crash("all")
@@ -133,7 +133,7 @@ async def test_the_world_after_a_crash_is_a_world_of_its_own(files: SimulatedFil
     assert (file.read_at(0, 9), after.read("/d/a")) == (b"abcdef", b"abcx")
 
 
-async def test_only_a_crash_that_keeps_all_leaves_the_machine_running(files: SimulatedFiles) -> None:
+async def test_only_a_crash_that_keeps_everything_leaves_the_machine_running(files: SimulatedFiles) -> None:
     assert files.crash("all").crash("all").boot_id() == files.boot_id()
     boots = [files.boot_id(), files.crash("synced").boot_id(), files.crash("synced").crash(Random(1)).boot_id()]
     assert len(set(boots)) == 3
@@ -152,7 +152,7 @@ async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
     file.append(b"xyz")
 
 
-async def test_what_a_sync_failed_to_write_is_read_on_and_never_reaches_the_disk_unless_it_is_written_again(
+async def test_content_of_a_failed_sync_stays_readable_but_never_reaches_the_disk(
     files: SimulatedFiles,
 ) -> None:
     file = await _synced_file(files)

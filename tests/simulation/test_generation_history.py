@@ -1,4 +1,4 @@
-"""What members of a classic group must not be told, and what they may."""
+"""What members of a classic group may be told, and what they must not be told."""
 
 import pytest
 from simulation.generation_history import GenerationHistory
@@ -13,18 +13,18 @@ def _history() -> GenerationHistory:
     return GenerationHistory("group-1", [OffsetHistory("group-1, partition 0")])
 
 
-def test_all_members_are_given_what_one_leader_planned() -> None:
+def test_all_members_get_what_one_leader_planned() -> None:
     history = _history()
     history.on_planned(1, {"a": _set(0), "b": _set(1, 2)})
     history.on_assigned("b", 1, _set(1, 2), 0, 1)
-    history.on_planned(1, {"a": _set(0, 1), "b": _set(2)})  # by another process of the leader's instance
+    history.on_planned(1, {"a": _set(0, 1), "b": _set(2)})  # another process of the leader's instance plans again
     history.on_assigned("a", 1, _set(0), 0, 2)
     history.on_assigned("a", 1, _set(0), 3, 4)
     with pytest.raises(GroupHistoryError, match=r"a was assigned \[0\] in 1, then \[0, 1\]"):
         history.on_assigned("a", 1, _set(0, 1), 5, 6)
 
 
-def test_nobody_is_given_what_no_leader_planned() -> None:
+def test_an_assignment_that_no_leader_planned_is_detected() -> None:
     with pytest.raises(GroupHistoryError, match="no leader"):
         _history().on_assigned("a", 1, _set(0), 0, 1)
     history = _history()
@@ -54,7 +54,7 @@ def test_generations_do_not_fall() -> None:
     for generation in (4, 5):
         history.on_planned(generation, {"a": _set(0)})
     history.on_assigned("a", 5, _set(0), 0, 2)
-    history.on_assigned("a", 4, _set(0), 1, 3)  # it was asked before, and is answered late
+    history.on_assigned("a", 4, _set(0), 1, 3)  # the request was sent before, and its response arrives late
     history.on_joined("b", 5, 3)
     with pytest.raises(GroupHistoryError, match="told of generation 4 although 5"):
         history.on_joined("b", 4, 3)

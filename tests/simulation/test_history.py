@@ -1,4 +1,4 @@
-"""What a history must not hold, and what it may."""
+"""What a history of one partition may contain, and what it must not contain."""
 
 import pytest
 from simulation.history import UNKNOWN_OFFSET, HistoryError, PartitionHistory, Read, Sent
@@ -11,7 +11,7 @@ def _history(*values: bytes, is_idempotent: bool = True) -> PartitionHistory:
     return history
 
 
-def test_what_was_acknowledged_is_there_where_it_was_said_to_be() -> None:
+def test_acknowledged_records_are_at_their_offsets() -> None:
     history = _history(b"a", b"b")
     history.on_acknowledged(b"a", 0)
     history.on_acknowledged(b"b", UNKNOWN_OFFSET)
@@ -21,7 +21,7 @@ def test_what_was_acknowledged_is_there_where_it_was_said_to_be() -> None:
             history.check_final(log)
 
 
-def test_an_acknowledgement_is_given_once_and_for_one_place() -> None:
+def test_a_record_is_acknowledged_at_one_offset() -> None:
     history = _history(b"a", b"b")
     history.on_acknowledged(b"a", 4)
     history.on_acknowledged(b"a", UNKNOWN_OFFSET)
@@ -52,7 +52,7 @@ def test_a_reader_skips_nothing() -> None:
         history.check_final([Read(0, b"a"), Read(1, b"b"), Read(3, b"c")])
 
 
-def test_who_starts_later_is_given_everything_from_there_on() -> None:
+def test_a_later_reader_gets_everything_from_its_start() -> None:
     history = _history(b"a", b"b", b"c")
     log = [Read(0, b"a"), Read(1, b"b"), Read(3, b"c")]
     history.on_started("one", 1)
@@ -66,7 +66,7 @@ def test_who_starts_later_is_given_everything_from_there_on() -> None:
         history.check_final(log)
 
 
-def test_producers_come_through_in_order_and_an_idempotent_one_once() -> None:
+def test_records_of_a_producer_are_in_order_and_of_an_idempotent_one_unique() -> None:
     again = [Read(0, b"a"), Read(1, b"b"), Read(2, b"a")]
     _history(b"a", b"b", is_idempotent=False).check_final(again)
     with pytest.raises(HistoryError, match="is there again"):
@@ -77,7 +77,7 @@ def test_producers_come_through_in_order_and_an_idempotent_one_once() -> None:
         _history(b"a", b"b", b"c").check_final([Read(0, b"a"), Read(1, b"c")])
 
 
-def test_what_is_deleted_while_the_log_is_read_may_be_lacking_in_the_middle_of_what_was_read() -> None:
+def test_records_deleted_during_a_read_may_be_missing_in_its_middle() -> None:
     def history(deleted_end: int) -> PartitionHistory:
         made = _history(b"a", b"b", b"c", b"d")
         made.on_deleting(deleted_end)
@@ -88,7 +88,7 @@ def test_what_is_deleted_while_the_log_is_read_may_be_lacking_in_the_middle_of_w
         history(1).check_final([Read(0, b"a"), Read(1, b"b"), Read(3, b"d")])
 
 
-def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
+def test_log_ends_and_high_watermarks_do_not_fall() -> None:
     history = _history()
     history.on_high_watermark("one", 1, 5)
     history.on_high_watermark("one", 2, 4)  # the next leader may know less
@@ -102,17 +102,17 @@ def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
         history.on_truncation("one", "epoch 1 ended at 3")
 
 
-def test_what_leaders_from_before_an_unclean_election_say_of_the_end_does_not_count() -> None:
+def test_log_ends_from_before_an_unclean_election_are_ignored() -> None:
     history = _history()
     history.on_log_end("one", 1, 5)
     history.on_unclean_election(2)
-    history.on_log_end("one", 1, 7)  # it has not heard that another one was elected
+    history.on_log_end("one", 1, 7)  # this leader does not know yet that another one was elected
     history.on_log_end("one", 2, 3)
     with pytest.raises(HistoryError):
         history.on_log_end("one", 2, 2)
 
 
-def test_what_a_later_record_supersedes_may_be_gone() -> None:
+def test_superseded_records_may_be_missing() -> None:
     def history() -> PartitionHistory:
         made = PartitionHistory(0)
         for number, (key, value) in enumerate([(b"k", b"a"), (b"l", b"b"), (b"k", b"c")]):
@@ -128,7 +128,7 @@ def test_what_a_later_record_supersedes_may_be_gone() -> None:
         history().check_final([Read(0, b"c"), Read(1, b"b")])
 
 
-def test_what_somebody_asked_to_delete_may_be_gone_and_no_more() -> None:
+def test_only_records_that_a_client_deleted_may_be_missing() -> None:
     def history() -> PartitionHistory:
         made = _history(b"a", b"b", b"c")
         made.on_read("one", [Read(0, b"a"), Read(1, b"b")])
@@ -144,13 +144,13 @@ def test_what_somebody_asked_to_delete_may_be_gone_and_no_more() -> None:
         history().check_final([Read(2, b"c")])
 
 
-def test_a_reader_may_be_without_what_a_later_record_supersedes() -> None:
+def test_a_reader_may_miss_superseded_records() -> None:
     history = PartitionHistory(0)
     log = [Read(0, b"a"), Read(1, b"b"), Read(2, b"c")]
     for number, (key, each) in enumerate(zip((b"k", b"l", b"k"), log, strict=True)):
         history.on_sent(each.value, Sent("p", number, True, key))
     history.on_read("one", log[1:])
-    history.check_final(log)  # another replica was compacted less
+    history.check_final(log)  # another replica may be compacted less
     history.on_read("two", [log[0], log[2]])
     with pytest.raises(HistoryError, match=r"two was not given \[1\]"):
         history.check_final(log)

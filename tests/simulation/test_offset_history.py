@@ -1,4 +1,4 @@
-"""What a history of one committed offset must not hold, and what it may."""
+"""What a history of one committed offset may contain, and what it must not contain."""
 
 import pytest
 from simulation.offset_history import NO_OFFSET, GroupHistoryError, OffsetHistory
@@ -10,8 +10,8 @@ def test_a_fetch_sees_what_was_committed_before_it() -> None:
     history = OffsetHistory(HISTORY)
     history.on_fetched(NO_OFFSET, "", 0, 1)
     write = history.on_commit("a", 5, 2)
-    history.on_fetched(NO_OFFSET, "", 2, 3)  # it has not happened yet
-    history.on_fetched(5, "a", 2, 4)  # and now it has
+    history.on_fetched(NO_OFFSET, "", 2, 3)  # the commit has not happened yet
+    history.on_fetched(5, "a", 2, 4)  # the commit has happened now
     history.on_acknowledged(write, 6)
     history.on_fetched(5, "a", 7, 8)
     with pytest.raises(GroupHistoryError, match="one of them came back"):
@@ -25,7 +25,7 @@ def test_an_acknowledged_commit_is_not_lost() -> None:
         history.on_fetched(NO_OFFSET, "", 2, 3)
 
 
-def test_an_acknowledged_commit_is_not_taken_back() -> None:
+def test_an_acknowledged_commit_is_not_undone() -> None:
     history = OffsetHistory(HISTORY)
     history.on_acknowledged(history.on_commit("a", 5, 0), 1)
     history.on_acknowledged(history.on_commit("b", 7, 2), 3)
@@ -34,7 +34,7 @@ def test_an_acknowledged_commit_is_not_taken_back() -> None:
         history.on_fetched(5, "a", 4, 5)
 
 
-def test_what_was_read_once_is_not_taken_back_although_nobody_acknowledged_it() -> None:
+def test_a_fetched_commit_is_not_undone_even_without_an_acknowledgement() -> None:
     history = OffsetHistory(HISTORY)
     history.on_acknowledged(history.on_commit("a", 5, 0), 1)
     history.on_commit("b", 7, 2)
@@ -43,7 +43,7 @@ def test_what_was_read_once_is_not_taken_back_although_nobody_acknowledged_it() 
         history.on_fetched(5, "a", 5, 6)
 
 
-def test_a_commit_without_an_answer_may_happen_at_any_later_time_and_once() -> None:
+def test_a_commit_without_a_response_may_happen_once_at_any_later_time() -> None:
     history = OffsetHistory(HISTORY)
     history.on_commit("late", 5, 0)
     history.on_acknowledged(history.on_commit("b", 7, 1), 2)
@@ -53,7 +53,7 @@ def test_a_commit_without_an_answer_may_happen_at_any_later_time_and_once() -> N
         history.on_fetched(7, "b", 7, 8)
 
 
-def test_nothing_is_fetched_that_nobody_committed_or_otherwise_than_it_was() -> None:
+def test_a_fetch_returns_only_what_was_committed() -> None:
     history = OffsetHistory(HISTORY)
     history.on_acknowledged(history.on_commit("a", 5, 0), 1)
     with pytest.raises(GroupHistoryError, match="nobody committed"):
@@ -81,7 +81,7 @@ def test_a_commit_of_an_earlier_term_happens_before_the_later_one_began_or_never
     history = OffsetHistory(HISTORY)
     late = history.on_commit("late", 5, 0, term=1)
     history.on_term(2, 3)
-    history.on_acknowledged(late, 9)  # it was committed in time, and its answer came late
+    history.on_acknowledged(late, 9)  # it was committed in time, and its response came late
     history.on_fetched(5, "late", 10, 11)
     history = OffsetHistory(HISTORY)
     history.on_commit("late", 5, 0, term=1)
@@ -91,7 +91,7 @@ def test_a_commit_of_an_earlier_term_happens_before_the_later_one_began_or_never
         history.on_fetched(5, "late", 6, 7)
 
 
-def test_who_is_of_an_earlier_term_commits_nothing() -> None:
+def test_a_member_of_an_earlier_term_commits_nothing() -> None:
     for acknowledged in (True, False):
         history = OffsetHistory(HISTORY)
         history.on_term(1, 0)

@@ -1,4 +1,4 @@
-"""What members of a KIP-848 group must not be told, and what they may."""
+"""What members of a KIP-848 group may be told, and what they must not be told."""
 
 import pytest
 from simulation.offset_history import GroupHistoryError, OffsetHistory
@@ -21,7 +21,7 @@ def test_a_partition_has_one_holder_at_a_time() -> None:
     assert history.handovers == 1
 
 
-def test_who_has_not_been_heard_for_long_holds_nothing_for_sure() -> None:
+def test_a_long_silent_member_owns_nothing_for_sure() -> None:
     history = _history()
     history.on_given("a", [0], 0)
     history.on_sure_until("a", 5)
@@ -30,7 +30,7 @@ def test_who_has_not_been_heard_for_long_holds_nothing_for_sure() -> None:
     history.on_given("b", [0], 5)
 
 
-def test_who_hears_too_late_what_it_was_given_may_hear_that_it_was_given_to_somebody_else_since() -> None:
+def test_a_late_assignment_may_be_out_of_date() -> None:
     history = _history()
     history.on_given("b", [0], 5.9)
     history.on_sure_until("a", 6.1)
@@ -40,7 +40,7 @@ def test_who_hears_too_late_what_it_was_given_may_hear_that_it_was_given_to_some
     history.on_given("a", [0], 6)
 
 
-def test_who_left_holds_nothing() -> None:
+def test_a_member_that_left_owns_nothing() -> None:
     history = _history()
     history.on_given("a", [0], 0)
     history.on_gone("a")
@@ -57,7 +57,7 @@ def test_epochs_of_a_member_do_not_fall() -> None:
     history.on_told("a", 1)
 
 
-def test_the_former_holder_commits_nothing_more() -> None:
+def test_a_former_owner_cannot_commit() -> None:
     offsets = OffsetHistory("0")
     history = OwnershipHistory("group-1", [offsets])
     history.on_told("a", 1)

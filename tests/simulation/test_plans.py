@@ -1,4 +1,4 @@
-"""Plans of faults that somebody wrote, because chance makes them hardly ever: each lost or stopped something once."""
+"""Hand-written plans of faults that chance rarely makes; each of them once lost records or stopped the cluster."""
 
 import pytest
 from simulation.faults import Fault
@@ -15,7 +15,7 @@ def planned(at: float, kind: str, target: int, seconds: float, seed: int = 1) ->
 
 
 BY_QUORUM = {
-    # SPU 3 is cut off; SPU 2 loses its disk, and comes back alone when SPU 1 is killed: it is elected, and empty.
+    # SPU 3 is isolated. SPU 2 loses its disk, and is alone when SPU 1 is killed: it is elected, and empty.
     "majority": (
         planned(2.0, "partition", 2, 6.0),
         planned(3.0, "lose_disk", 1, 4.0),
@@ -30,12 +30,12 @@ BY_QUORUM = {
 
 
 @pytest.mark.parametrize("policy", BY_QUORUM)
-def test_a_store_that_has_lost_its_disk_is_elected_by_quorum_and_asks_for_what_it_had(policy: str) -> None:
+def test_a_store_that_lost_its_disk_is_elected_by_quorum_and_recovers_its_records(policy: str) -> None:
     topic = {**HASTY, "replication.policy": policy, "min.insync.replicas": "1"}
     assert simulate(Scenario(1, policy, topic=topic, faults=BY_QUORUM[policy])).failure is None
 
 
-def test_a_leader_that_mends_its_log_while_the_streaming_controller_is_away_is_followed_by_another() -> None:
+def test_another_replica_takes_over_from_a_leader_that_repairs_its_log_without_an_sc() -> None:
     faults = planned(2.0, "flip_lone_end", 0, 0.5), planned(3.95, "kill_sc", 0, 0.8)
     topic = {**FLIPPING, "min.insync.replicas": "2"}
     scenario = Scenario(1, "live", topic=topic, broker=SCRUBBED, has_flips=True, is_hasty=True, faults=faults)
@@ -43,8 +43,8 @@ def test_a_leader_that_mends_its_log_while_the_streaming_controller_is_away_is_f
 
 
 @pytest.mark.parametrize("lost_at", [3.5, 3.55, 3.6])
-def test_what_only_reached_the_page_cache_is_read_by_nobody_before_it_is_synced(lost_at: float) -> None:
-    """With `flush.messages=1`, after the kill of the only SPU, and before power fails."""
+def test_records_are_not_read_before_they_are_synced(lost_at: float) -> None:
+    """The records are stored with `flush.messages=1` after the only SPU was killed, and before the power fails."""
     faults = (
         planned(2.9, "slow_disk", 0, 6.0, 3),
         planned(3.2, "kill_spu", 0, 0.02),
@@ -56,7 +56,7 @@ def test_what_only_reached_the_page_cache_is_read_by_nobody_before_it_is_synced(
 
 
 def test_a_leader_counts_what_it_has_synced_since_it_recovered() -> None:
-    """A sync of what it had to cut off ended while it did so."""
+    """A sync of records that the leader had to truncate ended during the truncation."""
     faults = (
         planned(2.0, "partition", 0, 1.1),
         planned(3.0, "slow_disk", 0, 1.5, 3),

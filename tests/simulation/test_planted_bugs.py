@@ -1,4 +1,4 @@
-"""A simulation that finds nothing may be one that cannot: each of these bugs is found within so many seeds."""
+"""Each planted bug is detected within so many seeds, because a simulation that detects nothing may be unable to."""
 
 from itertools import islice
 
@@ -20,9 +20,9 @@ def failure_of(bug: PlantedBug) -> BaseException | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED_BUGS + GROUP_BUGS, ids=lambda bug: bug.name)
-def test_it_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_detected(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     failure = failure_of(bug)
     assert failure is not None
-    # What is found is the bug, not that it does not fit any more to the code around it.
+    # The failure must come from the bug, and not from a patch that no longer fits the code around it.
     assert not isinstance(failure.__cause__, TypeError | AttributeError | NameError), failure.__cause__

@@ -1,4 +1,4 @@
-"""Clusters in seeds: a few in the fast suite, hundreds in the slow one."""
+"""Simulates clusters from seeds: a few in the fast suite, and hundreds in the slow one."""
 
 import pytest
 from simulation.runner import POLICIES, Task, describe
@@ -24,21 +24,21 @@ def test_a_cluster_keeps_its_promises(seed: int, policy: str) -> None:
 
 
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_so_do_spus_by_themselves(seed: int) -> None:
+def test_single_spus_keep_their_promises(seed: int) -> None:
     _run(Task(seed, "live", replicas=1))
 
 
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_groups_keep_what_their_members_were_told(seed: int) -> None:
+def test_groups_keep_their_promises(seed: int) -> None:
     _run(Task(seed, "live", replicas=3, has_groups=True))
 
 
-def test_what_a_replica_lacks_is_copied_from_followers() -> None:
+def test_a_lagging_replica_copies_from_followers() -> None:
     assert _copied_bytes(1026) > 10_000
 
 
 @pytest.mark.slow
-def test_that_happens_in_many_seeds() -> None:
+def test_followers_provide_copies_in_many_seeds() -> None:
     scenarios = {seed: Task(seed, "live", replicas=3).scenario() for seed in SLOW_SEEDS[:30]}
     copied = [_copied_bytes(seed) > 0 for seed, scenario in scenarios.items() if scenario.copies_early]
     assert sum(copied) > len(copied) / 3
@@ -52,21 +52,21 @@ def _copied_bytes(seed: int) -> int:
 
 @pytest.mark.parametrize("policy", ["majority"])
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_however_small_the_turns_are_that_long_work_takes(seed: int, policy: str) -> None:
+def test_clusters_keep_their_promises_with_small_turns(seed: int, policy: str) -> None:
     _run(Task(seed, policy, replicas=3, has_small_turns=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("first", SLOW_SEEDS[:20:SEEDS_IN_A_CHUNK])
-def test_however_small_the_turns_are_that_long_work_takes_in_many_clusters(first: int, policy: str) -> None:
+def test_many_clusters_keep_their_promises_with_small_turns(first: int, policy: str) -> None:
     for seed in range(first, first + SEEDS_IN_A_CHUNK):
         _run(Task(seed, policy, replicas=3, has_small_turns=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", SLOW_GROUP_SEEDS[::SEEDS_IN_A_CHUNK])
-def test_many_groups_keep_what_their_members_were_told(first: int) -> None:
+def test_many_groups_keep_their_promises(first: int) -> None:
     for seed in range(first, first + SEEDS_IN_A_CHUNK):
         _run(Task(seed, POLICIES[seed % len(POLICIES)], replicas=3, has_groups=True))
 

@@ -1,4 +1,4 @@
-"""What is told of shelves by what lies on a simulated disk."""
+"""What the files on a simulated disk show about shelves."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ KEY = ShelfKey(UUID(int=7), 1, 10)
 
 @pytest.fixture
 def files() -> SimulatedFiles:
-    """Two segments, each with a batch of one record, and a gap between them."""
+    """Two segments with a gap between them, each with a batch of one record."""
     files, directory = SimulatedFiles(), shelf_directory(DATA_DIRECTORY, KEY)
     files.make_directories(directory)
     for base in (10, 12):
@@ -24,7 +24,7 @@ def files() -> SimulatedFiles:
     return files
 
 
-def test_a_disk_has_all_of_a_shelf_between_two_offsets_or_not(files: SimulatedFiles) -> None:
+def test_a_disk_has_or_lacks_a_range_of_a_shelf(files: SimulatedFiles) -> None:
     assert {(base, end) for base, end, _ in batches_of(files, KEY)} == {(10, 11), (12, 13)}
     assert is_whole_on(files, KEY, 10, 11)
     assert is_whole_on(files, KEY, 12, 13)
@@ -33,7 +33,7 @@ def test_a_disk_has_all_of_a_shelf_between_two_offsets_or_not(files: SimulatedFi
     assert not is_whole_on(SimulatedFiles(), KEY, 10, 11)
 
 
-def test_what_is_below_shelves_is_of_one(files: SimulatedFiles) -> None:
+def test_paths_below_the_shelves_directory_belong_to_shelves(files: SimulatedFiles) -> None:
     assert all(is_of_shelf(path) for path in files.paths())
     assert not is_of_shelf(f"{DATA_DIRECTORY}/topics/t/7/0/{file_name(0, Kind.LOG)}")
     assert f"{DATA_DIRECTORY}/{below_data(KEY)}" == shelf_directory(DATA_DIRECTORY, KEY)

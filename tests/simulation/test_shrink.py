@@ -1,4 +1,4 @@
-"""A failing scenario loses the faults that have no part in its failure."""
+"""A failing scenario loses the faults that do not contribute to the failure."""
 
 from msgspec.structs import replace
 from simulation.faults import Fault
@@ -10,7 +10,7 @@ FAULTS = [Fault(float(number), "kill_spu", number, 1.0, number) for number in ra
 SCENARIO = Scenario(0, faults=FAULTS)
 
 
-def test_what_is_needed_for_the_failure_is_left() -> None:
+def test_the_faults_that_cause_the_failure_are_left() -> None:
     runs = []
 
     def simulate(scenario: Scenario) -> Outcome:
@@ -24,6 +24,6 @@ def test_what_is_needed_for_the_failure_is_left() -> None:
     assert len(runs) < 30
 
 
-def test_a_failure_that_needs_no_fault_is_left_without_any() -> None:
+def test_a_failure_without_faults_keeps_none() -> None:
     kept, _ = shrunk(SCENARIO, lambda scenario: Outcome(scenario, AssertionError("always")))
     assert kept == []

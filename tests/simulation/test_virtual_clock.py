@@ -1,4 +1,4 @@
-"""Who sleeps wakes up when Trio would have woken it, in the order in which Trio would have."""
+"""A sleeper wakes when Trio would have woken it, in the order in which Trio would have."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ async def _woken_at(sleeper: Sleeper, until: float, woken: list[float]) -> None:
     woken.append(trio.current_time())
 
 
-async def test_it_sleeps_until_its_time_has_come_or_comes_otherwise_than_it_was_said(
+async def test_a_sleeper_wakes_at_its_time_even_if_that_was_moved(
     virtual_clock: VirtualClock,
 ) -> None:
     for until, others, expected in [(5, [], 5), (5, [7], 7), (5, [7, 3], 3), (math.inf, [4], 4), (5, [7, 5], 5)]:
@@ -28,7 +28,7 @@ async def test_it_sleeps_until_its_time_has_come_or_comes_otherwise_than_it_was_
         assert woken == [began + expected]
 
 
-async def test_a_time_that_was_put_off_does_not_come(virtual_clock: VirtualClock) -> None:
+async def test_a_sleeper_does_not_wake_at_a_time_that_was_postponed(virtual_clock: VirtualClock) -> None:
     sleeper, woken = Sleeper(), list[float]()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_woken_at, sleeper, 5, woken)
@@ -54,7 +54,7 @@ async def test_it_can_be_cancelled_and_sleeps_again_afterwards(virtual_clock: Vi
     assert trio.current_time() == 6
 
 
-async def test_who_is_cancelled_when_it_is_about_to_wake_up_hears_that(virtual_clock: VirtualClock) -> None:
+async def test_a_sleeper_that_is_cancelled_as_it_wakes_learns_that(virtual_clock: VirtualClock) -> None:
     sleeper, woken = Sleeper(), list[float]()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_woken_at, sleeper, 5, woken)
@@ -74,7 +74,7 @@ async def _sleep_here(until: float) -> None:
 
 
 def _history(sleep_until: Callable[[float], Awaitable[None]], seed: int) -> list[tuple[int, float]]:
-    """Of a few who sleep, often until the same time, and are cancelled by the first that has slept enough."""
+    """Returns the history of a few tasks that sleep, often until the same time, until the first cancels the others."""
     history = list[tuple[int, float]]()
 
     async def sleep(number: int, group: trio.Nursery) -> None:
@@ -98,5 +98,5 @@ def _history(sleep_until: Callable[[float], Awaitable[None]], seed: int) -> list
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_histories_are_those_that_scopes_make(seed: int) -> None:
+def test_histories_equal_those_with_cancel_scopes(seed: int) -> None:
     assert _history(_sleep_here, seed) == _history(_sleep_in_a_scope, seed)

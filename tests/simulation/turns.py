@@ -1,4 +1,4 @@
-"""Turns and portions that are so small that the few records of a seed take many of each, and are a lot to lack."""
+"""Limits for turns and portions so small that the few records of a seed need many of them, and are a large lag."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from .determinism import random_of
 
 @contextmanager
 def small_turns(seed: int) -> Iterator[None]:
-    """How small they are while this lasts, the seed says."""
+    """Applies small limits, which the seed chooses, within the `with` block."""
     chance = random_of(seed, "turns")
     limits = LeaderLimits(
         append_bytes_max=chance.choice((300, 2000)),
@@ -35,7 +35,7 @@ def small_turns(seed: int) -> Iterator[None]:
 
 @contextmanager
 def early_copies(seed: int) -> Iterator[None]:
-    """While this lasts, who lacks a few batches copies them from other followers than the leader."""
+    """Makes replicas that lack a few batches copy them from followers, within the `with` block."""
     chance = random_of(seed, "copies")
     limits = replace(
         leader_controller.LIMITS, append_bytes_max=chance.choice((1, 200)), appends_in_flight_max=chance.choice((1, 3))

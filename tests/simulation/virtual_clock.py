@@ -1,4 +1,4 @@
-"""Virtual time, and sleep that costs little: a scope that is cancelled each time would be most of what a seed takes."""
+"""Virtual time with cheap sleep, because a cancel scope for each sleep would cost most of a seed's time."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -14,15 +14,15 @@ from trio.lowlevel import Abort, Task
 
 
 class VirtualClock(trio.abc.Clock):
-    """Time jumps to the next deadline when nobody can run: that is when Trio asks how long it should sleep.
+    """A clock that jumps to the next deadline when no task can run, which is when Trio asks how long to sleep.
 
-    MockClock would do, too. It looks at all there is before each jump, and the loop goes round twice.
+    MockClock would work, too, but it examines all tasks before each jump, and needs two rounds of the loop.
     """
 
     def __init__(self) -> None:
         self._now = 0.0
         self._sleepers: list[tuple[float, int, Sleeper]] = []
-        """A heap; who does not sleep until then any more is still in it."""
+        """A heap of sleepers, including some that no longer sleep until that time."""
         self._numbers = count()
 
     def start_clock(self) -> None:
@@ -38,7 +38,7 @@ class VirtualClock(trio.abc.Clock):
         if sleepers:
             deadline = min(deadline, sleepers[0][0])
         if deadline == math.inf:
-            return math.inf  # Trio waits for itself, when it ends
+            return math.inf  # Trio waits for itself when it ends
         self._now = max(self._now, deadline)
         while sleepers and sleepers[0][0] <= self._now:
             until, _, sleeper = heappop(sleepers)
@@ -52,11 +52,11 @@ class VirtualClock(trio.abc.Clock):
 
 
 class Sleeper:
-    """A place where one task sleeps, until its time has come, which may be moved, or somebody wakes it.
+    """A place where one task sleeps until its time has come, which may be moved, or until another task wakes it.
 
-    It runs again when it would have run with a scope of Trio's around `sleep_forever`, and if it was cancelled since,
-    it hears that at once, as it would there: a seed has the history that it would have with those. To
-    know and to say so, two private names of Trio's are used, here and nowhere else.
+    The task runs again at the same moment as with one of Trio's scopes around `sleep_forever`, and learns at once if it
+    was cancelled meanwhile. A seed thus has the same history as with Trio's scopes. This needs two private names of
+    Trio, which only this class uses.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Sleeper:
             raise trio.Cancelled._create(source="unknown", reason="while it was about to wake up")
 
     def move(self, until: float) -> None:
-        """To another time; nothing happens if nobody sleeps."""
+        """Moves the sleeper to another time; does nothing if no task sleeps."""
         if self._task is None or until == self.until:
             return
         self.until = until
@@ -109,7 +109,7 @@ async def _sleep(seconds: float) -> None:
 
 @contextmanager
 def cheap_sleep() -> Iterator[None]:
-    """While this lasts, whoever asks Trio to sleep does so here."""
+    """Replaces Trio's sleep functions by those of this module, within the `with` block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trio, "sleep", _sleep)
         patch.setattr(trio, "sleep_until", _sleep_until)

@@ -1,8 +1,7 @@
-"""A cluster in a seed: real Streaming Controllers and real SPUs, on simulated networks, disks, clocks and chance.
+"""A cluster in a simulation: real SCs and real SPUs, on simulated networks, disks, clocks and chance.
 
-A process is killed by taking its seams away and cancelling it: whatever its tasks still do reaches nobody. What its
-machine keeps is decided by the kind of fault: its page cache if it was a kill, any part of what was not synced if it
-was a power loss.
+A process is killed by taking its seams away and cancelling it, so that its tasks reach nothing any more. The fault
+decides what the machine keeps: its page cache after a kill, and any part of its unsynced data after a power failure.
 """
 
 import logging
@@ -40,15 +39,15 @@ from .store_access import StoreAccess
 DATA_DIRECTORY = "/data/spu"
 EPOCH_MS = 1_700_000_000_000
 RESTART_SECONDS = 0.5
-"""A supervisor starts a process again that gave up by itself."""
+"""How long a supervisor waits before it restarts a process that ended by itself."""
 SEVERAL_SCS = "etcd://simulated:2379"
-"""What an SC is told that shares its store with others; the store itself is handed to it."""
+"""The store setting of an SC that shares its store with others, although it gets the store object directly."""
 
 MISTAKES = frozenset({"request_failed", "private_request_failed"})
-"""What servers log of exceptions that nobody expected."""
+"""The log events of exceptions that nobody expected."""
 
 Print = Callable[[dict[str, Any]], None]
-"""Shows what servers log to a person."""
+"""A function that shows the servers' log events to a person."""
 
 
 def spu_address(spu: int) -> Address:
@@ -60,7 +59,7 @@ def sc_address(sc: int) -> Address:
 
 
 class HostClock(Struct):
-    """Wall-clock time of one machine; faults make it jump."""
+    """The wall clock of one machine, which faults may make jump."""
 
     skew_ms: int = 0
 
@@ -76,10 +75,10 @@ class Process(Struct):
     is_killed: bool = False
     is_stopping: bool = False
     is_serving: bool = False
-    """Clients may come."""
+    """Whether clients may connect."""
 
     def started(self, value: object = None) -> None:
-        """What Trio calls a task status."""
+        """Marks the process as serving; its server calls this method of Trio's task status."""
         self.is_serving = True
 
 
@@ -91,15 +90,15 @@ class Machine(Struct):
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     process: Process | None = None
     killed_at: float = -math.inf
-    """When one was, the last time."""
+    """When a process of the machine was last killed."""
     is_on: bool = True
     wants_to_run: bool = False
-    """Whether a supervisor starts the process again that ended by itself."""
+    """Whether a supervisor restarts the process if it ends by itself."""
     store: StoreAccess | None = None
     sync_seconds: Callable[[], float] | None = None
 
     def use_disk(self, files: SimulatedFiles) -> None:
-        """Faults of the disk itself outlive the process."""
+        """Uses these files; faults of the disk itself outlive the process."""
         files.room_bytes, files.syncs_fail = self.files.room_bytes, self.files.syncs_fail
         files.reads_fail = self.files.reads_fail
         files.sync_seconds = self.disk_seconds
@@ -132,7 +131,7 @@ class World:
         self.chance = random_of(seed, "world")
         self.internet = Internet(random_of(seed, "network"), buffer_bytes=buffer_bytes, link_seconds=link_seconds)
         self.patience_seconds = patience_seconds
-        """How long clients wait for an answer."""
+        """How long clients wait for a response."""
         self._sync_seconds = sync_seconds
         self._store_seconds = store_seconds
         self.store = MemoryStore()
@@ -140,9 +139,9 @@ class World:
         self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
         self.clock_of_clients = HostClock()
         self.crashed: list[BaseException] = []
-        """What ended a process that nobody killed, or was logged as nobody's fault but the programmer's."""
+        """Errors that ended a process that was not killed, or that were logged as unexpected exceptions."""
         self.on_stored: Callable[[Sequence[key_value.Change]], None] = lambda changes: None
-        """By a Streaming Controller."""
+        """Called when an SC has stored something."""
         self.on_started: Callable[[int, SpuServer], None] = lambda number, server: None
         self._nursery = nursery
         self._broker = broker or {}
@@ -156,7 +155,7 @@ class World:
         return machine
 
     def _make_logger(self, show: Print | None) -> Any:
-        """Without anybody to show them to, only errors are worth looking at."""
+        """Makes a logger, which looks only at errors if nobody wants to see the events."""
 
         def look(_: object, __: str, event: MutableMapping[str, Any]) -> str:
             if show is not None:
@@ -172,8 +171,11 @@ class World:
         return structlog.wrap_logger(structlog.ReturnLogger(), processors=[look], wrapper_class=wrapper)
 
     def _runs(self, host: str) -> bool:
-        """What a process that has just been killed stumbles over is no mistake: its sockets are gone before it is. That
-        goes on for no time at all, and another one may have been started by then."""
+        """Whether the process runs.
+
+        An error of a process that has just been killed is not a bug, because its sockets disappear before it does. Such
+        errors come at the time of the kill, when another process may have been started already.
+        """
         machines = (*self.spus.values(), *self.scs.values())
         return any(
             machine.host == host and machine.process is not None and machine.killed_at < trio.current_time()
@@ -195,7 +197,7 @@ class World:
     # life
 
     async def register(self) -> None:
-        """All SPUs, into the store, as somebody did with the command line."""
+        """Stores registrations of all SPUs, as the command line would do."""
         addresses = {number: spu_address(number) for number in self.spus}
         objects = [
             RegisteredSpu(RegisteredSpec(SpuId(number), public=PublicEndpoint(at.port, (at.host,))))
@@ -255,7 +257,7 @@ class World:
         return Address(f"sc-{number}", 9004)
 
     def _luck(self) -> RandomChance:
-        """No two processes have the same."""
+        """Returns a random source that differs between processes."""
         self._starts += 1
         return RandomChance(self.chance.getrandbits(64) + self._starts)
 
@@ -270,7 +272,7 @@ class World:
                 await process.server.run(process)
         except Exception as error:
             if process.is_killed:
-                return  # it found that its seams are gone
+                return  # it noticed that its seams are gone
             self._on_ended_by_itself(machine, process, error)
         finally:
             process.ended.set()
@@ -287,7 +289,7 @@ class World:
         expected = SpuStartError, ScStartError, CannotListenError
         files = machine.files
         if isinstance(error, OSError) and (files.syncs_fail or files.reads_fail or files.room_bytes is not None):
-            return  # a server may give up when its disk does
+            return  # a server may end when its disk fails
         if not isinstance(error, expected) and not process.is_stopping:
             error.add_note(f"it ended {machine.host} at {trio.current_time():.3f} s")
             self.crashed.append(error)
@@ -303,7 +305,7 @@ class World:
     # how processes end
 
     def kill(self, machine: Machine) -> None:
-        """kill -9, at once, wherever it is."""
+        """Kills the process at once with SIGKILL, whatever it is doing."""
         process = self._take(machine)
         if process is not None:
             process.network.die()
@@ -330,7 +332,7 @@ class World:
         return process
 
     async def stop(self, machine: Machine) -> None:
-        """A clean one."""
+        """Stops the process cleanly."""
         process = machine.process
         machine.wants_to_run = False
         if process is not None:

@@ -16,9 +16,9 @@ from replication_model import Bugs, Faults, World, run
 from replication_moves import Moves
 from replication_store import InvariantError
 from simulation.planted_bugs import (
-    lets_readers_ask_one_store_too_few,
-    says_that_it_has_what_it_is_about_to_copy,
-    shows_readers_whatever_may_be_acknowledged,
+    makes_quorum_readers_ask_one_store_too_few,
+    reports_copies_before_it_has_them,
+    shows_quorum_readers_unproven_records,
 )
 
 from tailrace.broker.replication import follower, leader, quorum_read, recovery, rewriting
@@ -403,7 +403,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: MAJORITY,
     _believes_what_earlier_recoveries_have_stamped: WORLDS["nrw:3,1,3, moving"],
     _believes_what_is_stamped_elsewhere: WORLDS["majority, moving, copying"],
-    says_that_it_has_what_it_is_about_to_copy: WORLDS["live, copying"],
+    reports_copies_before_it_has_them: WORLDS["live, copying"],
     _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
     _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
@@ -411,9 +411,9 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
     _forgets_when_the_high_watermark_was_committed: WORLDS["majority, killed, compacted"],
     _readers_take_the_smaller_epoch: MAJORITY,
-    shows_readers_whatever_may_be_acknowledged: WORLDS["majority, restless"],
+    shows_quorum_readers_unproven_records: WORLDS["majority, restless"],
     _readers_count_copies_under_any_stamps: WORLDS["majority, restless, compacted"],
-    lets_readers_ask_one_store_too_few: MAJORITY,
+    makes_quorum_readers_ask_one_store_too_few: MAJORITY,
     _readers_take_for_final_what_a_leader_may_change: WORLDS["live, two at least"],
     _readers_ask_some_of_the_live_replicas: WORLDS["live, at times nobody leads"],
 }
@@ -431,7 +431,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _believes_what_earlier_recoveries_have_stamped: 630_300,
     _forgets_when_the_high_watermark_was_committed: 850,
     _believes_what_is_stamped_elsewhere: 130,
-    says_that_it_has_what_it_is_about_to_copy: 100,
+    reports_copies_before_it_has_them: 100,
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
     _believes_that_what_others_know_to_be_committed_is_there: 200,
