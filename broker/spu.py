@@ -12,7 +12,7 @@ from tailrace.broker import handlers
 from tailrace.broker.controller_link.forwarding import Forwarding
 from tailrace.broker.controller_link.isolation import Isolation
 from tailrace.broker.controller_link.lease import Lease
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
+from tailrace.broker.controller_link.live_replica_reporter import LiveReplicaReporter
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.controller_link.producer_ids import ProducerIds, allocate_from
 from tailrace.broker.controller_link.registered_rack import RegisteredRack
@@ -156,7 +156,7 @@ class Spu:
         )
 
         # the Streaming Controller
-        live_replicas = LiveReplicaReports(self.replicas, self.metrics, logger)
+        live_replicas = LiveReplicaReporter(self.replicas, self.metrics, logger)
         self._replication = self._replication_with(live_replicas, seams, trace)
         self._dispatcher = SpecDispatcher(
             self.id,
@@ -338,7 +338,7 @@ class Spu:
         """Waits until clients may connect. Returns False if `stopping` is set before."""
 
         async def wait_until_ready(waiting: trio.CancelScope) -> None:
-            await self._receiver.ready(self.id)
+            await self._receiver.wait_until_ready(self.id)
             waiting.cancel()
 
         async with trio.open_nursery() as nursery:
@@ -350,7 +350,7 @@ class Spu:
     # wiring
 
     def _replication_with(
-        self, live_replicas: LiveReplicaReports, seams: Seams, trace: ReplicaTrace | None
+        self, live_replicas: LiveReplicaReporter, seams: Seams, trace: ReplicaTrace | None
     ) -> ReplicaInfoDispatcher:
         return ReplicaInfoDispatcher(
             RoleContext(

@@ -12,7 +12,7 @@ from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
 
 from tailrace.broker.controller_link.held_specs import HeldSpecs, HeldTopic
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
+from tailrace.broker.controller_link.live_replica_reporter import LiveReplicaReporter
 from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
@@ -75,7 +75,7 @@ class DispatcherSpu:
         self.promises = Promises(self.files, "/data")
         self.closed.high_watermarks = load_high_watermarks(self.files, "/data")
         self.parking = Parking("/data", self.files, SteadyClock())
-        self.live_replicas = LiveReplicaReports(self.replicas, self.metrics, logger)
+        self.live_replicas = LiveReplicaReporter(self.replicas, self.metrics, logger)
         self.dispatcher = SpecDispatcher(
             HERE,
             "/data",

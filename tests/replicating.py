@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
+from tailrace.broker.controller_link.live_replica_reporter import LiveReplicaReporter
 from tailrace.broker.copies.bulk_copies import BulkPortion
 from tailrace.broker.peers import peer_codec
 from tailrace.broker.peers.peer_links import PeerLinks
@@ -283,7 +283,7 @@ class Wire(Struct):
         replica = Replica(spu, spec, log, settings, *(saved or (log.log_start,)))
         replicas.add(replica)
         logger = structlog.get_logger().bind(spu=number)
-        live_replicas = LiveReplicaReports(replicas, BrokerMetrics(), logger)
+        live_replicas = LiveReplicaReporter(replicas, BrokerMetrics(), logger)
         peers = WirePeers(self, PeerIdentity(spu, incarnation, process))
         deadlines = Deadlines()
         appended: dict[Replica, None] = {}
@@ -423,7 +423,7 @@ def replication_on(
     replicas: ReplicaRegistry,
     nursery: trio.Nursery,
     promises: Promises | None = None,
-    live_replicas: LiveReplicaReports | None = None,
+    live_replicas: LiveReplicaReporter | None = None,
 ) -> ReplicaInfoDispatcher:
     """Of an SPU that reaches no other."""
     cluster, logger = Cluster(), structlog.get_logger()
@@ -436,7 +436,7 @@ def replication_on(
             identity.incarnation,
             promises or Promises(files, "/data"),
             PeerLinks(identity, cluster, MemoryNetwork(), RandomChance(1), logger),
-            live_replicas or LiveReplicaReports(replicas, BrokerMetrics(), logger),
+            live_replicas or LiveReplicaReporter(replicas, BrokerMetrics(), logger),
             cluster,
             Deadlines(),
             nursery,

@@ -1,7 +1,7 @@
-"""Hands requests that change the cluster to the Streaming Controller, and answers when this SPU knows the outcome.
+"""Forwards requests that change the cluster to the Streaming Controller, and responds when this SPU knows the outcome.
 
-Only the controller changes the cluster; clients may ask any SPU. The request goes over in the version that the client
-speaks, so that its answer can be passed on as it comes.
+Only the controller changes the cluster, but clients may send such requests to any SPU. A request is forwarded in the
+client's version of the message, so that the response can be passed on unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,17 +25,23 @@ if TYPE_CHECKING:
     from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult
 
 FORWARD_MS_MIN = 1000
-"""Clients that do not want to wait give a timeout of nothing, and still mean to have it done."""
+"""The shortest timeout. A client that does not want to wait gives a timeout of 0, but wants the request carried out."""
 FORWARD_MS_MAX = 30_000
-UNREACHABLE = "the Streaming Controller cannot be reached, or has not done it in time"
+"""The longest timeout."""
+UNREACHABLE = "the Streaming Controller cannot be reached, or did not finish in time"
 AUTO_CREATE_SECONDS_MAX = 2.0
-"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet. A client may
-ask more often than this, and then waits for half of what it asks: nothing piles up behind it."""
+"""How long a metadata request waits for topics that it creates, and how long after a timeout requests do not wait.
+
+A metadata request delays the next requests of its client, which asks again for topics that do not exist yet. Because
+requests do not wait for a while after a timeout, they do not pile up.
+"""
 
 
 class Sc(Protocol):
+    """The connection to the controller."""
+
     async def request(self, message: object) -> Any:
-        """The answer of the controller, which is waited for. Raises ScUnreachableError."""
+        """Waits for the controller's response and returns it. Raises ScUnreachableError."""
 
 
 class Forwarding:
@@ -43,12 +49,14 @@ class Forwarding:
         self._sc = sc
         self._cluster = cluster
         self._mirror = mirror
-        self._given_up: dict[str, float] = {}
-        """The topics that were not created in time, each with until when nobody waits for it."""
+        self._timed_out: dict[str, float] = {}
+        """The topics that were not created in time, each with the time until which requests do not wait for it."""
 
     async def forward(self, context: RequestContext, request: object, timeout_ms: int) -> EncodedBody:
-        """The response, unread: it may tell of thousands of topics. Raises KafkaError when the controller did not give
-        one in time; what it was asked may have been done all the same."""
+        """Returns the response without decoding it, because it may describe thousands of topics.
+
+        Raises KafkaError if the controller did not respond in time. The request may have been carried out nevertheless.
+        """
         try:
             with trio.fail_after(min(max(timeout_ms, FORWARD_MS_MIN), FORWARD_MS_MAX) / 1000):
                 return EncodedBody(await self._forward(context.api_key, context.api_version, request))
@@ -56,26 +64,29 @@ class Forwarding:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error) or UNREACHABLE) from error
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        """What a metadata request wants created: for each the topic, which the mirror has by now, or why there is
-        none. Raises KafkaError when none could be created."""
+        """Creates the topics that a metadata request names.
+
+        Returns for each the topic, which is then in the mirror, or the error. Raises KafkaError if none could be
+        created.
+        """
         now = trio.current_time()
-        self._given_up = {name: until for name, until in self._given_up.items() if until > now}
-        wanted = [topic for topic in topics if topic.name not in self._given_up]
+        self._timed_out = {name: until for name, until in self._timed_out.items() if until > now}
+        wanted = [topic for topic in topics if topic.name not in self._timed_out]
         outcomes = await self._created_in_time(wanted) if wanted else {}
-        # What Kafka says of a topic that is being created: clients ask again.
+        # Kafka's error for a topic that is being created, which makes clients ask again.
         late = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE)
         return [outcomes.get(topic.name, late) for topic in topics]
 
     async def _created_in_time(self, topics: Sequence[NewTopic]) -> Mapping[str, TopicSpec | KafkaError]:
-        """By name; nothing if the controller took too long, or was lost."""
+        """Creates topics. Returns the outcomes by name, or nothing if the controller was too slow or unreachable."""
         names = [topic.name for topic in topics]
         try:
             with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
                 return dict(zip(names, await self._create_topics(topics), strict=True))
         except ScUnreachableError:
-            pass  # nobody was held up for long
+            pass  # the request has not waited for long
         except trio.TooSlowError:
-            self._given_up |= dict.fromkeys(names, trio.current_time() + AUTO_CREATE_SECONDS_MAX)
+            self._timed_out |= dict.fromkeys(names, trio.current_time() + AUTO_CREATE_SECONDS_MAX)
         return {}
 
     async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
@@ -89,20 +100,22 @@ class Forwarding:
 
     async def _outcome(self, result: "CreatableTopicResult") -> TopicSpec | KafkaError:
         if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            # Somebody else's request for it is under way.
-            await self._mirror.until(lambda: result.name in self._cluster.topics)
+            # Another request creates the topic at the same time.
+            await self._mirror.wait_until(lambda: result.name in self._cluster.topics)
         elif result.error_code != ErrorCode.NONE:
             return KafkaError(known_code(result.error_code), result.error_message or "")
         topic = self._cluster.topics.get(result.name)
-        return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} was deleted again")
+        return topic or KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} has been deleted in the meantime"
+        )
 
     async def _forward(self, api_key: int, api_version: int, request: object) -> bytes:
         body = encode_whole(request, api_version)
-        answer: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
-        if answer.error_code != ErrorCode.NONE:
-            raise KafkaError(known_code(answer.error_code), answer.error_message or "")
-        await self._mirror.reached(answer.metadata_version)
-        return answer.body
+        response: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(known_code(response.error_code), response.error_message or "")
+        await self._mirror.wait_for_version(response.metadata_version)
+        return response.body
 
 
 def _creatable(topic: NewTopic) -> "CreatableTopic":

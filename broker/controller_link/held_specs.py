@@ -1,7 +1,6 @@
-"""What the Streaming Controller says this SPU is to be: its configs, the partitions it has replicas of, and those of
-which it keeps shelves. No more than that.
+"""The specs that the Streaming Controller sends to one SPU: its configs, its replicas and its shelves.
 
-What clients are told about the whole cluster is another matter, and comes another way: see the cluster mirror.
+What the SPU knows of the whole cluster for clients comes in other messages: see `MirrorUpdater`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,36 +12,36 @@ from tailrace.protocol.ids import TopicId
 
 
 class HeldTopic(Struct, frozen=True):
-    """The part of a topic that lies on one SPU."""
+    """The part of a topic that one SPU holds."""
 
     id: TopicId
     name: str
     configs: Mapping[str, str]
-    """Only what the topic sets itself, by Kafka's names."""
+    """The configs that the topic sets itself, by Kafka's names."""
     partitions: tuple[PartitionSpec, ...]
-    """In any number, with gaps: the others lie elsewhere."""
+    """The partitions with a replica on this SPU. Their numbers may have gaps."""
 
 
 class HeldSpecs(Struct, frozen=True):
-    """One message's worth: everything, or what has changed."""
+    """The specs of one message: all of them, or those that have changed."""
 
     is_full: bool
-    """What is not named is not to be here."""
+    """Whether the message has all specs, so that this SPU must not hold anything else."""
     topics: tuple[HeldTopic, ...] = ()
-    """With the partitions of which there is to be a replica here."""
+    """The topics with the partitions of which this SPU holds a replica."""
     removed: tuple[tuple[TopicId, int], ...] = ()
-    """Of these there is to be none any more."""
+    """The partitions of which this SPU no longer holds a replica."""
     shelved: tuple[PartitionSpec, ...] = ()
-    """Those of which this SPU keeps a shelf, or is to get one. It may have a replica as well, or not."""
+    """The partitions of which this SPU stores a shelf, or has to fill one. It may hold a replica as well."""
     unshelved: tuple[tuple[TopicId, int], ...] = ()
-    """Of these it is to keep none, whether it ever did or not."""
+    """The partitions of which this SPU stores no shelf. It may never have stored one."""
     default_configs: Mapping[str, str] = field(default_factory=dict)
-    """Set at run time for all SPUs; always the whole of them."""
+    """The configs that were set at run time for all SPUs. Each message has all of them."""
     own_configs: Mapping[str, str] = field(default_factory=dict)
-    """Set at run time for this one."""
+    """The configs that were set at run time for this SPU."""
     size_bytes: int | None = None
-    """How much the SPU may store; None: as much as its disk takes."""
+    """The storage limit of the SPU in bytes, or None for no limit except its disk."""
 
     def named(self) -> Iterator[tuple[TopicId, int]]:
-        """Of what there is to be a replica here."""
+        """Yields the partitions of `topics`."""
         return ((spec.topic_id, spec.partition) for topic in self.topics for spec in topic.partitions)

@@ -1,9 +1,10 @@
-"""Whether this SPU is cut off: neither the Streaming Controller answers it, nor do those with whom it commits.
+"""Finds replicas that are isolated: they reach neither the Streaming Controller nor enough other replicas to commit.
 
-Others lead then, most likely, and a client that still reaches this SPU would be kept here as long as that lasts: with
-refusals that do not make it look for another leader, or with fetches that find nothing. So what cannot be served is
-NOT_LEADER_OR_FOLLOWER. While either side is there nothing changes: followers commit without a Streaming Controller, and
-with its leases confirmed nobody else leads.
+Most likely another SPU leads their partitions then. A client that still reaches this SPU would stay here, with errors
+that do not make it look for another leader, or with fetches that find no records. What cannot be served therefore gets
+the error NOT_LEADER_OR_FOLLOWER. While one of the two sides is reachable, nothing changes: followers can commit without
+the Streaming Controller, and while it confirms leases no other SPU leads. `Lease` has both rules about the end of a
+lease.
 """
 
 import trio
@@ -15,8 +16,9 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from .lease import Lease
 
 WITHOUT_LEASE_SECONDS_MAX = 1.5
-"""An SC that is started again at once changes nothing."""
-LOOK_SECONDS = 0.5
+"""How long this SPU may be without a lease before it is isolated. A quick restart of the SC must not count."""
+CHECK_SECONDS = 0.5
+"""How often the replicas are checked."""
 
 
 class Isolation:
@@ -25,31 +27,31 @@ class Isolation:
         self._lease = lease
         self._logger = logger
         self._is_without_lease = False
-        self._is_said = False
-        """That partitions are cut off, since they are."""
+        self._is_logged = False
+        """Whether the current isolation has been logged."""
 
-    def is_cut_off(self, replica: Replica) -> bool:
+    def is_isolated(self, replica: Replica) -> bool:
         return self._is_without_lease and replica.replication is not None and not replica.replication.reaches_peers
 
     async def watch(self) -> None:
-        """Runs until cancelled."""
+        """Checks the replicas until cancelled."""
         while True:
-            await trio.sleep_until(max(self._well_until, trio.current_time() + LOOK_SECONDS))
-            self._is_without_lease = trio.current_time() >= self._well_until
+            await trio.sleep_until(max(self._isolated_from, trio.current_time() + CHECK_SECONDS))
+            self._is_without_lease = trio.current_time() >= self._isolated_from
             if self._is_without_lease:
-                self._look()
+                self._refuse_waiting()
             else:
-                self._is_said = False
+                self._is_logged = False
 
     @property
-    def _well_until(self) -> float:
+    def _isolated_from(self) -> float:
         return self._lease.last_end + WITHOUT_LEASE_SECONDS_MAX
 
-    def _look(self) -> None:
-        """Who waits for what does not come is told so."""
-        cut_off = [replica for replica in self._replicas if self.is_cut_off(replica)]
-        if cut_off and not self._is_said:
-            self._logger.warning("partitions_cut_off", count=len(cut_off))
-        self._is_said = bool(cut_off)
-        for replica in cut_off:
+    def _refuse_waiting(self) -> None:
+        """Refuses the requests that wait at isolated replicas."""
+        isolated = [replica for replica in self._replicas if self.is_isolated(replica)]
+        if isolated and not self._is_logged:
+            self._logger.warning("partitions_cut_off", count=len(isolated))
+        self._is_logged = bool(isolated)
+        for replica in isolated:
             replica.refuse_waiters(replica.isolated_error())

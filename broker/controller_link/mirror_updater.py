@@ -1,7 +1,7 @@
-"""Keeps this SPU's mirror of the cluster as the Streaming Controller has it, and says when it has come far enough.
+"""Keeps this SPU's mirror of the cluster up to date, and lets tasks wait until the mirror has a change.
 
-Whoever had the controller change something answers its client only when this SPU's own mirror has the change, for the
-client's next request may come here.
+A request that makes the controller change something gets its response only when the local mirror has the change,
+because the client may send its next request to this SPU.
 """
 
 from collections.abc import Callable
@@ -21,24 +21,25 @@ class MirrorUpdater:
     def __init__(
         self, cluster: Cluster, this: SpuId, on_rack: Callable[[str | None], None] = lambda rack: None
     ) -> None:
-        """Calls `on_rack` with the rack in this SPU's registration, each time that the controller sends it."""
+        """`on_rack` is called with the rack in this SPU's registration, each time that the controller sends it."""
         self._cluster = cluster
         self._this = this
         self._on_rack = on_rack
         self._reported: tuple[Endpoint, ...] = ()
-        """Where this SPU says that clients find it."""
+        """The addresses that this SPU has reported for clients."""
         self._version = -1
         self._connections = 0
-        """So many there have been."""
+        """The number of connections so far."""
         self._awaits_all = False
-        """On this one; the version is that of the one before."""
+        """Whether the full metadata of this connection is still to come; the version is then from an earlier
+        connection."""
         self._changed = trio.Event()
         self._ended = False
 
-    # what happened
+    # events
 
     def on_connected(self, reported: tuple[Endpoint, ...]) -> None:
-        """What comes next is everything; its version may be smaller, for the controller may be another process."""
+        """Expects the full metadata next. Its version may be smaller, because the controller may be another process."""
         self._reported = reported
         self._connections += 1
         self._awaits_all = True
@@ -46,13 +47,13 @@ class MirrorUpdater:
     def apply(self, message: ApplyMetadataRequest) -> None:
         cluster = self._cluster
         if message.is_full:
-            self._forget_what_is_not_in(message)
+            self._remove_others(message)
         for spu_id in message.removed_spus:
             cluster.remove_spu(SpuId(spu_id))
         for topic_id in message.removed_topics:
             cluster.remove_topic(topic_id)
         for spu in message.spus:
-            cluster.put_spu(self._as_told(spu_spec(spu)))
+            cluster.put_spu(self._without_reported(spu_spec(spu)))
             if spu.id == self._this:
                 self._on_rack(spu.rack)
         for topic in message.topics:
@@ -66,36 +67,42 @@ class MirrorUpdater:
         self._wake()
 
     def on_end(self) -> None:
-        """Nothing more will come."""
+        """Ends all waiting, because no more metadata will come."""
         self._ended = True
         self._wake()
 
-    # what to wait for
+    # waiting
 
-    async def reached(self, version: int) -> None:
-        """Until the mirror holds what the controller had at this version, which it has said just now, or nothing more
-        will come.
+    async def wait_for_version(self, version: int) -> None:
+        """Waits until the mirror has what the controller had at this version, or until no more metadata will come.
 
-        Everything that comes with another connection holds it too: the controller had stored it before it said so.
+        The controller has just named the version. The full metadata of a later connection also has the change, because
+        the controller stored the change before it named the version.
         """
         connections = self._connections
-        await self.until(
+        await self.wait_until(
             lambda: not self._awaits_all and (self._version >= version or self._connections != connections)
         )
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Until that is true of the mirror, or nothing more will come."""
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Waits until the condition holds, or until no more metadata will come.
+
+        The mirror's changes trigger the check.
+        """
         while not holds() and not self._ended:
             await self._changed.wait()
 
-    def _as_told(self, spu: SpuSpec) -> SpuSpec:
-        """Of this SPU only the addresses that a person gave it: else a client finds it where it has reached it, which
-        is right on each of several networks."""
+    def _without_reported(self, spu: SpuSpec) -> SpuSpec:
+        """Returns the SPU without the addresses that it reported itself, if it is this SPU.
+
+        What remains are the addresses that an administrator set. Without any, a client is told the address at which it
+        has reached this SPU, which is right on each of several networks.
+        """
         if spu.id != self._this:
             return spu
         return replace(spu, endpoints=tuple(each for each in spu.endpoints if each not in self._reported))
 
-    def _forget_what_is_not_in(self, message: ApplyMetadataRequest) -> None:
+    def _remove_others(self, message: ApplyMetadataRequest) -> None:
         spus = {spu.id for spu in message.spus}
         for spu_id in [each for each in self._cluster.spus if each not in spus]:
             self._cluster.remove_spu(spu_id)

@@ -1,6 +1,6 @@
-"""The producer ids of this SPU: whole blocks come from the Streaming Controller, single ids go to producers.
+"""Allocates producer ids from blocks of ids that the Streaming Controller gives to this SPU.
 
-A block is in reserve before a producer asks: new producers begin also while the controller is away.
+A reserve block is fetched before it is needed, so that new producers can start while the controller is unreachable.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,8 +14,9 @@ from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIds
 from .sc_connection import Ask, ScUnreachableError
 
 WAIT_SECONDS_MAX = 5.0
-"""A producer asks again; meanwhile its connection may have other things to do."""
+"""How long a request waits for an id. The producer retries, and its connection can do other work meanwhile."""
 RETRY_SECONDS = 1.0
+"""How long to wait before a failed allocation is retried."""
 
 
 class ProducerIds:
@@ -27,19 +28,19 @@ class ProducerIds:
         self._allocating = trio.Lock()
 
     async def next(self) -> ProducerId:
-        """An id that no producer had before. What is left of a block when the SPU stops is never used.
+        """Returns an id that no producer had before. The rest of a block is lost when the SPU stops.
 
-        Raises KafkaError when there is none to be had now: the one that Kafka's clients come back after.
+        Raises KafkaError, with the code after which Kafka's clients retry, if there is no id at the moment.
         """
         try:
             with trio.fail_after(WAIT_SECONDS_MAX):
                 return await self._next()
         except (trio.TooSlowError, ScUnreachableError) as error:
-            reason = "there is no producer id: the Streaming Controller cannot be reached"
+            reason = "no producer id is left, and the Streaming Controller cannot be reached"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason) from error
 
     async def keep_reserve(self) -> None:
-        """Until cancelled. While the controller is away, asks again and again."""
+        """Keeps a block in reserve until cancelled. Retries while the controller is unreachable."""
         while True:
             if not self._reserve:
                 try:
@@ -65,8 +66,8 @@ class ProducerIds:
 
 
 async def allocate_from(ask: Ask) -> range:
-    """A block that no other SPU has or will get."""
-    answer: AllocateProducerIdsResponse = await ask(AllocateProducerIdsRequest())
-    if answer.error_code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer.error_message or "")
-    return range(answer.first_id, answer.first_id + answer.count)
+    """Allocates a block of ids that no other SPU gets."""
+    response: AllocateProducerIdsResponse = await ask(AllocateProducerIdsRequest())
+    if response.error_code != ErrorCode.NONE:
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, response.error_message or "")
+    return range(response.first_id, response.first_id + response.count)

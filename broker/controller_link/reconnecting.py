@@ -1,8 +1,8 @@
-"""Whom to ask next, after what pause, and when to give up: the decisions of the connection to the controller.
+"""Decides which Streaming Controller (SC) to connect to next, after which pause, and when to give up.
 
-Several addresses are one Streaming Controller and its standbys: they are tried one after the other without a pause, as
-the next may be the active one. A pause follows each round. It grows, and chance spreads it, so that a controller which
-has just come back is not met by all SPUs at once, again and again.
+Several addresses are those of one SC and its standbys. They are tried one after the other without a pause, because the
+next one may be active. A pause follows each round. The pause grows and has a random part, so that not all SPUs
+connect at once to an SC that has just started.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,19 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address
 
 STABLE_SECONDS = 1.0
-"""A connection that lived for less is as good as none: trying again at once could go on forever."""
-ANSWER_SECONDS_MAX = 5.0
+"""A shorter connection counts as a failure. Otherwise this SPU could reconnect forever without a pause."""
+RESPONSE_SECONDS_MAX = 5.0
+"""How long to wait for a connection, and for the response to the registration."""
 STANDBY_ROUNDS = 4
-STANDBY_ANSWER_SECONDS_MAX = 1.0
-"""So long one of several is waited for in the first rounds. The silent one may be frozen or cut off; whoever takes its
-place elects without the SPUs that have not come within a lease (1.5 s), so a round has to end before that."""
+"""In how many rounds an SC with standbys gets less time."""
+STANDBY_RESPONSE_SECONDS_MAX = 1.0
+"""How long to wait for each of several SCs in the first rounds.
+
+A silent SC may be frozen or isolated. The standby that takes over holds elections without the SPUs that have not
+registered within a lease (1.5 s), so this SPU has to reach the standby before that.
+"""
 DUPLICATE_LEASES_MAX = 2
-"""For so long another process of our id may be one that has died, whose lease has yet to run out."""
+"""For how many leases a process with our id may be an earlier one that has died, but still has its lease."""
 
 
 class Reconnecting:
@@ -28,57 +33,58 @@ class Reconnecting:
         self._chance = chance
         self._turn = 0
         self._failures = 0
-        """In a row."""
+        """The number of consecutive failures."""
         self.was_registered = False
-        """At least once: what this process holds is not dropped for a quarrel about names."""
+        """Whether this process has ever been registered."""
         self._duplicate_since: float | None = None
 
-    # what is
+    # state
 
     @property
     def address(self) -> Address:
-        """Whom to ask next."""
+        """The address to connect to next."""
         return self._addresses[self._turn]
 
     def pause_seconds(self) -> float:
-        """How long to wait before that."""
-        rounds, others_asked = divmod(self._failures, len(self._addresses))
-        if rounds == 0 or others_asked:
+        """Returns how long to wait before the next attempt."""
+        rounds, tried_in_round = divmod(self._failures, len(self._addresses))
+        if rounds == 0 or tried_in_round:
             return 0.0
         return spread_pause_seconds(rounds, self._chance)
 
-    def answer_seconds_max(self) -> float:
-        """How long to wait for its connection, and then for its answer."""
+    def response_seconds_max(self) -> float:
+        """Returns how long to wait for the connection, and then for the response."""
         has_standbys = len(self._addresses) > 1
         in_first_rounds = self._failures < STANDBY_ROUNDS * len(self._addresses)
-        return STANDBY_ANSWER_SECONDS_MAX if has_standbys and in_first_rounds else ANSWER_SECONDS_MAX
+        return STANDBY_RESPONSE_SECONDS_MAX if has_standbys and in_first_rounds else RESPONSE_SECONDS_MAX
 
-    # what happened
+    # events
 
     def on_registered(self) -> None:
         self.was_registered = True
         self._duplicate_since = None
 
     def on_silent(self) -> None:
-        """The one with whom this SPU is registered answers no more: another one may lead by now."""
-        self._ask_next()
+        """Tries the next SC, because the one with which this SPU is registered does not respond any more."""
+        self._use_next_address()
 
     def on_lost(self, seconds: float) -> None:
-        """A connection ended on which this SPU was registered for so long."""
+        """Notes the end of a connection on which this SPU was registered for this time."""
         if seconds < STABLE_SECONDS:
             self.on_failed()
         else:
             self._failures = 0
 
     def on_failed(self) -> None:
-        """Nobody was there, or this SPU was refused."""
+        """Notes that there was no SC, or that it refused this SPU."""
         self._failures += 1
-        self._ask_next()
+        self._use_next_address()
 
     def on_duplicate(self, now: float, lease_seconds: float) -> bool:
-        """Refused because another process has this id. Whether that is final: it is no leftover of an earlier one.
+        """Notes that this SPU was refused because another process has its id. Returns whether to give up.
 
-        Never for a process that has served: what it holds is not dropped in a quarrel about a name.
+        The other process may be an earlier one that has died, so this SPU retries for a few leases. A process that has
+        been registered before never gives up, because clients may depend on what it holds.
         """
         self.on_failed()
         if self.was_registered:
@@ -87,5 +93,5 @@ class Reconnecting:
             self._duplicate_since = now
         return now - self._duplicate_since > DUPLICATE_LEASES_MAX * lease_seconds
 
-    def _ask_next(self) -> None:
+    def _use_next_address(self) -> None:
         self._turn = (self._turn + 1) % len(self._addresses)

@@ -1,6 +1,6 @@
-"""Which rack this SPU stands in: the one in its registration, by which the Streaming Controller places replicas.
+"""The rack of this SPU, which its registration determines.
 
-Whoever starts it may name the rack as well; where that is another one, it is said, and counts for nothing.
+The Streaming Controller places replicas by it. If the SPU was started with another rack, a warning is logged.
 """
 
 from structlog.typing import FilteringBoundLogger
@@ -10,14 +10,14 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
 class RegisteredRack:
     def __init__(self, given: str | None, configs: BrokerConfigs, logger: FilteringBoundLogger) -> None:
-        """`given` is what the SPU was started with."""
+        """`given` is the rack with which the SPU was started."""
         self._given = given
         self._configs = configs
         self._logger = logger
         self._registered = given
 
     def on_registered(self, rack: str | None) -> None:
-        """Said again and again; only what is new is logged."""
+        """Uses the rack. The controller sends it repeatedly, so only a change is logged."""
         self._configs.use_rack(rack)
         if rack != self._registered and self._given not in (None, rack):
             self._logger.warning("rack_ignored", given=self._given, registered=rack)

@@ -1,7 +1,7 @@
-"""The one connection to the Streaming Controller (SC): registers this SPU, renews its lease, comes back when it broke.
+"""The connection to the Streaming Controller (SC): registers this SPU, renews its lease, and reconnects.
 
-The SC may be away at any time. Requests to it wait, within the caller's patience, and clients are served all the while
-from what it said last. Whatever it says after a reconnect begins with everything, so nothing has to be remembered here.
+The SC may be unreachable at any time. Requests to it then wait, and clients are served from the last specs and
+metadata. After each reconnect the SC first sends all specs and all metadata, so the connection has no state to restore.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,58 +31,63 @@ from .lease import Lease
 from .reconnecting import Reconnecting
 
 CONNECT_SECONDS_MAX = 2.0
+"""How long to wait for a connection."""
 LEAVE_SECONDS_MAX = 1.0
-"""An SC that does not answer finds out by itself that this SPU has gone."""
+"""How long to wait for the response to Leave. Without it, the SC notices the end of this SPU by its lease."""
 LEASE_MS_ASSUMED = 1500
-"""Where an SC refuses this SPU without saying how long its leases are."""
+"""The duration of a lease if an SC refuses this SPU and does not name it."""
 LATE_SECONDS_MAX = 3.0
-"""An SC that answers after the lease has ended may be short of time, and another connection costs it more of that: it
-has to say everything anew. One that says nothing for longer than this is gone."""
+"""How long after the end of the lease this SPU still waits for the response to its heartbeat.
+
+An SC that responds late may be overloaded. Another connection would cost it more time, because it would have to send
+all specs and metadata again.
+"""
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
 
 Ask = Callable[[Any], Awaitable[Any]]
 
 
 class RefusedForGoodError(Exception):
-    """One sentence: why this process has no place in the cluster."""
+    """This process must not join the cluster, for a reason given in one sentence."""
 
 
 class ScUnreachableError(Exception):
-    """One sentence: why no answer of the SC will come."""
+    """The SC will not respond, for a reason given in one sentence."""
 
 
 class Registration(Struct, frozen=True):
-    """Who this SPU says it is."""
+    """The identity and the addresses with which this SPU registers."""
 
     spu: SpuId
     incarnation: str
-    """Another one each time the process starts."""
+    """The process incarnation, which is new each time the process starts."""
     store_incarnation: str
-    """Another one when what is on disk may lack something that it had."""
+    """The store incarnation, which changes when the store may have lost something."""
     stopped_cleanly: bool
-    """Whether the process before this one closed all its logs."""
+    """Whether the previous process closed all its logs."""
     endpoints: tuple[Endpoint, ...]
-    """Where clients connect. A host that stands for all of this machine's is replaced by the one that the SC sees."""
+    """The addresses for clients. A wildcard host is replaced by the local address of the connection to the SC."""
     private: Endpoint
+    """The address for other SPUs."""
 
 
 class Receiver(Protocol):
-    """Whoever carries out what the SC says."""
+    """Handles what the SC sends."""
 
     def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
-        """What comes next begins with everything. `reported` is where the SC hears that clients find this SPU."""
+        """Expects all specs and metadata next. `reported` are the addresses that this SPU reports for clients."""
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
-        """Answers a request of the SC. One comes after the other, but for those about replicas."""
+        """Handles a request of the SC. Requests come one after the other, except those that describe replicas."""
 
     def heartbeat(self) -> RenewLeaseRequest:
-        """What is said each time the lease is renewed."""
+        """Returns the message with which to renew the lease."""
 
     async def report(self, ask: Ask) -> None:
-        """Tells the SC what it should know, as long as the connection lasts."""
+        """Sends reports to the SC until the connection ends."""
 
     def on_end(self) -> None:
-        """Nothing more will come: this SPU is stopping."""
+        """Notes that nothing more will come, because this SPU is stopping."""
 
 
 class ScConnection:
@@ -105,16 +110,19 @@ class ScConnection:
         self._logger = logger
         self._reconnecting = Reconnecting(addresses, chance)
         self._link: PrivateLink | None = None
-        """While this SPU is registered on it."""
+        """The connection on which this SPU is registered, or None."""
         self._leaving = False
         self._ended = False
         self._changed = trio.Event()
-        self._said: dict[Address, str] = {}
-        """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
+        self._logged_reason: dict[Address, str] = {}
+        """The last logged reason for each address why there is no connection. Of several SCs, only one accepts SPUs."""
 
     async def request(self, message: Any) -> Any:
-        """The SC's response; it is waited for until there is an SC, which the caller bounds. Raises ScUnreachableError
-        when the connection breaks meanwhile: what was asked may then have been done or not."""
+        """Sends a request and returns the SC's response. Waits until there is an SC, so the caller has to set a
+        timeout.
+
+        Raises ScUnreachableError if the connection breaks. The request may then have been carried out or not.
+        """
         while self._link is None or self._link.closed_because is not None:
             if self._ended:
                 raise ScUnreachableError("this SPU is stopping")
@@ -125,13 +133,15 @@ class ScConnection:
             raise ScUnreachableError(f"the connection to the Streaming Controller broke: {error}") from error
 
     async def report_shelves(self, report: ReportShelvesRequest) -> ReportShelvesResponse:
-        """What this SPU knows of the shelves of partitions that it leads; what comes of it, its specs will say. Waits
-        and raises as `request`."""
-        answer: ReportShelvesResponse = await self.request(report)
-        return answer
+        """Reports the shelves of partitions that this SPU leads. The SC's decisions come with the specs.
+
+        Waits and raises like `request`.
+        """
+        response: ReportShelvesResponse = await self.request(report)
+        return response
 
     async def leave(self) -> None:
-        """Gives the lease back, so that others lead at once; this SPU does not register again."""
+        """Gives the lease back, so that other SPUs lead at once. This SPU does not register again."""
         self._leaving = True
         self._lease.lose()
         link = self._link
@@ -143,16 +153,16 @@ class ScConnection:
                     self._logger.debug("lease_not_given_back", reason=str(error))
 
     async def run(self) -> None:
-        """Until cancelled. Raises RefusedForGoodError."""
+        """Connects, registers and reconnects until cancelled. Raises RefusedForGoodError."""
         try:
             while not self._leaving:
                 await trio.sleep(self._reconnecting.pause_seconds())
                 address = self._reconnecting.address
                 try:
-                    with trio.fail_after(min(CONNECT_SECONDS_MAX, self._reconnecting.answer_seconds_max())):
+                    with trio.fail_after(min(CONNECT_SECONDS_MAX, self._reconnecting.response_seconds_max())):
                         connection = await self._network.connect(address)
                 except (OSError, trio.TooSlowError) as error:
-                    self._on_no_answer(address, error)
+                    self._on_unreachable(address, error)
                 else:
                     await self._use(connection, address)
             await trio.sleep_forever()
@@ -164,10 +174,10 @@ class ScConnection:
     # one connection
 
     async def _use(self, connection: Connection, address: Address) -> None:
-        belongs_here = trio.Event()
+        is_accepted = trio.Event()
 
         async def handle(api_key: IntEnum, message: Any) -> object:
-            await belongs_here.wait()  # what an SC says that is not ours must not be done
+            await is_accepted.wait()  # an SC of another cluster must not have an effect
             return await self._receiver.handle(api_key, message)
 
         link = PrivateLink(
@@ -183,39 +193,39 @@ class ScConnection:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run_link, link, nursery.cancel_scope)
             registered = await self._register(link, registration, address)
-            if registered is not None and await self._belongs_here(registered.cluster_id, address):
-                belongs_here.set()
+            if registered is not None and await self._check_identity(registered.cluster_id, address):
+                is_accepted.set()
                 await self._stay(link, registered, address)
             link.close()
 
     async def _register(
         self, link: PrivateLink, registration: Registration, address: Address
     ) -> RegisterSpuResponse | None:
-        """The SC's acceptance; None if there is none."""
+        """Registers this SPU. Returns the SC's response, or None if the SC did not accept the SPU."""
         reconnecting = self._reconnecting
         try:
-            with trio.fail_after(reconnecting.answer_seconds_max()):
-                answer: RegisterSpuResponse = await link.ask(_message(registration))
+            with trio.fail_after(reconnecting.response_seconds_max()):
+                response: RegisterSpuResponse = await link.ask(_message(registration))
         except LinkClosed as error:
-            self._on_no_answer(address, LinkClosed(f"{error}; is this the private port (9004) of an SC?"))
+            self._on_unreachable(address, LinkClosed(f"{error}; is this the private port (9004) of an SC?"))
             return None
         except trio.TooSlowError as error:
-            self._on_no_answer(address, error)
+            self._on_unreachable(address, error)
             return None
-        if answer.error_code == ErrorCode.NONE:
-            return answer
-        reason = answer.error_message or known_code(answer.error_code).name
-        is_duplicate = answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-        # That says when the other process was last heard, and so something else each time.
+        if response.error_code == ErrorCode.NONE:
+            return response
+        reason = response.error_message or known_code(response.error_code).name
+        is_duplicate = response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        # The message names the time of the other process's last heartbeat, so it is different each time.
         if self._is_news(address, "" if is_duplicate else reason):
             self._logger.warning("registration_refused", address=str(address), reason=reason)
         if not is_duplicate:
             reconnecting.on_failed()
-        elif reconnecting.on_duplicate(trio.current_time(), (answer.lease_ms or LEASE_MS_ASSUMED) / 1000):
+        elif reconnecting.on_duplicate(trio.current_time(), (response.lease_ms or LEASE_MS_ASSUMED) / 1000):
             raise RefusedForGoodError(reason)
         return None
 
-    async def _belongs_here(self, cluster_id: str, address: Address) -> bool:
+    async def _check_identity(self, cluster_id: str, address: Address) -> bool:
         refusal = self._identity.refusal(cluster_id)
         if refusal is None:
             try:
@@ -231,11 +241,11 @@ class ScConnection:
         return False
 
     async def _stay(self, link: PrivateLink, accepted: RegisterSpuResponse, address: Address) -> None:
-        """Until the connection ends."""
+        """Stays registered until the connection ends."""
         since = trio.current_time()
         self._reconnecting.on_registered()
         self._link = link
-        self._said.clear()
+        self._logged_reason.clear()
         self._logger.info("sc_connected", address=str(address), cluster_id=accepted.cluster_id)
         self._wake()
         try:
@@ -254,49 +264,52 @@ class ScConnection:
         try:
             await self._receiver.report(link.ask)
         except LinkClosed:
-            await trio.sleep_forever()  # whoever runs the link ends this, too
+            await trio.sleep_forever()  # the task that runs the link cancels this one
 
     async def _renew_lease(self, link: PrivateLink, lease_seconds: float, heartbeat_seconds: float) -> None:
-        """Returns when the SC is silent for too long, or does not know this SPU any more. While an answer is late this
-        SPU has no lease, by its own reckoning; the SC ends the connection if it has given it to somebody else."""
+        """Renews the lease. Returns when the SC is silent for too long, or refuses the lease.
+
+        While a response is late, this SPU counts its lease as ended. If the SC has given the lease to another process,
+        it closes the connection.
+        """
         renewed = trio.current_time()
         self._lease.begin(renewed + lease_seconds)
         while True:
             await trio.sleep_until(renewed + heartbeat_seconds)
-            asked = trio.current_time()
-            answer: RenewLeaseResponse | None = None
+            sent = trio.current_time()
+            response: RenewLeaseResponse | None = None
             with trio.move_on_after(lease_seconds + LATE_SECONDS_MAX):
                 try:
-                    answer = await link.ask(self._receiver.heartbeat())
+                    response = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:
                     await trio.sleep_forever()
-            if asked <= self._lease.last_end < trio.current_time():
+            if sent <= self._lease.last_end < trio.current_time():
                 self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
-            if answer is None:
+            if response is None:
                 self._reconnecting.on_silent()
                 link.close("the lease was not confirmed in time")
                 return
-            if answer.error_code != ErrorCode.NONE:
-                link.close(f"the lease was refused: {known_code(answer.error_code).name}")
+            if response.error_code != ErrorCode.NONE:
+                link.close(f"the lease was refused: {known_code(response.error_code).name}")
                 return
-            renewed = asked  # counted from the sending, as the SC counts it from the receipt
+            renewed = sent  # counted from the time of sending, because the SC counts from the later time of receipt
             if self._leaving:
                 self._lease.begin(renewed + lease_seconds)
             else:
                 self._lease.renew(renewed + lease_seconds)
 
-    # what is said
+    # logging
 
-    def _on_no_answer(self, address: Address, error: Exception) -> None:
-        reason = str(error) or "it does not answer"
+    def _on_unreachable(self, address: Address, error: Exception) -> None:
+        reason = str(error) or "it does not respond"
         if self._is_news(address, reason):
             self._logger.warning("sc_unreachable", address=str(address), reason=reason)
         self._reconnecting.on_failed()
 
     def _is_news(self, address: Address, reason: str) -> bool:
-        """It is tried again and again; only what is new is said."""
-        is_news = reason != self._said.get(address)
-        self._said[address] = reason
+        """Returns whether the reason is new for this address. Attempts repeat, and only a new reason is logged."""
+        is_news = reason != self._logged_reason.get(address)
+        self._logged_reason[address] = reason
         return is_news
 
     def _wake(self) -> None:

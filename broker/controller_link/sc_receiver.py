@@ -1,4 +1,4 @@
-"""Carries out what the Streaming Controller asks of this SPU, and tells it what it should know."""
+"""Handles the requests of the Streaming Controller to this SPU, and sends it reports."""
 
 from enum import IntEnum
 from typing import Any
@@ -18,14 +18,16 @@ from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecs
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 
-from .live_replica_reports import LiveReplicaReports
+from .live_replica_reporter import LiveReplicaReporter
 from .mirror_updater import MirrorUpdater
 from .sc_connection import Ask
 from .spec_dispatcher import SpecDispatcher
 from .spec_messages import held_specs
 
 ELECTIONS_SECONDS_MAX = 5.0
+"""How long the start waits for elections."""
 UNLIMITED = -1
+"""Stands for a missing storage limit in the heartbeat."""
 
 
 class ScReceiver:
@@ -34,7 +36,7 @@ class ScReceiver:
         spu: SpuId,
         dispatcher: SpecDispatcher,
         mirror: MirrorUpdater,
-        live_replicas: LiveReplicaReports,
+        live_replicas: LiveReplicaReporter,
         replication: ReplicaInfoDispatcher,
         replicas: ReplicaRegistry,
         cluster: Cluster,
@@ -54,7 +56,7 @@ class ScReceiver:
         self._mirror.on_connected(reported)
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
-        # What is asked seldom is imported when it is asked.
+        # Modules for rare requests are imported when they are needed.
         match api_key:
             case InternalApiKey.APPLY_SPECS:
                 return await self._apply_specs(message)
@@ -69,7 +71,7 @@ class ScReceiver:
                 from tailrace.broker.descriptions.local_segments import describe_segments
 
                 return await describe_segments(self._replicas, message)
-        raise AssertionError(f"{api_key!r} is not in the table of what an SPU is asked")
+        raise AssertionError(f"{api_key!r} is not in the table of requests to an SPU")
 
     def _apply_metadata(self, message: ApplyMetadataRequest) -> None:
         before = online_spus(self._cluster)
@@ -91,33 +93,35 @@ class ScReceiver:
     def on_end(self) -> None:
         self._mirror.on_end()
 
-    async def ready(self, spu: SpuId) -> None:
-        """Until what belongs here runs, the Streaming Controller counts this SPU as online, and the partitions that it
-        may lead have a leader. For that it does not wait long: what can be served need not wait for the rest."""
-        await self._has_specs.wait()
-        await self._mirror.until(lambda: spu in self._cluster.spus and self._cluster.spus[spu].online)
-        with trio.move_on_after(ELECTIONS_SECONDS_MAX):
-            await self._mirror.until(lambda: self._is_everything_led(spu))
+    async def wait_until_ready(self, spu: SpuId) -> None:
+        """Waits until the replicas run, this SPU is online, and the partitions that it may lead have a leader.
 
-    def _is_everything_led(self, spu: SpuId) -> bool:
-        """Of the partitions that this SPU may lead."""
+        The wait for leaders is short, so that the other partitions can be served.
+        """
+        await self._has_specs.wait()
+        await self._mirror.wait_until(lambda: spu in self._cluster.spus and self._cluster.spus[spu].online)
+        with trio.move_on_after(ELECTIONS_SECONDS_MAX):
+            await self._mirror.wait_until(lambda: self._are_partitions_led(spu))
+
+    def _are_partitions_led(self, spu: SpuId) -> bool:
+        """Returns whether all partitions that this SPU may lead have a leader."""
         return all(self._is_led(replica.spec) for replica in self._replicas if spu in replica.spec.live_replicas)
 
     def _is_led(self, spec: PartitionSpec) -> bool:
-        """And clients would be told so."""
+        """Returns whether the partition has a leader, also in the mirror, from which clients learn it."""
         mirrored = self._cluster.partition(spec.topic_id, spec.partition)
         if mirrored is None:
-            return True  # of a topic that is not complete yet nobody is told
+            return True  # clients do not see a topic that is not complete yet
         return NO_LEADER not in (spec.leader, mirrored.leader) and mirrored.epoch >= spec.epoch
 
     async def _apply_specs(self, message: ApplySpecsRequest) -> ApplySpecsResponse:
-        answer = ApplySpecsResponse()
+        response = ApplySpecsResponse()
         specs = held_specs(message, self._spu)
         try:
             await self._dispatcher.apply(specs)
         except KafkaError as error:
-            answer = ApplySpecsResponse(error.code, error.message)
+            response = ApplySpecsResponse(error.code, error.message)
         self._storage_limit.use_size(specs.size_bytes)
         self._live_replicas.on_changed(None if specs.is_full else (*specs.named(), *specs.removed))
         self._has_specs.set()
-        return answer
+        return response

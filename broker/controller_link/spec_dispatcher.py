@@ -1,8 +1,7 @@
-"""Turns specs into running replicas: what the Streaming Controller says should be here, is here after the call.
+"""Creates, opens, parks and removes replicas so that this SPU holds what its specs say.
 
-A replica's storage is kept when its topic goes: it is parked under the topic's id for a while, so that a deleted topic
-can come back, and a new topic of the same name, which has another id, starts empty. A single partition that moves away
-leaves its files where they are: they go with the topic, and are attached again if it returns.
+The storage of a removed replica is parked for a while, so that it can come back. The storage of a deleted topic is
+parked under the topic's id: a new topic with the same name has another id and starts empty.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
@@ -35,23 +34,27 @@ from .held_specs import HeldSpecs, HeldTopic
 from .replica_opener import ReplicaOpener
 
 APPLIED_IN_A_ROW = 5
-"""Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+"""How many partitions are applied before other tasks run, so that clients do not wait for thousands."""
 REMOVED_IN_A_ROW = 50
+"""How many partitions are removed before other tasks run."""
 CLOSES_AT_ONCE = 16
-"""Each waits for its disk, and all other specs for the last of them."""
+"""How many logs are closed at once. Each waits for its disk, and all other specs wait for the last one."""
 _SHARED_SETTINGS_MAX = 1000
+"""How many different topic settings are cached."""
 
 
 class OnShelved(Protocol):
-    """Whoever keeps the shelves on this SPU."""
+    """Applies the specs of the shelves on this SPU."""
 
     def __call__(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
-        """`specs`: partitions of which this SPU keeps a shelf, or is to get one; `removed`: those of which it keeps
-        none, whether it ever did or not; `is_full`: of no other partition than `specs` is there to be a shelf here.
-        Returns at once, and raises nothing: whatever it takes is done later."""
+        """Applies specs. Returns at once and raises nothing, because the work is done later.
+
+        `specs` are the partitions of which this SPU stores a shelf, or has to fill one. `removed` are those of which it
+        stores none. `is_full` means that it stores shelves of no partitions except `specs`.
+        """
 
 
-def _keep_none(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
+def _ignore_shelves(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
     pass
 
 
@@ -71,10 +74,10 @@ class SpecDispatcher:
         nursery: trio.Nursery,
         repair: Callable[[Replica, int], Awaitable[bool]],
         logger: FilteringBoundLogger,
-        on_shelved: OnShelved = _keep_none,
+        on_shelved: OnShelved = _ignore_shelves,
     ) -> None:
-        """`repair` serves `UnreadableLogs`. `on_shelved` is called with each message, before the replicas that it names
-        have their specs."""
+        """`repair` is passed to `UnreadableLogs`. `on_shelved` is called with each message, before its replicas are
+        opened or changed."""
         self._spu = spu
         self._replicas = replicas
         self._parking = parking
@@ -100,21 +103,22 @@ class SpecDispatcher:
         )
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
-        """Shared by the topics that set the same configs; emptied when those of the SPU change."""
+        """The settings for each set of topic configs, shared by topics. Cleared when the configs of the SPU change."""
         self._settings_in_use: dict[TopicId, TopicSettings] = {}
+        """The settings that the replicas of each topic have."""
         self._applying = trio.Lock()
         self._in_a_row = 0
         self._on_shelved = on_shelved
         self.has_applied_all = False
-        """Before, what lies here may belong to topics that were not heard of yet."""
+        """Whether full specs have been applied. Before, local files may belong to topics that are not known yet."""
 
     async def apply(self, specs: HeldSpecs) -> None:
-        """Carries out all that can be, whoever stops waiting. Raises KafkaError for the first thing that cannot."""
+        """Applies what can be applied, even if the caller is cancelled. Raises KafkaError for the first failure."""
         refused: list[KafkaError] = []
         async with self._applying:
             with trio.CancelScope(shield=True):
-                # What goes, goes first: a topic that was made again has the name of one that was deleted.
-                await self._remove(self._gone(specs))
+                # Removals come first, because a new topic may have the name of a deleted one.
+                await self._remove(self._removals(specs))
                 self._on_shelved(specs.shelved, specs.unshelved, is_full=specs.is_full)
                 topics = {topic.id: topic for topic in specs.topics}
                 if self._use_broker_configs(specs, refused):
@@ -122,8 +126,9 @@ class SpecDispatcher:
                 for topic in topics.values():
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
-                    self._closed.whole.clear()  # storage that is attached from now on has no mark that speaks for it
-                    # Also what could not be applied: it may be understood another time.
+                    # The clean-shutdown mark does not hold for storage that comes back later.
+                    self._closed.whole.clear()
+                    # Specs that could not be applied count, too: they may be applied another time.
                     held = {topic.id: {spec.partition for spec in topic.partitions} for topic in specs.topics}
                     await self._park_orphans(held)
                     self.has_applied_all = True
@@ -133,7 +138,7 @@ class SpecDispatcher:
     # configs
 
     def _use_broker_configs(self, specs: HeldSpecs, refused: list[KafkaError]) -> bool:
-        """Whether they are others than before."""
+        """Applies the dynamic configs of the SPU. Returns whether they have changed."""
         configs = self._broker_configs
         own, default = configs.dynamic_own, configs.dynamic_default
         if (specs.own_configs, specs.default_configs) == (own, default):
@@ -157,12 +162,12 @@ class SpecDispatcher:
             settings = self._settings[key] = settings_of(topic.configs, self._broker_configs)
         return settings
 
-    # what should be here
+    # adding and changing replicas
 
     async def _apply_topic(self, named: HeldTopic, refused: list[KafkaError]) -> None:
         before = self._topics.get(named.id)
         if before is None:
-            with suppress(OSError):  # each of its replicas finds that again, and stays away
+            with suppress(OSError):  # each of its replicas fails with the same error, and does not open
                 await self._parking.unpark(Storage(named.name, named.id))
         try:
             settings = self._settings_of(named)
@@ -172,14 +177,14 @@ class SpecDispatcher:
             return
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
-        concerned = topic.partitions
+        affected = topic.partitions
         if self._settings_in_use.get(topic.id) is settings:
-            concerned = named.partitions  # of thousands, mostly few
+            affected = named.partitions  # usually a few of thousands
         self._settings_in_use[topic.id] = settings
-        self._logger.debug("specs_dispatched", topic=topic.name, partitions=len(concerned))
-        missing = [spec.partition for spec in concerned if self._replicas.find(topic.id, spec.partition) is None]
+        self._logger.debug("specs_dispatched", topic=topic.name, partitions=len(affected))
+        missing = [spec.partition for spec in affected if self._replicas.find(topic.id, spec.partition) is None]
         untouched = self._parking.untouched(Storage(topic.name, topic.id), missing) if missing else ()
-        for spec in concerned:
+        for spec in affected:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
                 if replica.use_settings(settings):
@@ -200,9 +205,11 @@ class SpecDispatcher:
             await self._replication.attend(replica)
 
     def _is_worth_opening(self, spec: PartitionSpec) -> bool:
-        """A log that did not open is not looked through again and again, but once for each election, and when it has
-        been mended. One for which no more files could be opened is tried whenever the Streaming Controller names it:
-        nothing is wrong with it."""
+        """Returns whether to try to open the log: not again if it did not open in the same epoch.
+
+        A log that did not open is tried once per election, and when it has been repaired. A log for which no more files
+        could be opened is registered without an epoch, so that it is tried with each message that names it.
+        """
         damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
         return damage is None or damage.epoch != spec.epoch
 
@@ -210,7 +217,7 @@ class SpecDispatcher:
         await self._opener.open(spec, settings, is_new=is_new, is_starting=not self.has_applied_all)
 
     async def on_readable(self, key: ReplicaKey) -> None:
-        """One that did not open, and can be read by now."""
+        """Opens a replica that did not open before, because its log was repaired."""
         topic_id, partition = key
         async with self._applying:
             topic = self._topics.get(topic_id)
@@ -223,7 +230,7 @@ class SpecDispatcher:
                         self._replication.on_availability_changed(key)
 
     async def on_unreadable(self, replica: Replica) -> None:
-        """One that leads or follows, and whose log cannot be read any more where that matters."""
+        """Closes a replica in use whose log has become unreadable, and has the log repaired."""
         key = replica.key
         async with self._applying:
             damaged_from = replica.damaged_from
@@ -245,26 +252,26 @@ class SpecDispatcher:
         """Implements `LogOwner`."""
         self._opener.on_log_closed(log)
 
-    # what should be here no more
+    # removing replicas
 
-    def _gone(self, specs: HeldSpecs) -> list[PartitionSpec]:
+    def _removals(self, specs: HeldSpecs) -> list[PartitionSpec]:
         if specs.is_full:
             named = set(specs.named())
             held = (spec for topic in self._topics.values() for spec in topic.partitions)
             return [spec for spec in held if (spec.topic_id, spec.partition) not in named]
         removed = set(specs.removed)
         topics = dict.fromkeys(topic_id for topic_id, _ in specs.removed if topic_id in self._topics)
-        concerned = (spec for topic_id in topics for spec in self._topics[topic_id].partitions)
-        return [spec for spec in concerned if (spec.topic_id, spec.partition) in removed]
+        affected = (spec for topic_id in topics for spec in self._topics[topic_id].partitions)
+        return [spec for spec in affected if (spec.topic_id, spec.partition) in removed]
 
-    async def _remove(self, gone: list[PartitionSpec]) -> None:
-        """The replicas stop, and their storage is parked: by topics, where nothing of a topic is left here."""
+    async def _remove(self, removals: list[PartitionSpec]) -> None:
+        """Stops replicas and parks their storage. A topic without local partitions is parked as a whole."""
         replicas: list[Replica] = []
-        for number, spec in enumerate(gone, 1):
+        for number, spec in enumerate(removals, 1):
             if (replica := self._replicas.remove(spec)) is not None:
-                # From now on: whoever writes them down finds it nowhere else.
+                # At once, because a checkpoint of high watermarks would find it nowhere else.
                 self._closed.keep(replica.key, replica.saved_high_watermark)
-                reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
+                reason = f"{replica.topic}-{replica.partition} was deleted or moved to other SPUs"
                 replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
                 replicas.append(replica)
             if number % REMOVED_IN_A_ROW == 0:
@@ -273,25 +280,25 @@ class SpecDispatcher:
         async with trio.open_nursery() as nursery:
             for _ in range(min(CLOSES_AT_ONCE, len(replicas))):
                 nursery.start_soon(self._close_each, to_close)
-            for spec in gone:
+            for spec in removals:
                 await self._unreadable.give_back((spec.topic_id, spec.partition))
-        keys = {(spec.topic_id, spec.partition) for spec in gone}
-        for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
+        keys = {(spec.topic_id, spec.partition) for spec in removals}
+        for topic_id in dict.fromkeys(spec.topic_id for spec in removals):
             topic = self._topics.pop(topic_id)
             self._settings_in_use.pop(topic_id, None)
             left = tuple(spec for spec in topic.partitions if (topic_id, spec.partition) not in keys)
             if left:
                 self._topics[topic_id] = replace(topic, partitions=left)
                 for spec in topic.partitions:
-                    is_gone = (topic_id, spec.partition) in keys
-                    if is_gone and await self._park(Storage(topic.name, topic_id, spec.partition)):
+                    is_removed = (topic_id, spec.partition) in keys
+                    if is_removed and await self._park(Storage(topic.name, topic_id, spec.partition)):
                         self._log(spec).info("replica_parked")
             elif await self._park(Storage(topic.name, topic_id)):
                 logger = self._logger.bind(topic=topic.name, topic_id=str(topic_id))
                 logger.info("topic_parked", partitions=len(topic.partitions))
 
     async def _close_each(self, replicas: Iterator[Replica]) -> None:
-        """One after the other, of those that others have not taken."""
+        """Closes replicas one after the other. Several tasks share the iterator."""
         for replica in replicas:
             await self._replication.leave(replica)
             self._closed.keep(replica.key, replica.saved_high_watermark)
@@ -307,7 +314,7 @@ class SpecDispatcher:
     async def _park(self, storage: Storage) -> bool:
         try:
             await self._parking.park(storage)
-        except OSError as error:  # the next start finds that it belongs to nothing
+        except OSError as error:  # the next start parks it, because it belongs to no topic
             self._logger.error(
                 "storage_not_parked", topic=storage.topic, partition=storage.partition, reason=str(error)
             )
@@ -317,11 +324,11 @@ class SpecDispatcher:
     async def _park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
         try:
             await self._parking.park_orphans(held)
-        except OSError as error:  # the same: what belongs here is served meanwhile
+        except OSError as error:  # the next start parks them; replicas are served meanwhile
             self._logger.error("orphans_not_parked", reason=str(error))
 
     def forget(self, removed: Storage) -> None:
-        """Forgets what is known of parked storage that is removed."""
+        """Forgets what is known about parked storage that was removed."""
         self._closed.forget(removed)
         self._replication.forget(removed.topic_id, removed.partition)
 
@@ -330,6 +337,6 @@ class SpecDispatcher:
 
 
 def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:
-    """What was known of the topic's partitions, and over that what is said now."""
+    """Returns the known partitions of the topic, updated with those of the message."""
     partitions = {spec.partition: spec for spec in (*before.partitions, *named.partitions)}
     return replace(named, partitions=tuple(partitions.values()))

@@ -1,4 +1,4 @@
-"""What the Streaming Controller's messages say, as specs."""
+"""Converts the messages of the Streaming Controller to specs, and proposals to messages."""
 
 from collections.abc import Iterable
 from sys import intern
@@ -14,7 +14,7 @@ from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_
 from .held_specs import HeldSpecs, HeldTopic
 
 PRIVATE = "PRIVATE"
-"""The listener for other SPUs."""
+"""The name of the listener for other SPUs."""
 
 
 class _Config(Protocol):
@@ -23,20 +23,23 @@ class _Config(Protocol):
 
 
 def held_specs(message: apply_specs.ApplySpecsRequest, spu: SpuId) -> HeldSpecs:
-    """As they are for this SPU. It is told of a partition because it has a replica, or a shelf, or both: what it is not
-    named for any more goes, as if the partition had been removed."""
+    """Returns the specs for this SPU.
+
+    A partition is in the message if this SPU has a replica or a shelf of it, or had one. If its spec no longer names
+    this SPU for one of them, that one is removed.
+    """
     topics: list[HeldTopic] = []
     shelved: list[PartitionSpec] = []
     removed = [(each.topic_id, each.partition) for each in message.removed]
     unshelved = removed.copy()
     for topic in message.topics:
-        told = [_held_partition(topic, each) for each in topic.partitions]
-        held = tuple(spec for spec in told if spu in spec.replicas)
-        if held or not told:
+        specs = [_held_partition(topic, each) for each in topic.partitions]
+        held = tuple(spec for spec in specs if spu in spec.replicas)
+        if held or not specs:
             topics.append(HeldTopic(topic.topic_id, topic.name, configs_of(topic.configs), held))
-        removed += [_key(spec) for spec in told if spu not in spec.replicas]
-        shelved += [spec for spec in told if has_shelf(spec, spu)]
-        unshelved += [_key(spec) for spec in told if not has_shelf(spec, spu)]
+        removed += [_key(spec) for spec in specs if spu not in spec.replicas]
+        shelved += [spec for spec in specs if has_shelf(spec, spu)]
+        unshelved += [_key(spec) for spec in specs if not has_shelf(spec, spu)]
     return HeldSpecs(
         is_full=message.is_full,
         topics=tuple(topics),
@@ -56,18 +59,20 @@ def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:
 
 
 def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None) -> TopicSpec:
-    """`before`: what was known of it, where not all of it is said again. Raises RemoteProtocolError unless the
-    partitions are all there: clients are answered by their place."""
+    """Returns the topic of the message. `before` is the known topic, for messages with some of the partitions.
+
+    Raises RemoteProtocolError if a partition is missing, because partitions are found by their index.
+    """
     if topic.is_whole:
         partitions = sorted((_partition(topic, each) for each in topic.partitions), key=lambda each: each.partition)
     else:
         partitions = [] if before is None else list(before.partitions)
         for each in topic.partitions:
             if not 0 <= each.partition < len(partitions):
-                raise RemoteProtocolError(f"the metadata of {topic.name} have a partition that was never told")
+                raise RemoteProtocolError(f"the metadata of {topic.name} changes a partition that does not exist")
             partitions[each.partition] = _partition(topic, each)
     if [each.partition for each in partitions] != list(range(len(partitions))):
-        raise RemoteProtocolError(f"the metadata of {topic.name} lack a partition")
+        raise RemoteProtocolError(f"the metadata of {topic.name} lacks a partition")
     return TopicSpec(topic.topic_id, topic.name, configs_of(topic.configs), tuple(partitions), topic.is_internal)
 
 
@@ -82,7 +87,7 @@ def reported_partition(
 
 
 def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.PartitionState) -> PartitionSpec:
-    # Interned: thousands of partitions name the same few.
+    # Interned, because thousands of partitions name the same few incarnations.
     incarnations = {SpuId(each.spu_id): intern(each.incarnation) for each in partition.live_replicas}
     return PartitionSpec(
         topic.topic_id,

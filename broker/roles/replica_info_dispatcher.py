@@ -66,7 +66,7 @@ class ReplicaInfoDispatcher:
 
     def on_failed(self, key: ReplicaKey) -> None:
         """Tells the SC, whoever leads, that the disk has failed or the log did not open."""
-        self._context.live_replicas.give_up(key)
+        self._context.live_replicas.on_failed(key)
 
     def on_availability_changed(self, key: ReplicaKey) -> None:
         """Tells the SC that a log can be opened now, or cannot any more."""

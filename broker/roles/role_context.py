@@ -25,10 +25,10 @@ class LiveReplicaReports(Protocol):
     """Reports to the Streaming Controller which replicas are live, for the partitions that this SPU leads."""
 
     def propose(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> None:
-        """Sends the proposal, and repeats it until the SC has answered it."""
+        """Sends the proposal soon and once. The leader repeats it if necessary."""
 
-    def give_up(self, key: ReplicaKey) -> None:
-        """Forgets the proposals of a replica."""
+    def on_failed(self, key: ReplicaKey) -> None:
+        """Reports that the storage of the replica failed or its log did not open, so that another replica can lead."""
 
     def on_changed(self, keys: Iterable[ReplicaKey] | None = None) -> None:
         """Notes that these replicas have changed; None means all of them."""

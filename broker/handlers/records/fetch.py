@@ -299,7 +299,7 @@ class Fetch:
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
-        elif offset >= end and self._host.isolation.is_cut_off(replica):
+        elif offset >= end and self._host.isolation.is_isolated(replica):
             raise replica.isolated_error()
         return data
 

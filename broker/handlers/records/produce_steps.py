@@ -65,7 +65,7 @@ def find_writable(host: ProduceHost, topic: str | UUID, partition: int, acks: in
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
     if replica.is_merging:
         raise replica.not_leader()  # not yet: the client retries
-    if host.isolation.is_cut_off(replica):
+    if host.isolation.is_isolated(replica):
         raise replica.isolated_error()
     if acks == ACKS_ALL:
         live, wanted = replica.live_count, replica.replicas_min

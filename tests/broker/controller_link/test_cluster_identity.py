@@ -18,7 +18,7 @@ async def test_a_new_directory_joins_the_first_cluster_for_good() -> None:
         assert each.refusal("first") is None
         refusal = each.refusal("second")
         assert refusal is not None
-        assert "is of the cluster second, and /data/cluster says that the data here belong to 'first'" in refusal
+        assert "the cluster id second, but /data/cluster says that the data directory belongs to 'first'" in refusal
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"something else"])

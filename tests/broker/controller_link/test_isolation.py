@@ -9,11 +9,11 @@ from clusters import ClusterOfSpus, cluster_of
 from simulation.client import WireClient
 from structlog.testing import capture_logs
 
-from tailrace.broker.controller_link.isolation import LOOK_SECONDS, WITHOUT_LEASE_SECONDS_MAX
+from tailrace.broker.controller_link.isolation import CHECK_SECONDS, WITHOUT_LEASE_SECONDS_MAX
 from tailrace.protocol.error_codes import ErrorCode
 
 LEASE_SECONDS = 1.5
-FOUND_OUT_SECONDS = LEASE_SECONDS + WITHOUT_LEASE_SECONDS_MAX + 2 * LOOK_SECONDS
+FOUND_OUT_SECONDS = LEASE_SECONDS + WITHOUT_LEASE_SECONDS_MAX + 2 * CHECK_SECONDS
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def test_a_follower_needs_its_leader_or_a_controller(autojump_clock: trio.
         await trio.sleep(60)
         assert (await cluster.fetched(follower, "t", 0, 1)).error_code == ErrorCode.NONE
         await cluster.kill_spu(leader)
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(CHECK_SECONDS)
         assert (await cluster.fetched(follower, "t", 0)).records
         assert (await cluster.fetched(follower, "t", 0, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -88,9 +88,9 @@ def test_what_groups_set_themselves_comes_and_goes() -> None:
 
 async def test_a_version_is_waited_for(autojump_clock: object) -> None:
     _, mirror = _updated(_full(5))
-    await mirror.reached(5)
+    await mirror.wait_for_version(5)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.reached, 7)
+        nursery.start_soon(mirror.wait_for_version, 7)
         for version in (6, 7):
             await trio.testing.wait_all_tasks_blocked()
             assert len(nursery.child_tasks) == 1, f"version {version} has not come yet"
@@ -100,7 +100,7 @@ async def test_a_version_is_waited_for(autojump_clock: object) -> None:
 async def test_another_controller_counts_anew_and_has_what_the_one_before_had_stored(autojump_clock: object) -> None:
     cluster, mirror = _updated(_full(500, _topic(A, "a")))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.reached, 501)
+        nursery.start_soon(mirror.wait_for_version, 501)
         await trio.testing.wait_all_tasks_blocked()
         mirror.on_connected(())
         await trio.testing.wait_all_tasks_blocked()
@@ -108,7 +108,7 @@ async def test_another_controller_counts_anew_and_has_what_the_one_before_had_st
         mirror.apply(_full(3, _topic(A, "a"), _topic(B, "b")))
     assert "b" in cluster.topics
     with pytest.raises(trio.TooSlowError), trio.fail_after(1):
-        await mirror.reached(501)
+        await mirror.wait_for_version(501)
 
 
 async def test_the_version_of_the_controller_before_says_nothing_of_what_this_one_has_done(
@@ -118,7 +118,7 @@ async def test_the_version_of_the_controller_before_says_nothing_of_what_this_on
     cluster, mirror = _updated(_full(500, _topic(A, "a")))
     mirror.on_connected(())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.reached, 7)
+        nursery.start_soon(mirror.wait_for_version, 7)
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
         mirror.apply(_full(3, _topic(A, "a")))
@@ -131,7 +131,7 @@ async def test_the_version_of_the_controller_before_says_nothing_of_what_this_on
 async def test_the_whole_again_on_the_same_connection_is_no_other_controller(autojump_clock: object) -> None:
     _, mirror = _updated(_full(5))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.reached, 7)
+        nursery.start_soon(mirror.wait_for_version, 7)
         await trio.testing.wait_all_tasks_blocked()
         mirror.apply(_full(6))
         await trio.testing.wait_all_tasks_blocked()
@@ -142,23 +142,23 @@ async def test_the_whole_again_on_the_same_connection_is_no_other_controller(aut
 async def test_nobody_waits_beyond_the_end(autojump_clock: object) -> None:
     _, mirror = _updated(_full(5))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.reached, 7)
+        nursery.start_soon(mirror.wait_for_version, 7)
         await trio.testing.wait_all_tasks_blocked()
         mirror.on_end()
 
 
 async def test_what_is_to_be_true_of_the_mirror_is_waited_for(autojump_clock: object) -> None:
     cluster, mirror = _updated(_full(1))
-    await mirror.until(lambda: 1 in cluster.spus)
+    await mirror.wait_until(lambda: 1 in cluster.spus)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.until, lambda: 2 in cluster.spus)
+        nursery.start_soon(mirror.wait_until, lambda: 2 in cluster.spus)
         mirror.apply(ApplyMetadataRequest(False, 2, spus=[SpuState(3)]))
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
         mirror.apply(ApplyMetadataRequest(False, 3, spus=[SpuState(2)]))
         await trio.testing.wait_all_tasks_blocked()
         assert not nursery.child_tasks
-        nursery.start_soon(mirror.until, lambda: False)
+        nursery.start_soon(mirror.wait_until, lambda: False)
         mirror.on_end()
 
 

@@ -10,7 +10,7 @@ from spus import batch, lack_open_files
 from structlog.testing import capture_logs
 
 from tailrace.broker.controller_link.held_specs import HeldTopic
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
+from tailrace.broker.controller_link.live_replica_reporter import LiveReplicaReporter
 from tailrace.broker.replicas import replica_log
 from tailrace.broker.replicas.replica_log import ReplicaLog
 from tailrace.protocol.batches.record_batch import read_header
@@ -143,7 +143,7 @@ async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(
     spu.files.make_directories(directory)
     tried = fail_for(monkeypatch, spu.files, call, directory)
     given_up: list[ReplicaKey] = []
-    monkeypatch.setattr(LiveReplicaReports, "give_up", lambda _, key: given_up.append(key))
+    monkeypatch.setattr(LiveReplicaReporter, "on_failed", lambda _, key: given_up.append(key))
     (whole,) = await spu.apply(held_topic(partitions=(0, 1)))
     assert given_up == [(TOPIC, damaged)]
     assert whole.partition == 1 - damaged

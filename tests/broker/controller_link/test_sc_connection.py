@@ -439,7 +439,7 @@ async def test_a_controller_of_another_cluster_touches_nothing(autojump_clock: o
             async with _running(network, files=files) as spu, trio.open_nursery() as nursery:
                 nursery.start_soon(sc.ask, ApplyMetadataRequest(version=5))
                 await trio.sleep_forever()
-    assert raised.group_contains(RefusedForGoodError, match="the cluster another, and .* belong to 'cluster'")
+    assert raised.group_contains(RefusedForGoodError, match="the cluster id another, but .* belongs to 'cluster'")
     assert spu.receiver.events == ["connecting", "end"]
 
 

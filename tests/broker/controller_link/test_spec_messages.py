@@ -114,7 +114,7 @@ def test_a_topic_as_clients_are_told_of_it() -> None:
 @pytest.mark.parametrize("numbers", [(1,), (0, 2), (0, 0)])
 def test_a_topic_with_a_gap_is_refused(numbers: tuple[int, ...]) -> None:
     partitions = [apply_metadata.PartitionState(number) for number in numbers]
-    with pytest.raises(RemoteProtocolError, match="lack a partition"):
+    with pytest.raises(RemoteProtocolError, match="lacks a partition"):
         topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=partitions))
 
 
@@ -131,5 +131,5 @@ def test_of_a_topic_only_what_has_changed_may_be_told() -> None:
         _partition_spec(2),
     )
     for known in (None, replace(before, partitions=before.partitions[:1])):
-        with pytest.raises(RemoteProtocolError, match="never told"):
+        with pytest.raises(RemoteProtocolError, match="does not exist"):
             topic_spec(some, known)

@@ -32,7 +32,7 @@ async def test_create_topics_times_out_for_each_topic_in_the_clients_time(autoju
         ("a", ErrorCode.REQUEST_TIMED_OUT),
         ("b", ErrorCode.REQUEST_TIMED_OUT),
     ]
-    assert response.topics[0].error_message == "the Streaming Controller cannot be reached, or has not done it in time"
+    assert response.topics[0].error_message == "the Streaming Controller cannot be reached, or did not finish in time"
 
 
 TOPIC = TopicId(int=9)

@@ -11,8 +11,8 @@ from simulation.files import SimulatedFiles
 from spus import batch
 from structlog.testing import capture_logs
 
-from tailrace.broker.controller_link import live_replica_reports
-from tailrace.broker.controller_link.live_replica_reports import LiveReplicaReports
+from tailrace.broker.controller_link import live_replica_reporter
+from tailrace.broker.controller_link.live_replica_reporter import LiveReplicaReporter
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.replicas.topic_settings import settings_of
@@ -53,7 +53,7 @@ class _Spu:
 
     def __post_init__(self) -> None:
         self.metrics = BrokerMetrics()
-        self.updater = LiveReplicaReports(self.replicas, self.metrics, structlog.get_logger())
+        self.reporter = LiveReplicaReporter(self.replicas, self.metrics, structlog.get_logger())
 
     def add(self, spec: PartitionSpec) -> Replica:
         settings = settings_of({}, BrokerConfigs({}))
@@ -79,7 +79,7 @@ class _Spu:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.updater.run, self.report)
+            nursery.start_soon(self.reporter.run, self.report)
             await trio.testing.wait_all_tasks_blocked()
             yield
             await trio.testing.wait_all_tasks_blocked()
@@ -91,7 +91,7 @@ async def test_what_it_leads_is_reported_and_nothing_twice() -> None:
     spu.add(_spec(0))
     spu.add(_spec(1, leader=ELSEWHERE))
     async with spu.connected():
-        spu.updater.on_changed()
+        spu.reporter.on_changed()
     assert spu.heard == [[(0, 0, 8, 0)]]
 
 
@@ -100,10 +100,10 @@ async def test_an_election_is_announced_and_another_live_replica_set_is_not() ->
     first, second = spu.add(_spec(0)), spu.add(_spec(1, leader=ELSEWHERE))
     async with spu.connected():
         second.use_spec(_spec(1, epoch=4))
-        spu.updater.on_changed()
+        spu.reporter.on_changed()
         await trio.testing.wait_all_tasks_blocked()
         first.use_spec(replace(first.spec, live_replicas=(HERE, ELSEWHERE), version=9))
-        spu.updater.on_changed()
+        spu.reporter.on_changed()
     assert spu.heard == [[(0, 0, 8, 0)], [(1, 4, 8, 0)]]
 
 
@@ -114,12 +114,12 @@ async def test_only_what_has_new_specs_is_looked_at() -> None:
         spu.heard.clear()
         for replica in (first, second):
             replica.use_spec(_spec(replica.partition, epoch=1))
-        spu.updater.on_changed([second.key])
+        spu.reporter.on_changed([second.key])
         await trio.testing.wait_all_tasks_blocked()
         assert spu.heard == [[(1, 1, 8, 0)]]
-        spu.updater.on_changed([])
+        spu.reporter.on_changed([])
         await trio.testing.wait_all_tasks_blocked()
-        spu.updater.on_changed([first.key])
+        spu.reporter.on_changed([first.key])
     assert spu.heard == [[(1, 1, 8, 0)], [(0, 1, 8, 0)]]
 
 
@@ -128,10 +128,10 @@ async def test_what_was_removed_is_announced_when_it_is_there_again() -> None:
     replica = spu.add(_spec(0))
     async with spu.connected():
         spu.replicas.remove(replica.spec)
-        spu.updater.on_changed([replica.key])
+        spu.reporter.on_changed([replica.key])
         await trio.testing.wait_all_tasks_blocked()
         spu.replicas.add(replica)
-        spu.updater.on_changed([replica.key])
+        spu.reporter.on_changed([replica.key])
     assert spu.heard == [[(0, 0, 8, 0)]] * 2
 
 
@@ -142,7 +142,7 @@ async def test_who_leads_later_than_its_spec_says_is_announced_then() -> None:
     replica.is_leader = False
     async with spu.connected():
         replica.is_leader = True
-        spu.updater.on_changed([])
+        spu.reporter.on_changed([])
     assert spu.heard == [[(0, 0, 8, 0)]]
 
 
@@ -153,12 +153,12 @@ async def test_what_leaders_propose_goes_together_and_each_once() -> None:
     async with spu.connected():
         spu.heard.clear()
         for number in range(3):
-            spu.updater.propose((TOPIC, number), _proposal(8, 2))
-        spu.updater.propose((TOPIC, 0), _proposal(8, 1))
+            spu.reporter.propose((TOPIC, number), _proposal(8, 2))
+        spu.reporter.propose((TOPIC, 0), _proposal(8, 1))
         await trio.testing.wait_all_tasks_blocked()
-        spu.updater.on_changed()
+        spu.reporter.on_changed()
         await trio.testing.wait_all_tasks_blocked()
-        spu.updater.propose((TOPIC, 1), _proposal(8, 2))
+        spu.reporter.propose((TOPIC, 1), _proposal(8, 2))
     assert spu.heard == [[(0, 0, 8, 1), (1, 0, 8, 2), (2, 0, 8, 2)], [(1, 0, 8, 2)]], "who proposes repeats it"
     assert spu.metrics.live_replica_updates == 3 + 4, "with what was announced before"
 
@@ -172,7 +172,7 @@ async def test_how_the_records_stand_is_said_with_it() -> None:
     led.high_watermark, led.is_leader, led.follower_last_matched_end = 2, True, {ELSEWHERE: 1}.get
     async with spu.connected():
         for replica in (led, followed):
-            spu.updater.propose(replica.key, _proposal(8, members=2))
+            spu.reporter.propose(replica.key, _proposal(8, members=2))
     assert spu.standings == [(2, 3, {ELSEWHERE: 2}), (-1, -1, {})]
 
 
@@ -180,7 +180,7 @@ async def test_a_new_connection_hears_what_is_unanswered() -> None:
     spu = _Spu()
     answered, refused, followed = (spu.add(_spec(number)) for number in range(3))
     for number in range(4):
-        spu.updater.propose((TOPIC, number), _proposal(8, 2))
+        spu.reporter.propose((TOPIC, number), _proposal(8, 2))
     answered.use_spec(replace(answered.spec, version=9, live_replicas=(HERE, ELSEWHERE)))
     followed.use_spec(_spec(2, leader=ELSEWHERE, epoch=1))
     async with spu.connected():
@@ -213,13 +213,13 @@ async def test_a_leader_that_comes_back_is_reported_again() -> None:
     async with spu.connected():
         for spec in (_spec(0, leader=ELSEWHERE, epoch=1), _spec(0, epoch=0)):
             replica.use_spec(spec)
-            spu.updater.on_changed()
+            spu.reporter.on_changed()
             await trio.testing.wait_all_tasks_blocked()
     assert len(spu.heard) == 2
 
 
 async def test_many_partitions_go_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_replica_reports, "REPORTED_AT_ONCE_MAX", 3)
+    monkeypatch.setattr(live_replica_reporter, "REPORTED_AT_ONCE_MAX", 3)
     spu = _Spu()
     for number in range(7):
         spu.add(_spec(number))
@@ -244,9 +244,9 @@ async def test_a_refusal_is_logged_and_no_reason_to_warn(code: int, name: str) -
 async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -> None:
     spu = _Spu()
     replica = spu.add(_spec(0))
-    spu.updater.propose((TOPIC, 0), _proposal(8, 2))
+    spu.reporter.propose((TOPIC, 0), _proposal(8, 2))
     replica.go_offline("the disk is gone")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     for _ in range(2):
         async with spu.connected():
             pass
@@ -267,10 +267,10 @@ async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_wel
     spu = _Spu()
     replica = spu.add(replace(_spec(0, epoch=5), replicas=(HERE, ELSEWHERE)))
     replica.go_offline("a header is none any more", damaged_from=3)
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     spu.replicas.remove(replica.spec)
     spu.replicas.add_damaged(replica.spec, "a header is none any more")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         pass
     assert (spu.heard, spu.failed) == ([[(0, 5, 0, 0)]], [[0]])
@@ -279,7 +279,7 @@ async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_wel
         async with spu.connected():
             pass
     assert (spu.heard[1:], spu.failed[1:]) == ([[(0, 5, 0, 0), (0, -1, 0, 0)]] * 2, [[0]] * 2), "failed, and opened"
-    spu.updater.on_changed()
+    spu.reporter.on_changed()
     spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
     async with spu.connected():
         pass
@@ -290,7 +290,7 @@ async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
     """So it may be elected once more, and is tried again then; meanwhile another SPU may get what it should hold."""
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         pass
     assert (spu.failed, spu.heard) == ([[0]], [[(0, -1, 0, 0)]])
@@ -305,7 +305,7 @@ async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
     """Nothing else says so, and the Streaming Controller would have another SPU take the replica's place."""
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         pass
     replica = spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
@@ -318,7 +318,7 @@ async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
             pass
     assert (spu.failed[1:], spu.heard[1:]) == ([[]], [[(0, -1, 0, 0)]])
     replica.go_offline("the disk is gone")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         pass
     assert (spu.failed[2:], spu.heard[2:]) == ([[0]], [[(0, 6, 0, 0)]])
@@ -327,14 +327,14 @@ async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
 async def test_a_log_that_failed_before_it_was_heard_of_that_it_had_opened_has_failed() -> None:
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         pass
     replica = spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
     spu.is_cut_off = True
     async with spu.connected():
         replica.go_offline("the disk is gone")
-        spu.updater.give_up((TOPIC, 0))
+        spu.reporter.on_failed((TOPIC, 0))
     spu.is_cut_off = False
     async with spu.connected():
         pass
@@ -344,10 +344,10 @@ async def test_a_log_that_failed_before_it_was_heard_of_that_it_had_opened_has_f
 async def test_a_log_that_opens_on_a_disk_that_fails_then_has_failed() -> None:
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
-    spu.updater.give_up((TOPIC, 0))
+    spu.reporter.on_failed((TOPIC, 0))
     async with spu.connected():
         spu.add(_spec(0, leader=ELSEWHERE, epoch=6)).go_offline("now it is gone")
-        spu.updater.give_up((TOPIC, 0))
-        spu.updater.on_changed()
+        spu.reporter.on_failed((TOPIC, 0))
+        spu.reporter.on_changed()
     assert spu.failed == [[0], [0]]
     assert spu.heard[1:] == [[(0, 6, 0, 0)]]

@@ -1,11 +1,10 @@
-"""Reports to the Streaming Controller which replicas are live, of the partitions that this SPU leads, and which of its
-own have failed.
+"""Reports the live replicas of led partitions, and failed local replicas, to the Streaming Controller.
 
-The controller counts a partition as online once its leader has spoken. Where there are followers, the leader proposes
-the set that is to be stored, and repeats itself until the controller's specs answer; where there are none, nothing can
-change, and each election is announced. On a new connection all that is unanswered is said again, and every leader
-announced: another controller may be at its end. A replica whose log did not open, or whose disk failed, is not
-announced: it serves nobody.
+The controller counts a partition as online when its leader has reported. If there are followers, the leader proposes a
+live replica set and repeats the proposal until the controller's specs respond to it. If there are none, the set cannot
+change, so the leader announces itself once after each election. A new connection may lead to another controller:
+proposals without a response are then sent again, and all leaders without followers announce themselves again. A replica
+whose log did not open, or whose disk failed, is not announced.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -32,65 +31,76 @@ from tailrace.storage.directory.checkpoints import ReplicaKey
 from .spec_messages import reported_partition
 
 REPORTED_AT_ONCE_MAX = 5000
+"""How many partitions one message reports."""
 
 Report = Callable[[ReportLiveReplicasRequest], Awaitable[ReportLiveReplicasResponse]]
 
 
-class LiveReplicaReports:
+class LiveReplicaReporter:
     def __init__(self, replicas: ReplicaRegistry, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger
         self._proposed: dict[ReplicaKey, ProposeLiveReplicas] = {}
-        """The last one of each leader, until there is an answer."""
-        self._unsaid: dict[ReplicaKey, None] = {}
-        """Those of them that are to be sent."""
+        """The last proposal of each leader, until the specs respond to it."""
+        self._unsent: dict[ReplicaKey, None] = {}
+        """The partitions whose proposal or failure has still to be sent. Used as an ordered set."""
         self._announced: dict[ReplicaKey, Epoch] = {}
-        self._given_up: set[ReplicaKey] = set()
-        """What can neither be led nor followed here, as long as it is here and that is so."""
+        """The epoch in which each leader without followers was announced on this connection."""
+        self._failed: set[ReplicaKey] = set()
+        """The local replicas that can neither lead nor follow at the moment."""
         self._left_in: dict[ReplicaKey, Epoch] = {}
-        """The epoch in which a replica's part among others was given up: in that one it leads no more, even if its log
-        is well again. Said until there is a later one, for the Streaming Controller may have been away."""
+        """The epoch in which each failed replica with followers or a leader gave up its role.
+
+        It must not lead again in that epoch, even if its log is repaired. The failure is reported until there is a
+        later epoch, because the Streaming Controller may have been unreachable.
+        """
         self._unopened: set[ReplicaKey] = set()
-        """Those of them whose logs did not open."""
+        """The failed replicas whose logs did not open."""
         self._opened: dict[ReplicaKey, None] = {}
-        """Those that did when they were tried again, until that is said and answered."""
+        """The failed replicas that have opened since, until the report of that got a response.
+
+        Used as an ordered set.
+        """
         self._are_specs_new = False
         self._changed_keys: dict[ReplicaKey, None] = {}
-        """Those with new specs, which are to be looked at: there may be thousands of others."""
+        """The partitions with new specs.
+
+        Only these are checked, because there may be thousands. Used as an ordered set.
+        """
         self._changed = trio.Event()
 
-    # what happened
+    # events
 
     def propose(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> None:
-        """Sent soon, with whatever else there is, and once: whoever proposes repeats it."""
+        """Sends the proposal soon and once. The leader repeats it if necessary."""
         self._proposed[key] = proposal
-        self._unsaid[key] = None
+        self._unsent[key] = None
         self._changed.set()
 
-    def give_up(self, key: ReplicaKey) -> None:
-        """Its storage has failed, or its log did not open: another is to lead, and some day another to have it."""
-        self._given_up.add(key)
+    def on_failed(self, key: ReplicaKey) -> None:
+        """Reports that the storage of the replica failed or its log did not open, so that another replica can lead."""
+        self._failed.add(key)
         replica = self._replicas.find(*key)
         if replica is not None and not replica.is_alone:
             self._left_in[key] = replica.spec.epoch
         self._proposed.pop(key, None)
-        self._unsaid[key] = None
+        self._unsent[key] = None
         self._changed.set()
 
     def on_changed(self, keys: Iterable[ReplicaKey] | None = None) -> None:
-        """Specs of these were applied, or of all: there may be answers, and leaders to announce."""
+        """Checks partitions whose specs were applied, or all, for responses and for leaders to announce."""
         self._are_specs_new = True
         self._changed_keys |= dict.fromkeys(self._all_keys() if keys is None else keys)
         self._changed.set()
 
-    # life
+    # sending
 
     async def run(self, report: Report) -> None:
-        """On one connection, until cancelled."""
+        """Reports on one connection until cancelled."""
         self._announced.clear()
         self.on_changed()
-        self._unsaid = dict.fromkeys((*self._proposed, *self._given_up, *self._left_in))
+        self._unsent = dict.fromkeys((*self._proposed, *self._failed, *self._left_in))
         while True:
             self._changed = trio.Event()
             due = self._take_due()
@@ -101,19 +111,19 @@ class LiveReplicaReports:
 
     def _take_due(self) -> list[ReportedPartition]:
         if self._are_specs_new:
-            self._forget_answered()
-        due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
-        failed = [failure for key in self._unsaid if (failure := self._failure(key)) is not None]
-        self._opened |= {key: None for key in self._unsaid if key in self._left_in}
-        opened = [ReportedPartition(*key, NO_EPOCH) for key in self._opened if self._is_well(key)]
-        self._unsaid.clear()
+            self._forget_confirmed()
+        due = {key: self._proposed[key] for key in self._unsent if key in self._proposed}
+        failed = [failure for key in self._unsent if (failure := self._failure(key)) is not None]
+        self._opened |= {key: None for key in self._unsent if key in self._left_in}
+        opened = [ReportedPartition(*key, NO_EPOCH) for key in self._opened if self._is_usable(key)]
+        self._unsent.clear()
         if self._are_specs_new:
             self._are_specs_new = False
             self._announce(due)
         return [*(self._reported(key, proposal) for key, proposal in due.items()), *failed, *opened]
 
     def _reported(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> ReportedPartition:
-        """And how the records stand meanwhile."""
+        """Returns the report of a proposal, with the current ends and lags of the log."""
         reported, replica = reported_partition(key, proposal), self._replicas.find(*key)
         if replica is not None and replica.is_leader:
             reported.high_watermark = replica.high_watermark
@@ -121,24 +131,27 @@ class LiveReplicaReports:
             reported.lags = list(starmap(Lag, lags_of_followers(replica).items()))
         return reported
 
-    def _forget_answered(self) -> None:
-        for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
+    def _forget_confirmed(self) -> None:
+        for key in [key for key, proposal in self._proposed.items() if self._is_confirmed(key, proposal)]:
             del self._proposed[key]
-            self._unsaid.pop(key, None)
+            self._unsent.pop(key, None)
         self._left_in = {
             key: left
             for key, left in self._left_in.items()
             if (epoch := self._epoch(key)) is not None and epoch <= left
         }
-        self._given_up = {key for key in self._given_up if self._epoch(key) is not None and not self._is_well(key)}
-        self._opened |= dict.fromkeys(self._unopened - self._given_up)
-        self._unopened = self._given_up & self._replicas.damaged.keys()
+        self._failed = {key for key in self._failed if self._epoch(key) is not None and not self._is_usable(key)}
+        self._opened |= dict.fromkeys(self._unopened - self._failed)
+        self._unopened = self._failed & self._replicas.damaged.keys()
 
     def _failure(self, key: ReplicaKey) -> ReportedPartition | None:
-        """None where it is not here, or not the one that failed. A log that did not open is tried again when somebody
-        else is elected: so it is not said of any epoch, in which nobody would be elected here any more."""
+        """Returns the report of a failed replica, or None if it is not on this SPU or usable again.
+
+        A log that did not open is tried again after each election. Its failure is therefore reported without an epoch:
+        with one, this SPU could not be elected in that epoch any more.
+        """
         replica, left_in = self._replicas.find(*key), self._left_in.get(key)
-        if left_in is None and (key not in self._given_up or self._is_well(key)):
+        if left_in is None and (key not in self._failed or self._is_usable(key)):
             return None
         if replica is not None and replica.offline_reason is not None:
             left_in = replica.spec.epoch
@@ -146,12 +159,12 @@ class LiveReplicaReports:
             return ReportedPartition(*key, left_in, has_failed=True)
         return ReportedPartition(*key, NO_EPOCH, has_failed=True) if key in self._replicas.damaged else None
 
-    def _is_well(self, key: ReplicaKey) -> bool:
+    def _is_usable(self, key: ReplicaKey) -> bool:
         replica = self._replicas.find(*key)
         return replica is not None and replica.offline_reason is None
 
     def _epoch(self, key: ReplicaKey) -> Epoch | None:
-        """Of its newest spec; None where it is not here."""
+        """Returns the epoch of the newest spec, or None if the replica is not on this SPU."""
         replica, damage = self._replicas.find(*key), self._replicas.damaged.get(key)
         return replica.spec.epoch if replica is not None else damage.epoch if damage is not None else None
 
@@ -173,26 +186,26 @@ class LiveReplicaReports:
         yield from self._announced
         yield from (replica.key for replica in self._replicas)
 
-    def _is_answered(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
-        """By a newer spec: what was proposed is stored by then, or never will be."""
+    def _is_confirmed(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
+        """Returns whether a newer spec has arrived: the proposal is then stored, or never will be."""
         replica = self._replicas.find(*key)
         return replica is None or (proposal.epoch, proposal.version) < (replica.spec.epoch, replica.spec.version)
 
     async def _report(self, report: Report, due: Sequence[ReportedPartition]) -> None:
         self._metrics.live_replica_updates += len(due)
         self._logger.debug("live_replicas_updated", partitions=len(due))
-        answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
-        if answer.error_code != ErrorCode.NONE:
-            # Somebody else leads by now; the specs that say so are on their way.
-            self._logger.info("live_replicas_refused", code=known_code(answer.error_code).name, partitions=len(due))
+        response = await report(ReportLiveReplicasRequest(partitions=list(due)))
+        if response.error_code != ErrorCode.NONE:
+            # Another SPU leads. The specs with the new leader are on their way.
+            self._logger.info("live_replicas_refused", code=known_code(response.error_code).name, partitions=len(due))
 
 
 def _announces_itself(replica: Replica) -> bool:
-    """Those without followers; the others propose what is to be stored."""
+    """Returns whether the replica is a leader without followers. Other leaders send proposals instead."""
     return replica.is_alone and replica.is_leader and replica.offline_reason is None
 
 
 def _is_about_to_lead(replica: Replica) -> bool:
-    """When replication is done with its log."""
+    """Returns whether the replica will lead without followers when its log is ready."""
     leads = replica.spec.leader in replica.spec.replicas
     return replica.is_alone and leads and not replica.is_leader and replica.offline_reason is None
