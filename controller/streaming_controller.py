@@ -1,4 +1,4 @@
-"""The Streaming Controller: wires the workflow, the Connection Manager and the public server, and runs them.
+"""The Streaming Controller: wires and runs the workflow, the Connection Manager and the servers.
 
 If several SCs share a store, one is active and the others stand by. A standby SC listens neither for clients nor for
 SPUs, so that no one takes it for the active one. An SC that becomes active builds its state from the store, like an SC

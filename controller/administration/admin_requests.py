@@ -1,4 +1,4 @@
-"""Carries out admin requests: plans the change from the Local Store, writes it, and waits until it has taken effect.
+"""Carries out admin requests: plans a change, writes it, and waits until it takes effect.
 
 Between the write and its effect the controllers act, as after any other change of an object.
 """

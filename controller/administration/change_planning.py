@@ -1,4 +1,4 @@
-"""Plans admin requests: each function returns the writes for the KV store, or the error for the client. Pure."""
+"""Plans admin requests: returns the writes for the KV store, or the error for the client."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID

@@ -1,4 +1,7 @@
-"""Conditions that tell when a change has taken effect; they are evaluated as the Local Store and the mirror change."""
+"""Conditions that tell when a change has taken effect.
+
+They are evaluated whenever the Local Store or the mirror may have changed.
+"""
 
 from msgspec import Struct
 

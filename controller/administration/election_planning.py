@@ -1,4 +1,4 @@
-"""Plans elections that a person requests: returns the writes for the KV store, or the error for the client. Pure."""
+"""Plans elections that a person requests: returns the writes, or the error for the client."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Carries out requests of the command line for whole objects: list, create, update, delete and undelete."""
+"""Carries out the requests of the command line to list and change whole objects."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Plans requests for whole objects: returns the writes for the KV store, or the error for the client. Pure."""
+"""Plans changes of whole objects: returns the writes, or the error for the client."""
 
 import json
 from collections.abc import Mapping

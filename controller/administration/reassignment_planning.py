@@ -1,4 +1,4 @@
-"""Plans reassignments of partitions: returns other rows for their topics, or the error for the client. Pure.
+"""Plans reassignments of partitions: returns other rows for topics, or the error for the client.
 
 The rows of a topic are in one object, so all reassignments of one topic are planned together.
 """

@@ -1,4 +1,7 @@
-"""Describes the streams between SPUs and the SC as documents; the Connection Manager has them, and no store."""
+"""Describes the streams between SPUs and the SC as documents.
+
+Streams are known only to the Connection Manager, and not stored.
+"""
 
 from msgspec import Struct
 

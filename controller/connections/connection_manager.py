@@ -1,4 +1,4 @@
-"""The Connection Manager: admits registered SPUs, keeps their leases and their streams, and sends them their specs.
+"""The Connection Manager: admits SPUs, keeps their leases, and streams their specs to them.
 
 An SPU is admitted in a fixed order: it registers, is looked up and accepted, its stream is kept, the controllers get an
 event, and then everything is sent to it. Later changes are sent as they happen. Whether an SPU is online depends on its
@@ -44,7 +44,7 @@ from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLin
 from .connection_documents import ConnectionRow
 from .event_queue import EventQueue
 from .leases import Leases
-from .process_exits import wait_until_nobody_listens
+from .process_exits import wait_until_all_refuse
 from .spec_cache import SpecCache
 from .spu_reports import SpuReports
 from .spu_stream import Registered, SpuStream
@@ -280,7 +280,7 @@ class ConnectionManager:
             return self._leases.is_held_without_stream(registered.spu, registered.incarnation)
 
         with trio.move_on_after(self._leases.seconds):
-            if await wait_until_nobody_listens(self._network, peer.listens_at, is_held_without_stream):
+            if await wait_until_all_refuse(self._network, peer.listens_at, is_held_without_stream):
                 self._lose(registered.spu, "its process has ended")
 
     async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:

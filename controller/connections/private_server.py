@@ -1,4 +1,4 @@
-"""Accepts connections of SPUs on the SC's private port, 9004, and hands each to the Connection Manager."""
+"""Accepts connections of SPUs on the SC's private port, 9004, for the Connection Manager."""
 
 import trio
 from structlog.typing import FilteringBoundLogger

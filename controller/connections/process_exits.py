@@ -1,4 +1,4 @@
-"""Finds out whether a disconnected process has ended, so that the SC need not wait until its lease expires.
+"""Finds out whether a disconnected process has ended, to end its lease early.
 
 When a process ends, its sockets close, and the kernel of its machine refuses connections to it. The kernel of a frozen
 process still accepts connections, a process that is cut off does not respond, and a process that has only lost its
@@ -15,9 +15,7 @@ PAUSE_SECONDS = 0.02
 """The pause between two attempts, since a process that ends closes its sockets one after the other."""
 
 
-async def wait_until_nobody_listens(
-    network: Network, addresses: Iterable[Address], is_wanted: Callable[[], bool]
-) -> bool:
+async def wait_until_all_refuse(network: Network, addresses: Iterable[Address], is_wanted: Callable[[], bool]) -> bool:
     """Waits until all addresses refuse connections, and returns True: no client can reach the process any more.
 
     Returns False if an address does not respond, or as soon as `is_wanted` returns False.

@@ -1,4 +1,4 @@
-"""The specs of SPUs and partitions that the controllers have handed over, and which SPU gets which of them."""
+"""The specs of SPUs and partitions that the controllers have handed over, by SPU."""
 
 from msgspec import Struct, field
 

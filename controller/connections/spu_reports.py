@@ -1,4 +1,4 @@
-"""Handles what SPUs report about replicas, shelves and storage, and passes it on to the controllers."""
+"""Passes on to the controllers what SPUs report about replicas, shelves and storage."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""CreateObject, version 0: creates an object and, if the client wishes, waits until it has taken effect.
+"""CreateObject, version 0: creates an object and can wait until it has taken effect.
 
 A topic for which there are too few SPUs is created all the same, and waits for them. Kafka's CreateTopics refuses it.
 """

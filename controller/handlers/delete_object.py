@@ -1,6 +1,7 @@
-"""DeleteObject, version 0: deletes a custom SPU, an SPU group with its SPUs, a topic, or a deleted topic for good.
+"""DeleteObject, version 0: deletes an SPU, an SPU group, a topic, or a deleted topic for good.
 
-SPUs that hold replicas or shelves are deleted only by force.
+Only custom SPUs are deleted. The SPUs of a group are deleted with it. SPUs that hold replicas or shelves are deleted
+only by force.
 """
 
 from tailrace.controller.handlers import ObjectHost

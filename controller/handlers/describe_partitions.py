@@ -1,4 +1,4 @@
-"""DescribePartitions, version 0: describes the partitions of some or all topics, with the logs of their replicas."""
+"""DescribePartitions, version 0: describes partitions and the logs of their replicas."""
 
 from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.inspection.partition_descriptions import PartitionDescriptions

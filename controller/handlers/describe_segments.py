@@ -1,4 +1,4 @@
-"""DescribeSegments, version 0: describes the segments of a topic's partitions, and compares their copies."""
+"""DescribeSegments, version 0: describes a topic's segments and compares their copies."""
 
 from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.inspection.segment_descriptions import SegmentDescriptions

@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1-11: responds that the SC leads no partition, as an SPU does for partitions of other leaders.
+"""ListOffsets, versions 1-11: responds that the SC leads no partition.
 
 It exists for admin clients such as kafka-python, which assume that all servers offer what their bootstrap server
 offers. They see from it how new the cluster is, and send their requests to the leaders that Metadata names.

@@ -1,4 +1,4 @@
-"""UndeleteTopic, version 0: brings a deleted topic back, with its id, its replicas and their records."""
+"""UndeleteTopic, version 0: brings a deleted topic back, with its id and its records."""
 
 from tailrace.controller.administration.object_planning import write_document
 from tailrace.controller.handlers import ObjectHost

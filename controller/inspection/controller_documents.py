@@ -1,4 +1,4 @@
-"""Describes the SC's controllers as documents: the objects that each decides about, and how much it has done."""
+"""Describes the SC's controllers as documents: what they decide about, and how much they did."""
 
 from collections.abc import Mapping
 

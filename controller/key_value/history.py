@@ -1,6 +1,7 @@
-"""The last changes of a store within this process, which its watches share; each watch only has a cursor.
+"""The last changes of a store within this process, which its watches share.
 
-The history is bounded. A slow watch costs no memory: it falls behind when changes that it has not read are dropped.
+A watch is only a cursor. The history is bounded. A slow watch costs no memory: it falls behind when changes that it has
+not read are dropped.
 """
 
 from collections import deque

@@ -1,4 +1,7 @@
-"""Opens the key-value store that the settings name; each kind of store is imported only when it is used."""
+"""Opens the key-value store that the settings name.
+
+Each kind of store is imported only when it is used.
+"""
 
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import SettingsError, parse_address

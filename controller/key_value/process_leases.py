@@ -1,4 +1,7 @@
-"""The leases of a store within this process: which keys are leased, and until when. They end with the process."""
+"""The leases of a store within this process.
+
+They end with the process.
+"""
 
 import math
 

@@ -1,7 +1,7 @@
-"""The key-value store in one SQLite file, for an SC that runs alone. Each write is one durable transaction.
+"""The key-value store in one SQLite file, for an SC that runs alone.
 
-The file belongs to one process at a time, so watches and leases live in that process. After a restart, watches from
-before have fallen behind and leased keys are deleted.
+Each write is one durable transaction. The file belongs to one process at a time, so watches and leases live in that
+process. After a restart, watches from before have fallen behind and leased keys are deleted.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Reads a document field by field and reports each fault in one sentence that begins with the field's path.
+"""Reads a document field by field, and reports each fault with the path of its field.
 
 A document is parsed JSON or YAML, written by a person, another program, or an older version of this one. So everything
 is checked: every field has its type and its range, and unknown fields are refused.

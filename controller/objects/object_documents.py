@@ -1,8 +1,8 @@
-"""Converts objects to and from documents for people and for the store: `{kind, name, spec, status}`.
+"""Converts objects to and from documents, for people and for the store.
 
-A person may write only the spec, and leave out fields that have a default. Documents that the SC writes are complete,
-and it accepts them again. The modules `spu_documents` and `topic_documents` know the fields of each kind. The names of
-fields are those of the project's design documents.
+A document is `{kind, name, spec, status}`. A person may write only the spec, and leave out fields that have a default.
+Documents that the SC writes are complete, and it accepts them again. The modules `spu_documents` and `topic_documents`
+know the fields of each kind. The names of fields are those of the project's design documents.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Every transition between the resolutions of a partition, with its reason, for documentation and tests."""
+"""Every transition between the resolutions of a partition, with its reason."""
 
 from collections.abc import Mapping
 

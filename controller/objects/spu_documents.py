@@ -1,4 +1,7 @@
-"""Converts SPUs and SPU groups to and from documents, with the field names and defaults of the design documents."""
+"""Converts SPUs and SPU groups to and from documents.
+
+The names and defaults of the fields are those of the design documents.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Converts topics and partitions to and from documents, and reads a replica map, which may be a file of its own."""
+"""Converts topics and partitions to and from documents, and reads replica maps.
+
+A replica map may be a file of its own.
+"""
 
 from collections.abc import Collection
 from uuid import UUID

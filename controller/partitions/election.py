@@ -251,10 +251,10 @@ def _with_longest_log_among(
     able = {spu: log_end for spu, log_end in ready.items() if log_end >= end_min}
     is_election = partition.status.resolution is PartitionResolution.ELECTION
     if len(reported) < len(candidates) or not is_enough or not able or not is_election:
-        is_nobody_able = len(ready) == len(candidates) and not able
+        is_none_able = len(ready) == len(candidates) and not able
         reason = f"its shelves go up to {end_min}, and the logs of these end before: {_listed(candidates)}"
         status = replace(
-            partition.status, resolution=PartitionResolution.ELECTION, reason=reason if is_nobody_able else ""
+            partition.status, resolution=PartitionResolution.ELECTION, reason=reason if is_none_able else ""
         )
         return Decision(status, tuple(spu for spu in candidates if spu not in reported))
     return Decision(elected_cleanly(partition, max(able, key=able.__getitem__), spus))

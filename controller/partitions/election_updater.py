@@ -1,4 +1,4 @@
-"""Asks candidates of elections for their log ends, and watches whether elected leaders report in time.
+"""Asks candidates for their log ends, and watches whether elected leaders report in time.
 
 An SPU gets one message with all questions, however many partitions have no leader. An SPU that is still carrying out
 its specs gets more time, for example just after its start: that is no reason to elect another leader. If an SPU does

@@ -1,4 +1,4 @@
-"""The rules for a partition's shelves: when one begins, grows, or is deleted, and which SPUs store it.
+"""The rules for a partition's shelves: when they begin, grow and end, and who stores them.
 
 The partition's leader reports up to which offset SPUs have a shelf on their disks, where another shelf should begin,
 and before which offset all records are deleted for good. A report was true when it was sent. If it is outdated, or

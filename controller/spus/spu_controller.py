@@ -1,4 +1,4 @@
-"""The SPU Controller: tells the Connection Manager which SPUs may connect, and stores which ones are online."""
+"""The SPU Controller: decides which SPUs may connect, and records which ones are online."""
 
 from collections.abc import Iterator
 

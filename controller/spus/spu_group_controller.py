@@ -1,4 +1,4 @@
-"""The SPU Group Controller: creates, changes and deletes the managed SPUs of each group as its spec says.
+"""The SPU Group Controller: creates, changes and deletes the managed SPUs of each group.
 
 A group first reserves its ids. Its SPUs are created when the store has the reservation. SPUs that are no longer wanted
 are deleted one after the other, the highest id first, and only when they hold nothing any more. An object that is seen

@@ -1,4 +1,4 @@
-"""Selects SPUs by what they may hold: who gets new replicas, who stays, who leaves, who is expected back."""
+"""Selects SPUs: which ones get replicas, stay, leave, or are expected back."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,7 @@
-"""The actions that controllers decide on. The Action Dispatcher hands each to the updater for its destination."""
+"""The actions that controllers decide on.
+
+The Action Dispatcher hands each to the updater for its destination.
+"""
 
 from msgspec import Struct
 

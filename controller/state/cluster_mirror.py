@@ -1,8 +1,8 @@
-"""Keeps the mirror of the cluster, from which clients' metadata requests are served, in step with the Local Store.
+"""Keeps the mirror of the cluster in step with the Local Store.
 
-A topic appears as a whole, when all its partitions exist and have had their first election. So a client that was told
-that the topic is created can use it. Changes are collected and published together, since the partitions of a topic tend
-to change together.
+Clients' metadata requests are served from the mirror. A topic appears as a whole, when all its partitions exist and
+have had their first election. So a client that was told that the topic is created can use it. Changes are collected and
+published together, since the partitions of a topic tend to change together.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Encodes objects as the KV store holds them: a key, and a JSON document that is sealed with a checksum.
+"""Encodes objects for the KV store: a key, and a JSON document sealed with a checksum.
 
 A store may be shared, copied, or edited by hand. A value that the SC did not write itself, byte for byte, is refused
 with a message that names the key: decisions from a half-understood object would be stored, and then be true.

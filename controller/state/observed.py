@@ -1,4 +1,4 @@
-"""What SPUs reported over their connections: who is online, whose storage is full, and the state of partitions.
+"""What SPUs reported over their connections: who is online, and the state of partitions.
 
 It is kept beside the Local Store, and only events of the Connection Manager change it. If the write of a decision loses
 its compare-and-set, the decision is made again when the newer version of the object arrives, and the reports that it

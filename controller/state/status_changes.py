@@ -1,7 +1,7 @@
-"""Remembers the last status changes of partitions, so that a periodic observer also sees those that lasted a moment.
+"""Remembers the last status changes of partitions.
 
-The changes come from the KV store, in its order, each with the time at which this SC heard of it. An SC that has just
-become active knows of none.
+So a periodic observer also sees statuses that lasted only a moment. The changes come from the KV store, in its order,
+each with the time at which this SC heard of it. An SC that has just become active knows of none.
 """
 
 from collections import deque

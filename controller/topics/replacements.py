@@ -1,4 +1,4 @@
-"""Replaces SPUs that should hold nothing any more in the rows of a topic, and balances the load of the others.
+"""Replaces SPUs that should hold nothing any more in the rows of a topic.
 
 A replica that no other SPU can take stays where it is.
 """

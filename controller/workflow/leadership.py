@@ -1,6 +1,7 @@
-"""Elects the active SC among several on one store: it holds a lease, and stops before another SC can hold it.
+"""Elects the active SC among several on one store, by a lease.
 
-Time alone cannot guarantee that. An SC that was paused for a while is fenced by the guard on each of its writes.
+The active SC stops before another SC can hold the lease. Time alone cannot guarantee that. An SC that was paused for a
+while is fenced by the guard on each of its writes.
 """
 
 from collections.abc import Awaitable, Callable

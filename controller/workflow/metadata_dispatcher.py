@@ -1,4 +1,4 @@
-"""The Metadata Dispatcher: saves each event, then asks the controllers that it concerns for actions.
+"""The Metadata Dispatcher: saves each event, then asks the controllers that it concerns.
 
 This is one synchronous step without clock, chance, input or output. So a recorded list of events gives the same actions
 again. A ReconciliationDue must come only after everything in the store was reported, since an object without an owner

@@ -1,4 +1,4 @@
-"""Readers: turn changes of the KV store and reports of SPUs into events, in one channel for the workflow.
+"""Readers turn changes of the KV store and reports of SPUs into events for the workflow.
 
 The channel is bounded. When the SC is busy, readers wait, and with them the store's watch and the links to SPUs.
 """

@@ -1,4 +1,4 @@
-"""The workflow of the SC: the loop that runs readers, Metadata Dispatcher, controllers, Action Dispatcher and updaters.
+"""The workflow of the SC: the loop around readers, controllers and updaters.
 
 When an SC becomes active, it builds all its state from the store. So an SC that was killed and an SC that takes over
 start in the same way.

@@ -1,4 +1,4 @@
-"""Calls etcd over its JSON gateway, with failover between endpoints, reused connections, and deadlines.
+"""Calls etcd over its JSON gateway, with failover, reused connections, and deadlines.
 
 A call is sent only once. If a write gets no response, only its caller can find out whether it was carried out.
 """

@@ -1,6 +1,7 @@
-"""Requests and responses of etcd's v3 API in the form of its JSON gateway: base64 bytes, 64-bit numbers as text.
+"""Requests and responses of etcd's v3 API in the form of its JSON gateway.
 
-The gateway leaves out of its responses all fields that are false, zero or empty.
+Bytes are in base64, and 64-bit numbers are texts. The gateway leaves out of its responses all fields that are false,
+zero or empty.
 """
 
 from base64 import b64decode, b64encode

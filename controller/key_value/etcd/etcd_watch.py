@@ -1,6 +1,7 @@
-"""A watch on etcd that survives lost connections: it continues after the last revision that arrived completely.
+"""A watch on etcd that survives lost connections.
 
-It has no task of its own. A slow reader slows down the connection, and etcd keeps the history.
+It continues after the last revision that arrived completely. It has no task of its own. A slow reader slows down the
+connection, and etcd keeps the history.
 """
 
 from collections import deque

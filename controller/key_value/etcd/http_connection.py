@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a server: h11 implements the protocol, the network seam moves the bytes."""
+"""One HTTP/1.1 connection: h11 implements the protocol, the network seam moves the bytes."""
 
 import h11
 
