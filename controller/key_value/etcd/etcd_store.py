@@ -1,6 +1,6 @@
 """The key-value store in etcd, for an SC with standby SCs.
 
-etcd also holds the lease of the active SC. The store uses the JSON gateway, which every etcd from 3.4 on has beside gRPC.
+etcd also holds the lease of the active SC. The store uses the JSON gateway, which every etcd has from 3.4 on.
 """
 
 import math
