@@ -1,6 +1,6 @@
-"""What each kind of a log's files holds, as rows: one for a batch, an index entry, a fact or a producer.
+"""Reads each kind of log file as rows: one for each batch, index entry, fact, producer or promise.
 
-Rows come one by one, so a file of any size is dumped in little memory. What is damaged is told after the last row that
+Rows are read one by one, so a file of any size is dumped in little memory. Damage is reported after the last row that
 could be read.
 """
 
@@ -30,12 +30,12 @@ from tailrace.storage.segments.batch_scan import BatchScan, ScannedBatch
 from tailrace.storage.segments.batch_walk import bridge_epoch_at, kind_at
 
 Row = dict[str, Any]
-"""As it is printed in JSON."""
+"""The fields of a row, as they are printed in JSON."""
 
 _SMALL_FILE_BYTES_MAX = 2**28
-"""Of those that are read as a whole."""
+"""The largest size of a file that is read as a whole."""
 _BATCH_BYTES_MAX = 2**28
-"""Of a batch whose records are shown."""
+"""The largest size of a batch whose records are shown."""
 _PIECE_BYTES = 2**16
 _CODECS = {int(codec): codec.name.lower() for codec in Compression}
 _CONTROL_TYPES = {
@@ -46,27 +46,32 @@ _CONTROL_TYPES = {
 
 
 class NotALogFileError(Exception):
-    pass
+    """The file is not one of a log."""
 
 
 class DamageError(Exception):
-    """Raised where the rows end; says what is wrong with the file, or with some of them."""
+    """The file is damaged; raised after the last row, with a message that says what is wrong."""
 
 
 class Column(Struct, frozen=True):
+    """A column of the table."""
+
     title: str
     layout: str
-    """Alignment and width."""
+    """The alignment and width, as for `format`."""
     text: Callable[[Row], object]
+    """Returns the content of a row in this column."""
 
 
 class Dump(Struct, frozen=True):
+    """The content of a file."""
+
     columns: tuple[Column, ...]
     rows: Iterator[Row]
 
 
 def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
-    """OSError when the file cannot be read; NotALogFileError when it is none of ours."""
+    """Opens a file. Raises OSError if it cannot be read, and NotALogFileError if it is not a file of a log."""
     dump = _dump_of(files, path, with_records=with_records)
     return Dump(dump.columns, _as_far_as_readable(dump.rows))
 
@@ -75,7 +80,7 @@ def _as_far_as_readable(rows: Iterator[Row]) -> Iterator[Row]:
     try:
         yield from rows
     except OSError as error:
-        raise DamageError(f"what follows cannot be read: {error.strerror or error}") from error
+        raise DamageError(f"the rest cannot be read: {error.strerror or error}") from error
 
 
 def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
@@ -96,7 +101,7 @@ def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
             return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))
         if name.endswith("promises") or start.startswith(PROMISES_MAGIC):
             return Dump(_PROMISE_COLUMNS, _promises(file.read_at(0, file.size())))
-    # Last, because elsewhere the byte where a batch has its magic may be part of any number.
+    # This test comes last, because other files may by chance have the magic of a batch at this position.
     if name.endswith((Kind.LOG, Kind.CLEANED_LOG)) or start[16:] == b"\x02":
         return Dump(_BATCH_COLUMNS, _batches(file, with_records=with_records))
     raise NotALogFileError
@@ -159,7 +164,10 @@ def _batch_row(batch: ScannedBatch) -> Row:
 
 
 def _of_recovery(file: File, batch: ScannedBatch) -> Row:
-    """Where recovery wrote the batch. The epoch that begins with a bridge stays when another leader's is stamped."""
+    """Returns the fields of a batch that recovery wrote.
+
+    The epoch that begins with a bridge does not change when another leader stamps its epoch into the batch.
+    """
     kind, epoch = kind_at(file, batch.position, batch.header), None
     if kind is ControlKind.BRIDGE:
         epoch = bridge_epoch_at(file, batch.position, batch.header)
@@ -222,7 +230,7 @@ def _record_row(record: Record, header: BatchHeader) -> Row:
 
 
 def record_line(record: Row) -> str:
-    """A record in the table."""
+    """Formats a record for the table."""
     parts = [f"offset {record['offset']}", time_text(record["timestamp"])]
     if "control_type" in record:
         parts.append(f"control {record['control_type']}")
@@ -232,7 +240,7 @@ def record_line(record: Row) -> str:
 
 
 def bytes_in_json(data: bytes) -> object:
-    """A string where it is one, and otherwise base64 that says so."""
+    """Returns a string if the bytes are UTF-8, and otherwise `{"base64": …}`."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -277,7 +285,7 @@ def _entries(file: File, typecode: str) -> Iterator[tuple[int, int]]:
 
 def _check_entries(file: File, falls_at: int | None) -> None:
     if falls_at is not None:
-        raise DamageError(f"entry {falls_at} is not above the one before it")
+        raise DamageError(f"entry {falls_at} is not larger than the one before it")
     if file.size() % ENTRY_BYTES:
         raise DamageError(f"the file ends within entry {file.size() // ENTRY_BYTES}")
 
@@ -308,7 +316,7 @@ def _facts(data: bytes) -> Iterator[Row]:
         raise DamageError(f"the checksum of {count} does not match, first at position {wrong[0]}")
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
-        raise DamageError(f"the last line, at position {whole}, is not finished")
+        raise DamageError(f"the last line, at position {whole}, is incomplete")
 
 
 _FACT_COLUMNS = (
@@ -324,7 +332,7 @@ _FACT_COLUMNS = (
 def _producers(data: bytes) -> Iterator[Row]:
     states = ProducerStates.restore(data)
     if states is None:
-        raise DamageError("its checksum does not match, so nothing of it can be believed")
+        raise DamageError("the checksum of the file does not match, so its content is not shown")
     for producer_id, producer in states:
         yield {
             "producer_id": producer_id,
@@ -362,7 +370,7 @@ _PRODUCER_COLUMNS = (
 def _high_watermarks(data: bytes) -> Iterator[Row]:
     high_watermarks = decode_high_watermarks(data)
     if high_watermarks is None:
-        raise DamageError("its checksum does not match, so nothing of it can be believed")
+        raise DamageError("the checksum of the file does not match, so its content is not shown")
     for (topic_id, partition), saved in sorted(high_watermarks.items()):
         yield {
             "topic_id": str(topic_id),
@@ -395,12 +403,12 @@ def _promises(data: bytes) -> Iterator[Row]:
         }
     damaged = damaged_position(data)
     if damaged is not None:
-        raise DamageError(f"what is at position {damaged} of {len(data)} is not whole")
+        raise DamageError(f"the entry at position {damaged} of {len(data)} is incomplete or corrupt")
 
 
 _SAID = {
     PromiseKind.PROMISED: "promised",
-    PromiseKind.SURE: "in doubt no more",
+    PromiseKind.SURE: "no longer in doubt",
     PromiseKind.ALL_IN_DOUBT: "all in doubt",
     PromiseKind.IN_DOUBT: "in doubt",
     PromiseKind.DISK_FAILED: "the disk failed",
@@ -409,7 +417,7 @@ _SAID = {
 
 _PROMISE_COLUMNS = (
     Column("position", ">10", lambda row: row["position"]),
-    Column("says", "<16", lambda row: row["says"]),
+    Column("says", "<18", lambda row: row["says"]),
     Column("topic id", "<36", lambda row: row["topic_id"]),
     Column("partition", ">9", lambda row: row["partition"]),
     Column("epoch", ">10", lambda row: row["epoch"]),

@@ -1,4 +1,4 @@
-"""`tailrace log dump FILE`: prints what is in a file of a log, offline, as far as it can be read."""
+"""`tailrace log dump FILE`: prints the content of a log's file, offline, as far as it can be read."""
 
 import argparse
 import json
@@ -17,11 +17,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a .log, .index, .timeindex or .producers file, a replica's manifest, high-watermarks, or promises",
+        help="A .log, .index, .timeindex or .producers file, or a manifest, high-watermarks or promises file.",
     )
-    parser.add_argument("--records", action="store_true", help="also print the records of each batch")
+    parser.add_argument("--records", action="store_true", help="Print the records of each batch, too.")
     parser.add_argument(
-        "--output", "-o", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
+        "--output",
+        "-o",
+        choices=("table", "json"),
+        default="table",
+        help="Output format; json prints one object per line (default: table).",
     )
 
 
@@ -30,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         dump = dump_of(RealFiles(read_only=True), path, with_records=arguments.records)
     except NotALogFileError:
-        return _fail(f"{path} is no file of a log", _NO_LOG_FILE)
+        return _fail(f"{path} is not a file of a log", _NO_LOG_FILE)
     except OSError as error:
         return _fail(f"{path} cannot be read: {error.strerror}", _NO_LOG_FILE)
     try:
@@ -61,7 +65,7 @@ def _print_table(dump: Dump) -> None:
         for record in row.get("records", ()):
             _print_line(" " * 11 + record_line(record))
         if "records_error" in row:
-            _print_line(" " * 11 + f"its records cannot be read: {row['records_error']}")
+            _print_line(" " * 11 + f"the records cannot be read: {row['records_error']}")
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""`tailrace log verify DIR`: checks every byte of every replica below a directory, offline, and changes nothing."""
+"""`tailrace log verify DIR`: checks every byte of the replicas in a directory, offline, and changes nothing."""
 
 import argparse
 import json
@@ -23,11 +23,19 @@ _NOTHING_TO_VERIFY = 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", metavar="DIR", help="a data directory, one replica's directory, or one between")
     parser.add_argument(
-        "--output", "-o", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
+        "directory", metavar="DIR", help="A data directory, or any directory in it down to a replica's."
     )
-    parser.add_argument("--progress", action="store_true", help="say how far it is on standard error, wherever that is")
+    parser.add_argument(
+        "--output",
+        "-o",
+        choices=("table", "json"),
+        default="table",
+        help="Output format; json prints one object per line (default: table).",
+    )
+    parser.add_argument(
+        "--progress", action="store_true", help="Report progress on standard error even if it is not a terminal."
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,6 +65,8 @@ def _fail(sentence: str) -> int:
 
 
 class _Job:
+    """One run of the command: verifies replicas, prints findings, and counts them."""
+
     def __init__(self, files: Files, progress: Progress, *, as_json: bool) -> None:
         self.damage_count = 0
         self._files = files

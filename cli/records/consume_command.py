@@ -106,9 +106,7 @@ async def _consume(client: LogClient, arguments: argparse.Namespace, now_ms: int
             continue
         if not arguments.follow and trio.current_time() > patient_until:
             partition, offset = next(iter(wanted.items()))
-            raise RefusedError(
-                f"{partition}: the leader sends nothing from offset {offset} on, although the log goes on"
-            )
+            raise RefusedError(f"{partition}: the leader sends nothing from offset {offset} on, but the log goes on")
         await trio.sleep(PAUSE_SECONDS_MIN)
 
 

@@ -1,6 +1,6 @@
-"""What a person gave a server to start with: flags, environment and file together, read into typed values.
+"""Reads the settings of a server, from flags, environment and file, into typed values.
 
-Each reading names the setting in what it refuses, so that a command never has to.
+Every error names the setting, so that commands need not add it.
 """
 
 import argparse
@@ -18,12 +18,15 @@ OFF = "off"
 
 
 class GivenSettings:
+    """The merged settings, by name."""
+
     def __init__(self, merged: Mapping[str, object], pairs: list[str]) -> None:
-        """`pairs` are Kafka's settings from the command line, as NAME=VALUE."""
+        """Takes the merged settings, and the values NAME=VALUE of `--set` as `pairs`."""
         self._merged = merged
         self._pairs = pairs
 
     def has(self, name: str) -> bool:
+        """Whether the setting was given."""
         return name in self._merged
 
     @overload
@@ -33,20 +36,20 @@ class GivenSettings:
     def text(self, name: str, default: str | None = None) -> str | None:
         value = self._merged.get(name)
         if isinstance(value, list | dict) or "\0" in str(value):
-            raise SettingsError(f"--{name} {value!r}: it is one text")
+            raise SettingsError(f"--{name} {value!r}: expected a single text")
         return default if value is None else str(value)
 
     def required(self, name: str, example: str) -> str:
         value = self._merged.get(name)
         if value is None:
-            raise SettingsError(f"--{name} is missing: it takes {example}")
+            raise SettingsError(f"--{name} is missing: give {example}")
         return str(value)
 
     def one_of(self, name: str, allowed: Collection[str]) -> str | None:
-        """The flag is checked by its parser; a file and the environment may say anything."""
+        """Returns one of the allowed values. The parser checks flags, but not a file and the environment."""
         value = self.text(name)
         if value is not None and value not in allowed:
-            raise SettingsError(f"--{name} {value}: it is one of {', '.join(sorted(allowed))}")
+            raise SettingsError(f"--{name} {value}: expected one of {', '.join(sorted(allowed))}")
         return value
 
     def whole_number(self, name: str, minimum: int, maximum: int) -> int | None:
@@ -54,7 +57,7 @@ class GivenSettings:
         if value is None:
             return None
         if not (value.isascii() and value.isdecimal() and len(value) <= 10 and minimum <= int(value) <= maximum):
-            raise SettingsError(f"--{name} {value}: it is a number from {minimum} to {maximum}")
+            raise SettingsError(f"--{name} {value}: expected a number from {minimum} to {maximum}")
         return int(value)
 
     def seconds(self, name: str, default: float) -> float:
@@ -66,30 +69,30 @@ class GivenSettings:
         except ValueError:
             seconds = math.nan
         if not 0 < seconds < math.inf:
-            raise SettingsError(f"--{name} {value}: it is a number of seconds above 0")
+            raise SettingsError(f"--{name} {value}: expected a number of seconds above 0")
         return seconds
 
     def texts(self, name: str) -> list[str]:
-        """A flag may be repeated, a file may hold a list, and the environment has one line: commas stand between."""
+        """Returns several texts: a repeated flag, a list in a file, or texts divided by commas."""
         given = self._merged.get(name, [])
         each = given if isinstance(given, list) else [given]
         if not each:
-            raise SettingsError(f"--{name}: it names nothing")
+            raise SettingsError(f"--{name}: the list is empty")
         return [text.strip() for entry in each for text in str(entry).split(",")]
 
     def addresses(self, name: str) -> tuple[Address, ...]:
-        """Of those to connect to."""
+        """Returns addresses to connect to."""
         return tuple(parse_address(text, f"--{name}", port_min=1) for text in self.texts(name))
 
     def listeners(self) -> tuple[ListenerSettings, ...]:
-        """Those for clients; the first is PUBLIC, the others count on from there."""
+        """Returns the listeners for clients, which are called PUBLIC, PUBLIC_1, PUBLIC_2 and so on."""
         return tuple(
             _listener(f"PUBLIC_{number}" if number else "PUBLIC", text, "--public")
             for number, text in enumerate(self.texts("public"))
         )
 
     def listener(self, name: str, default: ListenerSettings) -> ListenerSettings:
-        """Another one; its name among the server's listeners is the default's."""
+        """Returns another listener, with the name of the default."""
         text = self.text(name)
         return default if text is None else _listener(default.name, text, f"--{name}")
 
@@ -108,7 +111,7 @@ class GivenSettings:
         for name, value in table.items():
             if isinstance(value, dict):  # as TOML reads num.partitions = 3
                 raise SettingsError(
-                    f'the settings file: [broker] {name}: quotes go around names, as in "num.partitions" = 3'
+                    f'the settings file: [broker] {name}: put names in quotes, as in "num.partitions" = 3'
                 )
         broker = {
             str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
@@ -122,7 +125,7 @@ class GivenSettings:
 
 
 def given_settings(names: Collection[str], arguments: argparse.Namespace) -> GivenSettings:
-    """From the parsed flags, the process's environment, and the file that `--config` names."""
+    """Merges the parsed flags, the environment, and the file of `--config`."""
     known = frozenset(names) | {TABLE}
     file: dict[str, object] = {}
     if arguments.config:

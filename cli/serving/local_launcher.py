@@ -1,4 +1,4 @@
-"""Launches managed SPUs on this machine: children of this process, and one in this process where that is enough."""
+"""Launches managed SPUs on this machine, as child processes or, if there is only one, in this process."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,16 @@ from .managed_spus import ManagedSpus, child_command
 from .serving import CannotServeError, LogSettings
 
 STOP_SECONDS_MAX = 30
-"""Afterwards an SPU is ended; it brings its logs to the disk meanwhile."""
+"""How long an SPU may take to stop cleanly, with its logs synced, before it is killed."""
 FREE_SECONDS_MAX = 15
-"""For so long an SPU of an earlier `up` that was killed may hold on to its directory."""
+"""How long an SPU of an earlier `up` that was killed may keep its data directory locked."""
 FREE_AGAIN_SECONDS = 0.02
 READY_LINE = re.compile(r"ready spu=\d+ bootstrap=(\S+) in \d+ ms")
 
 
 class LocalLauncher:
+    """Starts SPUs and knows where they serve."""
+
     def __init__(
         self,
         managed: ManagedSpus,
@@ -39,26 +41,28 @@ class LocalLauncher:
         log: LogSettings,
         nursery: trio.Nursery,
     ) -> None:
-        """`here`: the SPU that runs in this process, in the nursery; its errors are ours."""
+        """Prepares the launcher. `here` is the SPU that runs in this process; it runs in `nursery`."""
         self._managed = managed
         self._controller: Address | None = None
-        """Where the SPUs find the SC."""
+        """The private address of the SC; None until it serves."""
         self._controller_serves = trio.Event()
         self._here = here
         self._seams = seams
         self._log = log
         self._nursery = nursery
         self._addresses: dict[SpuId, tuple[Address, ...]] = {}
-        """Where each SPU served when it was last ready."""
+        """The addresses at which each SPU served when it was last ready."""
         self._refused: dict[SpuId, str] = {}
+        """Why SPUs did not start."""
         self._changed = trio.Event()
 
     def on_controller(self, private: Address) -> None:
-        """The SC serves SPUs at this address. Launches wait for that."""
+        """Takes the address of the SC, for which launches wait."""
         self._controller = private
         self._controller_serves.set()
 
     async def launch(self, spu: objects.Spu) -> RunningSpu:
+        """Starts an SPU and waits until it is ready. Raises SpuEndedError or OSError."""
         spu_id = spu.spec.id
         await self._controller_serves.wait()
         assert self._controller is not None
@@ -72,7 +76,9 @@ class LocalLauncher:
             else:
                 running, addresses = await self._launch_child(settings)
         except (SpuEndedError, OSError) as error:
-            self._refused[spu_id] = f"it ended with {error}" if isinstance(error, SpuEndedError) else str(error)
+            self._refused[spu_id] = (
+                f"its process ended with {error}" if isinstance(error, SpuEndedError) else str(error)
+            )
             raise
         else:
             self._addresses[spu_id] = tuple(addresses)
@@ -81,7 +87,7 @@ class LocalLauncher:
         return running
 
     async def first_addresses(self, spus: Iterable[SpuId]) -> list[Address]:
-        """Where they serve, once all of them do; CannotServeError when one has ended instead."""
+        """Waits until all SPUs serve, and returns their addresses. Raises CannotServeError if one has ended."""
         wanted = list(spus)
         while not all(spu in self._addresses for spu in wanted):
             self._changed = trio.Event()
@@ -102,7 +108,7 @@ class LocalLauncher:
                 await trio.sleep(FREE_AGAIN_SECONDS)
 
     async def _with_ports(self, settings: SpuSettings) -> SpuSettings:
-        """Clients come back to where they were, so an SPU keeps what it had; else it moves away from what is taken."""
+        """Replaces ports that are in use. A restarted SPU keeps its ports, because clients reconnect to them."""
         kept = self._addresses.get(SpuId(settings.id))
         listeners = [
             replace(each, address=kept[number], may_move=True) if kept else each
@@ -137,7 +143,7 @@ class LocalLauncher:
         try:
             line = await child.read_line()
         except trio.Cancelled:
-            running.end()  # nobody waits for what it does, and it is made to be killed
+            running.end()  # the launch was cancelled, and an SPU may be killed at any time
             with trio.CancelScope(shield=True):
                 await running.wait()
             raise
@@ -149,6 +155,8 @@ class LocalLauncher:
 
 
 class _SpuHere:
+    """An SPU in this process."""
+
     def __init__(self, server: SpuServer) -> None:
         self._server = server
         self._scope = trio.CancelScope()
@@ -177,6 +185,8 @@ class _SpuHere:
 
 
 class _SpuChild:
+    """An SPU in a child process."""
+
     def __init__(self, process: ChildProcess) -> None:
         self._process = process
         self._has_ended = False

@@ -1,8 +1,8 @@
-"""What `tailrace up` starts a managed SPU with: its settings, and the command line of one that is a child process.
+"""The settings of the managed SPUs of `tailrace up`, and the command lines of those that are child processes.
 
-Ports keep a distance of ten from SPU to SPU, as each has a few; those that somebody has chosen for clients follow one
-another. That goes by the SPU's id, which is one of its kind in the cluster: so groups with the same template do not
-meet, and the ports are the same at each start.
+The ports of an SPU follow from its id, so that they are the same at each start and SPU groups with the same template do
+not collide. Consecutive SPUs are ten ports apart because each has a few ports. If the user has chosen ports for
+clients, consecutive SPUs have consecutive ones.
 """
 
 import sys
@@ -19,29 +19,36 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from .serving import LogSettings
 
 GROUP = "main"
-"""The SPU group of `up` itself; others may be added while it runs."""
+"""The SPU group of `up` itself; other groups may be created while it runs."""
 FIRST_ID = SpuId(1)
 PORTS_APART = 10
 CHOSEN_PORTS_APART = 1
 CHOSEN_PORTS_MAX = 64
-"""Left to the SPUs behind a chosen port, as far as our own choices go."""
+"""The number of ports after a chosen one that are reserved for the other SPUs."""
 PORT_MAX = 65535
 
 
 class ManagedSpus(Struct, frozen=True):
+    """The settings that all managed SPUs have in common."""
+
     data_directory: str
-    """Each SPU has a directory of its own below it."""
+    """The directory that has a data directory for each SPU."""
     listeners: tuple[ListenerSettings, ...]
-    """Of the first SPU of our group. All others have as many: clients that come in on one are told only of SPUs that
-    have it too."""
+    """The public listeners of the first SPU in the group `main`.
+
+    Every SPU has the same number of listeners, because clients of one listener learn only of SPUs that have it too.
+    """
     private: ListenerSettings
+    """The private listener of the first SPU."""
     metrics: ListenerSettings | None
+    """The metrics listener of the first SPU; None without metrics."""
     broker: Mapping[str, str]
+    """The broker configs of all SPUs."""
     are_listeners_chosen: bool
-    """By a person: then no SPU takes another port than it should."""
+    """Whether the user has chosen `listeners`; then no SPU may move to another port."""
 
     def settings_of(self, spu: Spu, controller: Address) -> SpuSettings:
-        """`controller` is the private address of the SC."""
+        """Returns the settings of an SPU; `controller` is the private address of the SC."""
         spec = spu.spec
         listeners: tuple[ListenerSettings, ...] = (
             ListenerSettings("PUBLIC", Address(self._host, spec.public.port), may_move=True),
@@ -64,8 +71,11 @@ class ManagedSpus(Struct, frozen=True):
         )
 
     def _moved_away(self, listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
-        """That of this SPU. Where it may move, it takes no port that another SPU of ours will want; and nobody has
-        chosen more than that of the first one."""
+        """Returns the listener of this SPU that corresponds to a listener of the first SPU.
+
+        If the listener may move, it avoids the ports of other SPUs. Only the port of the first SPU was chosen, so those
+        of all other SPUs may move.
+        """
         moved = _moved(listener, spu)
         host, port = moved.address.host, moved.address.port
         chosen = [each.address.port for each in self.listeners if self.are_listeners_chosen]
@@ -76,7 +86,7 @@ class ManagedSpus(Struct, frozen=True):
         return replace(moved, address=Address(host, 0 if self._is_met(listener, port) else port), may_move=True)
 
     def _is_met(self, listener: ListenerSettings, port: int) -> bool:
-        """Whether one of the other kind, of any SPU, has this port: two that are chosen may be some tens apart."""
+        """Whether the other kind of listener (private or metrics) of any SPU has this port."""
         if listener is self.metrics:
             return port == self.private.address.port
         first = 0 if self.metrics is None else self.metrics.address.port
@@ -93,7 +103,7 @@ class ManagedSpus(Struct, frozen=True):
 
 
 def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
-    """The SPU as a program of its own, which stops when we do."""
+    """Returns the command line of an SPU as a child process, which stops when this process ends."""
     command = [sys.executable, "-P", "-m", "tailrace", "serve", "spu", "--until-input-ends"]
     command += ["--id", str(settings.id), "--data", settings.data_directory]
     command += ["--sc", ",".join(map(str, settings.controllers))]
@@ -112,7 +122,7 @@ def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
 
 
 def _moved(listener: ListenerSettings, spu: SpuId, apart: int = PORTS_APART) -> ListenerSettings:
-    """Where the listener of the first SPU is on this one."""
+    """Returns the listener of an SPU that corresponds to a listener of the first SPU."""
     advertised = listener.advertised
     return replace(
         listener,

@@ -1,4 +1,4 @@
-"""The store of a Streaming Controller, in a data directory that nobody else serves meanwhile."""
+"""Opens the store of a Streaming Controller, and locks its data directory against other processes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ RETRY_SECONDS = 1.0
 async def opened_store(
     name: str, directory: str, seams: Seams, logger: FilteringBoundLogger
 ) -> AsyncIterator[KeyValueStore]:
-    """`name` as `--store` has it. Waits a while for a store that is a server of its own, which may be starting too."""
+    """Opens the store with the name in `--store`; waits a while if it is a server that may still be starting."""
     try:
         await make_directories_durably(seams.files, directory)
         lock = seams.files.lock(f"{directory}/{LOCK_FILE}")
@@ -48,7 +48,7 @@ async def opened_store(
 
 async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBoundLogger) -> None:
     deadline = trio.current_time() + ANSWER_SECONDS_MAX
-    said = ""
+    logged = ""
     while True:
         try:
             await store.get(ANY_KEY)
@@ -60,7 +60,7 @@ async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBo
                 raise CannotServeError(
                     f"the store {name} has not answered for {ANSWER_SECONDS_MAX} seconds: {error}"
                 ) from error
-            if str(error) != said:
-                said = str(error)
-                logger.warning("store_unavailable", doing="waiting for its first answer", reason=said)
+            if str(error) != logged:
+                logged = str(error)
+                logger.warning("store_unavailable", doing="waiting for its first response", reason=logged)
             await trio.sleep(RETRY_SECONDS)

@@ -1,7 +1,7 @@
-"""`tailrace serve sc`: the Streaming Controller (SC) of a cluster.
+"""`tailrace serve sc`: runs the Streaming Controller (SC) of a cluster.
 
-Prints one line on standard output when it serves: `ready sc public=HOST:PORT[,HOST:PORT] private=HOST:PORT in N ms`.
-With etcd that is when it leads: until then it stands by for the SC that does.
+The command prints one line on standard output when the SC is ready: `ready sc public=HOST:PORT[,HOST:PORT]
+private=HOST:PORT in N ms`. With etcd the SC is ready when it is the active one; until then it is a standby SC.
 """
 
 import argparse
@@ -31,22 +31,24 @@ DEFAULT_METRICS = Address("127.0.0.1", 9002)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_common_flags(parser, public=str(DEFAULT_PUBLIC), metrics=str(DEFAULT_METRICS))
-    parser.add_argument("--private", metavar="HOST:PORT", help=f"where SPUs connect (default: {DEFAULT_PRIVATE})")
+    parser.add_argument(
+        "--private", metavar="HOST:PORT", help=f"Address to listen on for SPUs (default: {DEFAULT_PRIVATE})."
+    )
     parser.add_argument(
         "--store",
         metavar="STORE",
-        help="where the cluster's objects are kept: sqlite, in the data directory (the default), memory, "
-        "or etcd://HOST:PORT[,HOST:PORT]",
+        help="Store of the cluster's objects: sqlite (default), memory, or etcd://HOST:PORT[,HOST:PORT].",
     )
     parser.add_argument(
         "--reconciliation",
         metavar="SECONDS",
-        help=f"how often every SPU is told again what it should have (default: {RECONCILIATION_SECONDS:g})",
+        help=f"Interval at which the SC checks all objects and sends SPUs their specs (default: "
+        f"{RECONCILIATION_SECONDS:g}).",
     )
     parser.add_argument(
         "--replace-after",
         metavar="SECONDS",
-        help="how long an SPU may be away, or a disk be broken, before others get what it holds (default: for ever)",
+        help="How long an SPU or disk may be offline before other SPUs get its replicas (default: forever).",
     )
 
 

@@ -1,6 +1,7 @@
-"""`tailrace serve spu`: one SPU of a cluster, which the cluster's Streaming Controller must know by its id.
+"""`tailrace serve spu`: runs one SPU of a cluster, whose id must be registered at the Streaming Controller.
 
-Prints one line on standard output when it serves: `ready spu=N bootstrap=HOST:PORT[,HOST:PORT] in N ms`.
+The command prints one line on standard output when the SPU is ready: `ready spu=N bootstrap=HOST:PORT[,HOST:PORT] in N
+ms`.
 """
 
 import argparse
@@ -29,23 +30,23 @@ PARENTLESS_STOP_SECONDS_MAX = 30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--id", metavar="N", help="the SPU's id, as it is registered at the Streaming Controller")
+    parser.add_argument("--id", metavar="N", help="Id of the SPU, as registered at the Streaming Controller.")
     parser.add_argument(
         "--sc",
         metavar="HOST:PORT[,HOST:PORT]",
-        help="the private address of the Streaming Controller (its port 9004), and of its standbys",
+        help="Private addresses of the Streaming Controller (port 9004) and its standbys.",
     )
     add_common_flags(parser, public=str(DEFAULT_PUBLIC), metrics=str(DEFAULT_METRICS))
     parser.add_argument(
         "--private",
         metavar="HOST:PORT[=HOST:PORT]",
-        help=f"where other SPUs connect, and what they are told to connect to (default: {DEFAULT_PRIVATE})",
+        help=f"Address to listen on for other SPUs, and the address to advertise (default: {DEFAULT_PRIVATE}).",
     )
-    parser.add_argument("--rack", metavar="R", help="where it stands: to be warned if it is registered elsewhere")
+    parser.add_argument("--rack", metavar="RACK", help="Rack of the SPU; warns if another one is registered.")
     parser.add_argument(
         "--until-input-ends",
         action="store_true",
-        help="stop when standard input ends: for a parent that is not to leave it behind",
+        help="Stop when standard input ends, so that the SPU does not outlive its parent process.",
     )
 
 
@@ -62,7 +63,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     spu_id = given.whole_number("id", 0, ID_MAX)
     assert spu_id is not None
     if given.text("rack") == "":
-        raise SettingsError("--rack: it is empty; leave it out for an SPU in no rack")
+        raise SettingsError("--rack: the name is empty; leave the option out if the SPU has no rack")
     return SpuSettings(
         spu_id,
         given.data_directory(),
@@ -89,7 +90,7 @@ def _serving(settings: SpuSettings, spu: Spu) -> str:
 
 
 async def _stop_with_parent(spu: SpuServer, scope: trio.CancelScope) -> None:
-    """Cleanly, but not forever: nobody is left who would lose patience."""
+    """Stops the SPU cleanly when the parent process ends, but not forever: nobody is left to kill it."""
     await end_of_input()
     spu.stop()
     await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)

@@ -1,7 +1,8 @@
-"""What the commands that serve have in common: flags, logs, how they stop, and how they say that they cannot start.
+"""The base of the commands that run servers: options, logs, stop signals, and refusals to start.
 
-Each prints one line on standard output when it serves, and nothing after it. SIGTERM, SIGINT or SIGHUP stop it cleanly,
-a second one at once. What cannot start says why in one sentence on standard error, and exits with status 1.
+Each command prints one line on standard output when it is ready, and nothing after it. SIGTERM, SIGINT or SIGHUP stop
+the server cleanly, and a second signal at once. A server that cannot start says why in one sentence on standard error,
+and exits with status 1.
 """
 
 import argparse
@@ -27,60 +28,73 @@ from .given_settings import GivenSettings, given_settings
 LOG_FORMATS = ("text", "json")
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
 YOUNG_OBJECTS_MAX = 20_000
-"""So many objects come and do not go before the collector looks for cycles. With Python's 700 it did for every hundred
-requests that wait for other SPUs, and found nothing: that was a fortieth of all work."""
+"""How many new objects there must be before the garbage collector looks for cycles.
+
+With Python's default of 700 it ran for every hundred requests that wait for other SPUs, found nothing, and took a
+fortieth of the CPU time.
+"""
 
 Settings = TypeVar("Settings")
 Served = TypeVar("Served")
 
 
 class CannotServeError(Exception):
-    """One sentence for the person who started the command."""
+    """The server cannot start; the message is one sentence for the person who started the command."""
 
 
 class Stoppable(Protocol):
-    def stop(self) -> None: ...
+    """A server that can be stopped cleanly."""
+
+    def stop(self) -> None:
+        """Begins a clean stop."""
 
 
 class Stops:
-    """Whom a signal asks for a clean stop. While there is nobody yet, it ends the start."""
+    """The server that the first signal stops. Until there is one, the signal ends the start."""
 
     def __init__(self) -> None:
         self.server: Stoppable | None = None
 
 
 class LogSettings(Struct, frozen=True):
+    """The level and format of the log."""
+
     level: str
     format: str | None
-    """None: text for a person, JSON for a machine."""
+    """The format; None stands for text on a terminal and JSON elsewhere."""
 
 
 def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: str) -> None:
-    """`public` and `metrics` say what the defaults are."""
-    parser.add_argument("--data", metavar="DIR", help="where the data lives (default: under the user's data directory)")
+    """Adds the options of all servers. `public` and `metrics` describe the defaults."""
+    parser.add_argument("--data", metavar="DIR", help="Data directory (default: in the user's data directory).")
     parser.add_argument(
         "--public",
         metavar="HOST:PORT[=HOST:PORT]",
         action="append",
-        help="where clients connect, and what they are told to connect to if that is another address (default: "
-        f"{public}); port 0 picks a free one; may be repeated",
+        help="Address to listen on for clients, and the address to advertise if it differs "
+        f"(default: {public}). Port 0 picks a free port. May be repeated.",
     )
     parser.add_argument(
-        "--metrics", metavar="HOST:PORT", help=f"where Prometheus scrapes (default: {metrics}, or a free port); or: off"
+        "--metrics",
+        metavar="HOST:PORT",
+        help=f"Address to listen on for Prometheus, or off (default: {metrics}, or a free port).",
     )
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with these settings and a table [broker]")
+    parser.add_argument("--config", metavar="FILE", help="TOML file with these settings and a table [broker].")
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="one of Kafka's broker settings, such as num.partitions=3",
+        help="Broker config of Kafka, such as num.partitions=3; may be repeated.",
     )
-    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="default: info")
-    parser.add_argument("--log-format", choices=LOG_FORMATS, help="default: text on a terminal, else json")
+    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="Lowest level to log (default: info).")
+    parser.add_argument(
+        "--log-format", choices=LOG_FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
+    )
 
 
 def log_settings(given: GivenSettings) -> LogSettings:
+    """Reads the settings of the log."""
     return LogSettings(given.one_of("log-level", logs.LEVELS) or "info", given.one_of("log-format", LOG_FORMATS))
 
 
@@ -92,9 +106,9 @@ def run_server(
     serve: Callable[[Settings, Seams, Stops], Awaitable[None]],
     refusals: tuple[type[Exception], ...] = (),
 ) -> int:
-    """Reads the settings and serves until the end; the exit status.
+    """Reads the settings, serves until the server stops, and returns the exit status.
 
-    `refusals` are the errors whose text is a sentence for the person, beside those that every server may meet.
+    `refusals` are further errors whose message is a sentence for the person who started the command.
     """
     try:
         given = given_settings(names, arguments)
@@ -113,7 +127,7 @@ def run_server(
     except* sentences as errors:
         refused = first_error(errors)
     except* KeyboardInterrupt:
-        interrupted = True  # before signals were listened to: there is nothing to stop yet
+        interrupted = True  # the signal came before the signal handlers: there is nothing to stop yet
     if interrupted:
         raise KeyboardInterrupt
     return 0 if refused is None else _refuse(command, refused)
@@ -135,26 +149,31 @@ def _seams_of(given: GivenSettings) -> Seams:
 
 
 def announce(serving: str) -> None:
-    """The one line on standard output: `serving` says who serves, and where. If nobody takes it, it is lost."""
+    """Prints the line that says that the server is ready; `serving` says which server, and where.
+
+    If standard output is closed, the line is lost.
+    """
     gc.collect()
-    gc.freeze()  # what start-up made lives on: the collector need not look at it again
-    gc.set_threshold(YOUNG_OBJECTS_MAX)  # hardly anything that requests make is garbage in cycles
+    gc.freeze()  # the objects of the start stay alive: the collector need not look at them again
+    gc.set_threshold(YOUNG_OBJECTS_MAX)  # requests leave hardly any garbage in cycles
     with suppress(OSError):
         print(f"ready {serving} in {running_ms()} ms", flush=True)
 
 
 class Announcement(Struct, Generic[Served], frozen=True):
-    """Told by a server where it serves, it tells the person. One that was stopped before that serves nowhere."""
+    """A task status that announces a server when it has started; a server that was stopped before is not announced."""
 
     text: Callable[[Served], str]
+    """Returns what to announce of a server."""
 
     def started(self, value: Served | None = None) -> None:
+        """Announces the server; called by Trio's convention when the server is ready."""
         if value:
             announce(self.text(value))
 
 
 async def stop_when_asked(signals: AsyncIterator[int], stops: Stops, scope: trio.CancelScope) -> None:
-    """The first signal asks for a clean stop; a second one does not wait for it."""
+    """Stops the server cleanly at the first signal, and at once at the second."""
     await anext(signals)
     if stops.server is not None:
         stops.server.stop()

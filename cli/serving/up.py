@@ -1,7 +1,7 @@
-"""`tailrace up`: a whole local cluster in one command, ready for any Kafka client.
+"""`tailrace up`: runs a whole local cluster, ready for any Kafka client.
 
-It is a Streaming Controller (SC) with an SPU group `main`, whose SPUs it runs itself: a single one in this process,
-several as child processes. Prints one line on standard output when all of them serve:
+The cluster is a Streaming Controller (SC) with the SPU group `main`. A single SPU runs in this process, and several
+SPUs run as child processes. The command prints one line on standard output when all SPUs are ready:
 `ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`.
 """
 
@@ -58,16 +58,18 @@ DEFAULT_LISTENERS = (
 )
 
 BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
-"""Other than those of a server on its own: the first consumer on somebody's machine is to wait for nobody."""
+"""The broker configs that differ from those of other servers: the first local consumer need not wait for others."""
 
 OUTDATED_FILE = "controller.json"
-"""Where the one SPU of a data directory once kept its topics."""
+"""The file of a data directory from before there was a Streaming Controller."""
 
 
 class UpSettings(Struct, frozen=True):
+    """The settings of the whole cluster."""
+
     sc: ScSettings
     spus: int | None
-    """None: as many as last time, and one the first time."""
+    """The number of SPUs; None for as many as last time, or one the first time."""
     managed: ManagedSpus
     log: LogSettings
 
@@ -75,22 +77,22 @@ class UpSettings(Struct, frozen=True):
 def configure(parser: argparse.ArgumentParser) -> None:
     public = ",".join(str(each.address) for each in DEFAULT_LISTENERS)
     add_common_flags(parser, public=public, metrics=str(serve_spu.DEFAULT_METRICS))
-    parser.add_argument("--spus", metavar="N", help="how many SPUs to run (default: as many as last time, at first 1)")
+    parser.add_argument("--spus", metavar="N", help="Number of SPUs (default: as many as last time, the first time 1).")
     parser.add_argument(
         "--private",
         metavar="HOST:PORT",
-        help=f"where other SPUs connect to the first one (default: {serve_spu.DEFAULT_PRIVATE}, or a free port)",
+        help=f"Address of the first SPU for other SPUs (default: {serve_spu.DEFAULT_PRIVATE}, or a free port).",
     )
     parser.add_argument(
         "--sc",
         metavar="HOST:PORT",
-        help=f"where admin clients and this command line reach the Streaming Controller "
-        f"(default: {serve_sc.DEFAULT_PUBLIC}, or a free port)",
+        help=f"Address of the Streaming Controller for admin clients and this command line "
+        f"(default: {serve_sc.DEFAULT_PUBLIC}, or a free port).",
     )
     parser.add_argument(
         "--sc-private",
         metavar="HOST:PORT",
-        help=f"where SPUs reach it (default: {serve_sc.DEFAULT_PRIVATE}, or a free port)",
+        help=f"Address of the Streaming Controller for SPUs (default: {serve_sc.DEFAULT_PRIVATE}, or a free port).",
     )
 
 
@@ -107,7 +109,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
         (given.listener("sc", ListenerSettings("PUBLIC", serve_sc.DEFAULT_PUBLIC, may_move=True)),),
         given.listener("sc-private", ListenerSettings("PRIVATE", serve_sc.DEFAULT_PRIVATE, may_move=True)),
         SQLITE,
-        # Who scrapes an SPU need not scrape the SC: it is not worth a port that somebody else has.
+        # Metrics of the SC matter less than those of SPUs, so they may move to any free port.
         None if metrics is None else ListenerSettings("METRICS", serve_sc.DEFAULT_METRICS, may_move=True),
         broker=broker,
     )
@@ -125,8 +127,8 @@ def read_settings(given: GivenSettings) -> UpSettings:
 async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
     if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
         raise CannotServeError(
-            f"{settings.managed.data_directory} holds data from before there was a Streaming Controller, "
-            "which this version cannot read: name another directory"
+            f"{settings.managed.data_directory} has data of an old version without a Streaming Controller, which "
+            "this version cannot read; choose another directory"
         )
     async with opened_store(settings.sc.store, settings.sc.data_directory, seams, logs.get_logger()) as store:
         try:
@@ -138,7 +140,7 @@ async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
 
 
 class _Cluster:
-    """The SC and the SPUs that it has provisioned, from start to stop."""
+    """The SC and the SPUs that it provisions, from start to stop."""
 
     def __init__(self, settings: UpSettings, group: SpuGroup, store: KeyValueStore, seams: Seams) -> None:
         self._settings = settings
@@ -167,7 +169,7 @@ class _Cluster:
                 with self._beginning:
                     served: ScAddresses = await serving.start(controller.run)
                     launcher.on_controller(served.private)
-                    # Not of those that serve: a stop waits for these, and an SPU that is stopped first is never ready.
+                    # In the outer nursery, because a stop waits for `serving`, but a stopped SPU never becomes ready.
                     nursery.start_soon(self._announce, launcher)
                 await self._stopping.wait()
                 await provisioner.stop()
@@ -187,7 +189,7 @@ class _Cluster:
 
 
 async def with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
-    """The group that `up` is about, as it shall be: an earlier one is kept, but for a number that is given."""
+    """Returns the group `main`, which is created if necessary; `replicas`, if given, replaces its number of SPUs."""
     entry = await store.get(key_of(_new_group(1, managed)))
     if entry is None:
         group = before = _new_group(replicas or 1, managed)
@@ -217,5 +219,5 @@ async def _check_free(store: KeyValueStore, spu: SpuId) -> None:
     entry = await store.get(key_of(Spu(SpuSpec(spu))))
     found = None if entry is None else decode(entry.key, entry.value, entry.version)
     if isinstance(found, Spu) and found.spec.group != GROUP:
-        owner = "registered by hand" if found.spec.group is None else f"one of the group {found.spec.group}"
-        raise CannotServeError(f"SPU {spu} is {owner}: unregister it, or run fewer SPUs")
+        owner = "was registered by hand" if found.spec.group is None else f"belongs to the group {found.spec.group}"
+        raise CannotServeError(f"SPU {spu} {owner}: unregister it, or run fewer SPUs")

@@ -89,7 +89,7 @@ def test_an_spu_that_cannot_start_is_named_and_nothing_is_left(managed, tmp_path
         status, said = run_to_end(words)
     assert status == 1
     assert f"tailrace serve spu: cannot listen on 127.0.0.1:{port}: " in said
-    assert said.splitlines()[-1] == "tailrace up: SPU 2 did not start: it ended with status 1"
+    assert said.splitlines()[-1] == "tailrace up: SPU 2 did not start: its process ended with status 1"
 
 
 @pytest.mark.parametrize("spus", [1, 2])

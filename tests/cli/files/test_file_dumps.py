@@ -200,10 +200,10 @@ def test_an_index_is_read_in_pieces_and_numbered_through() -> None:
 
 def test_offsets_must_grow_and_times_must_not_fall() -> None:
     rows, damage = _rows_and_damage(_dump(f"{NAME}.index", _offsets((1, 100), (1, 100), (0, 0), (3, 300))))
-    assert (len(rows), damage) == (4, "entry 1 is not above the one before it")
+    assert (len(rows), damage) == (4, "entry 1 is not larger than the one before it")
     assert len(list(_dump(f"{NAME}.timeindex", _times([-1, 5, 5])).rows)) == 3
     rows, damage = _rows_and_damage(_dump(f"{NAME}.timeindex", _times([5, 6, 5])))
-    assert (len(rows), damage) == (3, "entry 2 is not above the one before it")
+    assert (len(rows), damage) == (3, "entry 2 is not larger than the one before it")
 
 
 def test_an_index_that_ends_within_an_entry() -> None:
@@ -252,7 +252,7 @@ async def test_what_a_store_has_promised() -> None:
     assert rows == [
         {"position": 6, "says": "promised", **key, "epoch": 5},
         {"position": 39, "says": "all in doubt", "topic_id": None, "partition": None, "epoch": None},
-        {"position": 72, "says": "in doubt no more", **key, "epoch": None},
+        {"position": 72, "says": "no longer in doubt", **key, "epoch": None},
     ]
     assert [column.text(rows[1]) for column in dump.columns] == [39, "all in doubt", None, None, None]
     await promises.promise((UUID(int=7), 3), Epoch(6), in_doubt=True)
@@ -266,4 +266,4 @@ async def test_what_a_store_has_promised() -> None:
     ]
     files.open("/promises").truncate(100)
     rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
-    assert (len(rows), sentence) == (2, "what is at position 72 of 100 is not whole")
+    assert (len(rows), sentence) == (2, "the entry at position 72 of 100 is incomplete or corrupt")

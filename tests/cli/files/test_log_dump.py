@@ -158,7 +158,7 @@ async def test_a_wrong_checksum_is_told_and_the_rest_is_dumped(replica: Path, du
         True,
         False,
     ]
-    assert "its records cannot be read" in printed.out
+    assert "the records cannot be read" in printed.out
     assert printed.err == (
         f"tailrace log dump: {path} is damaged: the checksum of one batch does not match,"
         f" first at position {len(BATCHES[0])}\n"

@@ -31,13 +31,13 @@ def test_listeners_come_from_a_repeated_flag_a_list_or_a_line(public: object) ->
 
 
 def test_a_list_of_listeners_names_some() -> None:
-    with pytest.raises(SettingsError, match=r"^--public: it names nothing$"):
+    with pytest.raises(SettingsError, match=r"^--public: the list is empty$"):
         _given({"public": []}).listeners()
 
 
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, "a\0b"])
 def test_what_is_no_text_is_refused(value: object) -> None:
-    with pytest.raises(SettingsError, match=r"^--data .*: it is one text$"):
+    with pytest.raises(SettingsError, match=r"^--data .*: expected a single text$"):
         _given({"data": value}).data_directory()
 
 
@@ -68,7 +68,7 @@ def test_whole_numbers(value: object, number: int) -> None:
 
 @pytest.mark.parametrize("value", ["", "two", "-1", "11", "1.0", "+1", "١", "9" * 5000, True])
 def test_what_is_no_whole_number_is_refused(value: object) -> None:
-    with pytest.raises(SettingsError, match=r"^--spus .*: it is a number from 0 to 10$"):
+    with pytest.raises(SettingsError, match=r"^--spus .*: expected a number from 0 to 10$"):
         _given({"spus": value}).whole_number("spus", 0, 10)
 
 
@@ -76,14 +76,14 @@ def test_seconds() -> None:
     assert _given({}).seconds("reconciliation", 60) == 60
     assert _given({"reconciliation": "0.5"}).seconds("reconciliation", 60) == 0.5
     for wrong in ("0", "-1", "soon", "nan", "inf"):
-        with pytest.raises(SettingsError, match=r"^--reconciliation .*: it is a number of seconds above 0$"):
+        with pytest.raises(SettingsError, match=r"^--reconciliation .*: expected a number of seconds above 0$"):
             _given({"reconciliation": wrong}).seconds("reconciliation", 60)
 
 
 def test_what_must_be_given_is_named() -> None:
     assert _given({"id": 5}).required("id", "a number") == "5"
     assert _given({"sc": ["a:1", "b:2"]}).required("sc", "addresses")
-    with pytest.raises(SettingsError, match=r"^--id is missing: it takes a number$"):
+    with pytest.raises(SettingsError, match=r"^--id is missing: give a number$"):
         _given({}).required("id", "a number")
 
 
@@ -96,7 +96,7 @@ def test_addresses() -> None:
 def test_a_word_is_one_of_those_that_are_allowed() -> None:
     assert _given({"log-level": "info"}).one_of("log-level", ("info", "error")) == "info"
     assert _given({}).one_of("log-level", ("info", "error")) is None
-    with pytest.raises(SettingsError, match=r"^--log-level loud: it is one of error, info$"):
+    with pytest.raises(SettingsError, match=r"^--log-level loud: expected one of error, info$"):
         _given({"log-level": "loud"}).one_of("log-level", ("info", "error"))
 
 
@@ -110,7 +110,7 @@ def test_pairs_of_the_command_line_win_over_the_table_of_the_file() -> None:
         _given({}, "nothing").broker_settings()
     with pytest.raises(SettingsError, match="must be a table"):
         _given({"broker": 3}).broker_settings()
-    with pytest.raises(SettingsError, match=r'\[broker\] num: quotes go around names, as in "num\.partitions" = 3$'):
+    with pytest.raises(SettingsError, match=r'\[broker\] num: put names in quotes, as in "num\.partitions" = 3$'):
         _given({"broker": {"num": {"partitions": 3}}}).broker_settings()
 
 

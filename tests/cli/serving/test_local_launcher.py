@@ -110,7 +110,7 @@ async def test_who_waits_for_addresses_learns_that_there_will_be_none(
     launcher = _launcher(nursery, tmp_path)
     with pytest.raises(SpuEndedError, match=r"^status 1$"):
         await launcher.launch(_spu(2))
-    with pytest.raises(CannotServeError, match=r"^SPU 2 did not start: it ended with status 1$"):
+    with pytest.raises(CannotServeError, match=r"^SPU 2 did not start: its process ended with status 1$"):
         await launcher.first_addresses([SpuId(2)])
 
 

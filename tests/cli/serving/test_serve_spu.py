@@ -50,14 +50,14 @@ def test_everything_can_be_given() -> None:
 @pytest.mark.parametrize(
     ("merged", "sentence"),
     [
-        ({}, "--id is missing: it takes the SPU's id, as it is registered at the Streaming Controller"),
-        ({"id": 1}, "--sc is missing: it takes HOST:PORT, the private address of the Streaming Controller"),
-        ({"id": -1, "sc": "h:1"}, "--id -1: it is a number from 0 to 2147483647"),
-        ({"id": 2147483648, "sc": "h:1"}, "--id 2147483648: it is a number from 0 to 2147483647"),
+        ({}, "--id is missing: give the SPU's id, as it is registered at the Streaming Controller"),
+        ({"id": 1}, "--sc is missing: give HOST:PORT, the private address of the Streaming Controller"),
+        ({"id": -1, "sc": "h:1"}, "--id -1: expected a number from 0 to 2147483647"),
+        ({"id": 2147483648, "sc": "h:1"}, "--id 2147483648: expected a number from 0 to 2147483647"),
         ({"id": 1, "sc": "h"}, "--sc: 'h' is not HOST:PORT with a port from 1 to 65535"),
         ({"id": 1, "sc": ["a:1", "b:0"]}, "--sc: 'b:0' is not HOST:PORT with a port from 1 to 65535"),
         ({"id": 1, "sc": "h:1", "private": "h"}, "--private: 'h' is not HOST:PORT with a port from 0 to 65535"),
-        ({"id": 1, "sc": "h:1", "rack": ""}, "--rack: it is empty; leave it out for an SPU in no rack"),
+        ({"id": 1, "sc": "h:1", "rack": ""}, "--rack: the name is empty; leave the option out if the SPU has no rack"),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_sentence(merged: dict[str, object], sentence: str) -> None:
@@ -68,7 +68,7 @@ def test_what_cannot_be_is_refused_with_one_sentence(merged: dict[str, object], 
 
 def test_the_command_refuses_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "spu", "--id", "x", "--sc", "h:1"]) == 1
-    assert capsys.readouterr() == ("", "tailrace serve spu: --id x: it is a number from 0 to 2147483647\n")
+    assert capsys.readouterr() == ("", "tailrace serve spu: --id x: expected a number from 0 to 2147483647\n")
 
 
 def test_flags_are_named_as_their_settings_are() -> None:

@@ -83,7 +83,7 @@ def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
         (["--public", "127.0.0.1:0=:1"], "--public: ':1' is not HOST:PORT"),
         (["--public", "127.0.0.1:0,127.0.0.1"], "--public: '127.0.0.1' is not HOST:PORT"),
         (["--metrics", "on"], "--metrics: 'on' is not HOST:PORT"),
-        (["--spus", "0"], "--spus 0: it is a number from 1 to 1000"),
+        (["--spus", "0"], "--spus 0: expected a number from 1 to 1000"),
         (["--sc", "nowhere"], "--sc: 'nowhere' is not HOST:PORT"),
         (["--sc", "192.0.2.1:9003"], "cannot listen on 192.0.2.1:9003: "),
         (["--sc-private", "192.0.2.1:9004"], "cannot listen on 192.0.2.1:9004: "),
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused_with_one_sentence(
         ("public = ", "not a TOML file"),
         ("publik = 'h:1'", "the settings file has no setting 'publik'"),
         ("broker = 3", "[broker] must be a table"),
-        ("log-level = 'loud'", "--log-level loud: it is one of debug, error, info, warning"),
+        ("log-level = 'loud'", "--log-level loud: expected one of debug, error, info, warning"),
         ("[broker]\n'num.partitions' = true", "num.partitions"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_stop_does_not_wait_for_a_controller_that_does_not_begin(
 def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "controller.json").write_text("{}")
-    assert "holds data from before there was a Streaming Controller" in _refusal([], tmp_path, capsys)
+    assert "has data of an old version without a Streaming Controller" in _refusal([], tmp_path, capsys)
 
 
 async def _stored_group(store: MemoryStore) -> SpuGroup:
@@ -187,14 +187,14 @@ async def test_the_number_of_spus_is_kept_until_another_is_given() -> None:
 @pytest.mark.parametrize(
     ("spec", "owner"),
     [
-        (SpuSpec(SpuId(2)), "registered by hand"),
-        (SpuSpec(SpuId(2), SpuType.MANAGED, group="other"), "one of the group other"),
+        (SpuSpec(SpuId(2)), "was registered by hand"),
+        (SpuSpec(SpuId(2), SpuType.MANAGED, group="other"), "belongs to the group other"),
     ],
 )
 async def test_an_id_that_somebody_else_has_is_named(spec: SpuSpec, owner: str) -> None:
     store = MemoryStore()
     await store.write([Put(key_of(Spu(spec)), encode(Spu(spec)), 0)])
-    with pytest.raises(CannotServeError, match=f"^SPU 2 is {owner}: unregister it, or run fewer SPUs$"):
+    with pytest.raises(CannotServeError, match=f"^SPU 2 {owner}: unregister it, or run fewer SPUs$"):
         await with_main_group(store, 2, MANAGED)
     await with_main_group(store, 1, MANAGED)
 
