@@ -1,4 +1,4 @@
-"""Batches made now: what says that it is older than a week, retention deletes under whoever wrote it."""
+"""Makes record batches with current timestamps, because retention would delete records that claim to be a week old."""
 
 import time
 
@@ -6,5 +6,5 @@ from clients.batches import build_batch
 
 
 def fresh_batch(value: bytes) -> bytes:
-    """Of one record."""
+    """Returns a batch of one record."""
     return build_batch([value], timestamp_ms=int(time.time() * 1000))

@@ -1,4 +1,4 @@
-"""What is measured and how good it has to be: the goals, as ratios to Apache Kafka or as figures of our own."""
+"""The figures that the bench measures, and their goals: ratios to Apache Kafka, or figures of our own."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -7,14 +7,14 @@ from msgspec import Struct, field
 
 
 class Of(Enum):
-    """What a goal is said of."""
+    """What a goal refers to."""
 
-    RATIO = "ratio"  # ours / Apache Kafka's
-    OURS = "ours"  # our own figure
+    RATIO = "ratio"  # Tailrace's figure / Apache Kafka's figure
+    OURS = "ours"  # Tailrace's figure
 
 
 class Row(Struct, frozen=True):
-    """A line of the table: one figure of one piece of work."""
+    """A row of the table: one figure of one piece of work."""
 
     name: str
     case: str
@@ -25,10 +25,10 @@ class Row(Struct, frozen=True):
     must: float | None = None
     aim: float | None = None
     copies: int = 1
-    """Of each record: one broker, or as many as there are copies."""
+    """The number of copies of each record: 1 for a single broker, and otherwise the size of the cluster."""
 
     def reaches(self, goal: float | None, theirs: float | None, ours: float) -> bool | None:
-        """Whether our figure is as good as the goal asks; None where there is none to judge by."""
+        """Whether our figure reaches the goal, or None if there is nothing to compare it with."""
         if goal is None:
             return None
         judged = ours
@@ -40,13 +40,13 @@ class Row(Struct, frozen=True):
 
 
 class NodeWork(Struct, frozen=True):
-    """Work that stops or kills nodes, whose process ids it is told."""
+    """Work that stops or kills nodes, and therefore gets their process ids."""
 
     partitions: int = 1
     configs: Mapping[str, object] = field(default_factory=dict)
-    """Of the topic, beside the usual ones."""
+    """Configs of the topic, in addition to the usual ones."""
     are_led_by_one: bool = False
-    """All partitions by the same node, while the others follow."""
+    """Whether the same node leads all partitions, and the others follow."""
 
 
 FAILOVER, FAILOVER_OF_MANY, COORDINATOR_FAILOVER = "failover", "failover-of-many", "coordinator-failover"
@@ -63,7 +63,7 @@ NODE_WORK = {
 }
 PARTITIONS = "partitions"
 OURS_ONLY = {SLOW_FOLLOWER_UNCOMMITTED}
-# A case that needs records reads those that the case before it has written: the order matters.
+# The order matters: a case that needs records reads those that the previous case has written.
 ROWS = (
     Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
     Row("  the broker's CPU for it", "produce-big", "cpu_seconds", "s", False),

@@ -1,7 +1,7 @@
-"""The work of consumer groups: how soon a new member reads, how fast it commits, how long a large group rebalances.
+"""Work of consumer groups: how soon a new member reads, how fast it commits, and how long a large group rebalances.
 
-What the client does by itself is in the first of these, as users meet it; the others are bare requests where a client
-would be the bottleneck, so that they say what the broker costs.
+The first of these includes the work of the client, as users experience it. The others send bare requests if a client
+would be the bottleneck, so that they measure the broker.
 """
 
 import itertools
@@ -30,18 +30,19 @@ from raw_groups import (
 
 SESSION_MS = 30_000
 METADATA = struct.pack(">hih9sih", 1, 1, 9, b"the-topic", -1, 0)
-"""About as much as a member with one topic says."""
+"""Metadata of about the same size as that of a member with one topic."""
 
 
 def new_group() -> str:
     return f"bench-{uuid.uuid4().hex[:12]}"
 
 
-# from the start of a consumer to its first record
+# # from the start of a consumer to its first record
 
 
 def first_record(bootstrap: str, topic: str, rounds: int, read_one: Callable[[str, str], float]) -> Measured:
-    """Each time in a group of its own. The first time warms up, which the broker may need for its internal topic."""
+    """Measures each round in a new group. The first round is a warm-up, in which the broker may create its internal
+    topic."""
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
     for _ in range(10):
         producer.produce(topic, b"x" * 100)
@@ -80,7 +81,7 @@ def read_with_kafka_python(bootstrap: str, topic: str) -> float:
     return seconds
 
 
-# commits
+# # commits
 
 
 def joined_member(bootstrap: str, topic: str, group: str) -> Consumer:
@@ -99,7 +100,7 @@ def joined_member(bootstrap: str, topic: str, group: str) -> Consumer:
 def coordinator_failover(
     bootstrap: str, topic: str, seconds_after_the_end_of: Callable[[int, Callable[[], None]], Measured]
 ) -> Measured:
-    """Kills the coordinator, and waits for the answer to the first commit that was made after its end."""
+    """Kills the coordinator, and waits for the response to the first commit after that."""
     group = new_group()
     member = joined_member(bootstrap, topic, group)
     offsets = itertools.count()
@@ -112,14 +113,14 @@ def coordinator_failover(
     with connect(bootstrap) as connection:
         error, coordinator = struct.unpack_from(">hi", connection.call(FIND_COORDINATOR, 0, string(group)))
     if error != NONE:
-        raise SystemExit(f"nobody says who coordinates the group: error {error}")
+        raise SystemExit(f"no node knows the coordinator of the group: error {error}")
     measured = seconds_after_the_end_of(coordinator, commit_one)
     member.close()
     return measured
 
 
 def commit_one_by_one(bootstrap: str, topic: str, count: int) -> Measured:
-    """A member that waits for each of its commits."""
+    """Commits with a member that waits for each commit."""
     await_coordinator(bootstrap, new_group())
     consumer = joined_member(bootstrap, topic, new_group())
     for offset in range(100):
@@ -131,12 +132,12 @@ def commit_one_by_one(bootstrap: str, topic: str, count: int) -> Measured:
     (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
     consumer.close()
     if committed.offset != count - 1:
-        raise SystemExit(f"offset {count - 1} was committed, and {committed.offset} is there")
+        raise SystemExit(f"offset {count - 1} was committed, but {committed.offset} is stored")
     return {"per_second": count / seconds}
 
 
 def commit_pipelined(bootstrap: str, topic: str, count: int, window: int) -> Measured:
-    """A member with so many commits in flight, through one bare socket."""
+    """Commits with a member that has `window` commits in flight, through one bare socket."""
     group = new_group()
     await_coordinator(bootstrap, group)
     member = Member(Connection(bootstrap), group, session_ms=SESSION_MS, protocols=[("range", METADATA)])
@@ -156,7 +157,7 @@ def commit_pipelined(bootstrap: str, topic: str, count: int, window: int) -> Mea
         member.connection.receive_exactly(answer_bytes * window)
     answers = member.connection.receive_exactly(answer_bytes * (count - window * (len(windows) - 1)))
     seconds = time.perf_counter() - started
-    (error,) = struct.unpack_from(">h", answers, len(answers) - 5)  # with three empty sets of tags behind it
+    (error,) = struct.unpack_from(">h", answers, len(answers) - 5)  # three empty sets of tagged fields follow
     if error != NONE:
         raise SystemExit("a commit was refused")
     member.leave()
@@ -170,23 +171,23 @@ def commit_request(member: Member, topic: str, offset: int) -> bytes:
     return body.end().end().end().framed(member.client)
 
 
-# rebalances
+# # rebalances
 
 
 class Crowd:
-    """Members that do at once what clients do: whoever hears of a rebalance joins again, and the leader assigns."""
+    """Members that do at once what clients do: each that learns of a rebalance rejoins, and the leader assigns."""
 
     def __init__(self, bootstrap: str) -> None:
         self.group = new_group()
         self._bootstrap = bootstrap
         self._selector = selectors.DefaultSelector()
         self._waits_for: dict[int, Callable[[], None]] = {}
-        """What is done when there is an answer on the socket of this number."""
+        """The handler of the next response, by file descriptor."""
         self._assigned: dict[str, tuple[Member, int]] = {}
-        """By their ids, all who have an assignment, and of which generation."""
+        """All members with an assignment, by id, and its generation."""
 
     def add(self) -> Member:
-        """A member that has its id, and has not joined."""
+        """Adds a member that has an id, and has not joined yet."""
         member = Member(Connection(self._bootstrap), self.group, session_ms=SESSION_MS, protocols=[("range", METADATA)])
         member.connection.socket.settimeout(SECONDS_MAX)
         self._selector.register(member.connection.socket, selectors.EVENT_READ)
@@ -200,7 +201,8 @@ class Crowd:
         del self._assigned[member.member_id]
 
     def settle(self, newcomers: Iterable[Member]) -> None:
-        """These join, and all others find out by a heartbeat; returns when all have an assignment of one generation."""
+        """Joins with the newcomers, tells the others by a heartbeat, and returns when all have one generation's
+        assignment."""
         for member in newcomers:
             self._join(member)
         for member, _ in self._assigned.values():
@@ -208,7 +210,7 @@ class Crowd:
         while self._waits_for:
             ready = self._selector.select(SECONDS_MAX)
             if not ready:
-                raise SystemExit("the group does not come to rest")
+                raise SystemExit("the group did not become stable")
             for key, _ in ready:
                 self._waits_for.pop(key.fd)()
             if not self._waits_for:
@@ -261,9 +263,9 @@ class Crowd:
 
 
 def rebalance(bootstrap: str, topic: str, members: int, rounds: int) -> Measured:
-    """One more joins a group of so many: until all of them have their new assignment.
+    """Measures how long a group of `members` takes to assign partitions after another member has joined.
 
-    Real members find out with their next heartbeat, after seconds; these ask at once.
+    Real members learn of a rebalance with their next heartbeat, after seconds; these members ask at once.
     """
     crowd = Crowd(bootstrap)
     await_coordinator(bootstrap, crowd.group)

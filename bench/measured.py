@@ -1,4 +1,4 @@
-"""What a piece of work tells, by the names of the figures, and how long it may take."""
+"""The result of a piece of work, as figures by name, and its time limit."""
 
 Measured = dict[str, float]
 SECONDS_MAX = 60.0

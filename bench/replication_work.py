@@ -1,4 +1,4 @@
-"""The work of replication where a node is slow, or gone: what consumers wait for, and how long nobody can write."""
+"""Work of replication while a node is slow or offline: how long consumers wait, and how long nobody can write."""
 
 import os
 import signal
@@ -19,14 +19,14 @@ ASK_EVERY_SECONDS = 0.01
 
 
 class Roles(NamedTuple):
-    """Who is what for partition 0."""
+    """The node ids of leader and followers of partition 0."""
 
     leader: int
     followers: tuple[int, ...]
 
 
 def roles(bootstrap: str, topic: str) -> tuple[Roles, dict[int, str]]:
-    """And where each node is reached."""
+    """Returns the roles of the nodes, and the address of each node."""
     told = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(topic, timeout=10)
     partition = told.topics[topic].partitions[0]
     followers = tuple(node for node in partition.replicas if node != partition.leader)
@@ -34,19 +34,19 @@ def roles(bootstrap: str, topic: str) -> tuple[Roles, dict[int, str]]:
 
 
 def process_ids() -> dict[int, int]:
-    """Of the nodes, from the command line."""
+    """Returns the process ids of the nodes, from the command line."""
     return {int(node): int(pid) for node, pid in (each.split(":") for each in sys.argv[4:])}
 
 
 def with_a_slow_follower(bootstrap: str, topic: str, work: Callable[[], Measured]) -> Measured:
-    """One follower runs for half of the time only."""
+    """Does work while one follower runs only half of the time."""
     slow = roles(bootstrap, topic)[0].followers[0]
-    with stopped_by_turns(process_ids()[slow]):
+    with stopped_half_of_the_time(process_ids()[slow]):
         return work()
 
 
 @contextmanager
-def stopped_by_turns(pid: int) -> Iterator[None]:
+def stopped_half_of_the_time(pid: int) -> Iterator[None]:
     ended = threading.Event()
 
     def take_turns() -> None:
@@ -66,10 +66,13 @@ def stopped_by_turns(pid: int) -> Iterator[None]:
 
 
 def outage(bootstrap: str, topic: str, fill: Callable[[], object]) -> Measured:
-    """Kills the leader while one follower lacks all that `fill` has written: how long until the other one takes a
-    record, and how long until it says that one is committed, for which the first has to have all that came before."""
+    """Kills the leader while one follower lacks everything that `fill` has written.
+
+    Measures how long until the other follower accepts a record, and how long until it commits one, for which the first
+    follower must have everything before it.
+    """
     who, addresses = roles(bootstrap, topic)
-    # Apache Kafka elects the first of those that it has not missed yet, whatever that one lacks.
+    # Apache Kafka elects the first replica that it has not found offline yet, whatever that replica lacks.
     successor, behind = who.followers
     pids = process_ids()
     os.kill(pids[behind], signal.SIGSTOP)
@@ -87,7 +90,7 @@ def outage(bootstrap: str, topic: str, fill: Callable[[], object]) -> Measured:
 
 
 def await_acknowledgement(address: str, topic: str, acks: int) -> None:
-    """Asks one node until it takes a record."""
+    """Asks one node until it accepts a record."""
     batch = fresh_batch(b"x" * 100)
     connection = Connection(address)
     connection.socket.settimeout(SECONDS_MAX)
@@ -100,4 +103,4 @@ def await_acknowledgement(address: str, topic: str, acks: int) -> None:
             connection.socket.close()
             return
         time.sleep(ASK_EVERY_SECONDS)
-    raise SystemExit(f"no record was taken with acks={acks}")
+    raise SystemExit(f"no record was accepted with acks={acks}")

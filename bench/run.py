@@ -1,7 +1,7 @@
-"""`make bench`: the same client work against Apache Kafka and Tailrace, by turns, and one table with the ratios.
+"""`make bench`: runs the same client work on Apache Kafka and Tailrace in turns, and prints a table with the ratios.
 
-Both brokers run on this machine at the same time and each gets every piece of work several times; the table shows
-medians. Nothing here is asserted: a shared machine is too noisy for that, a reader is not.
+Both brokers run on this machine at the same time, and each does every piece of work several times. The table shows
+medians. The bench asserts nothing, because a shared machine is too noisy for that; a reader has to judge.
 """
 
 import argparse
@@ -35,13 +35,13 @@ HERE = Path(__file__).parent
 THEIRS, OURS = "Apache Kafka", "Tailrace"
 WORK_SECONDS_MAX = 180
 PATIENCE_SECONDS = 600
-"""Until thousands of replicas are in sync."""
+"""How long to wait until thousands of replicas are in sync."""
 AT_REST_SECONDS_MAX = 20
 AT_REST_SHARE = 0.1
-"""Of one core."""
+"""The CPU time of an idle broker, as a share of one core."""
 FILLS_MEMORY = {"produce-big", "consume-1", "consume-8", "produce-small", "copied-big"}
-MEMORY_AT_HAND = 2 << 30
-# These read what the case before them has written, and take over its topic.
+RESERVED_MEMORY = 2 << 30
+# These cases read what the previous case has written, and use its topic.
 READS_THE_TOPIC_BEFORE = {"consume-1", "consume-8"}
 MARK = "<!-- the table of the last run -->"
 COPIES = 3
@@ -51,7 +51,7 @@ Figures = defaultdict[tuple[str, str], list[float]]
 
 def main() -> None:
     options = parse_options()
-    print(f"# {machine()}; medians of {options.rounds} rounds by turns", file=sys.stderr)
+    print(f"# {machine()}; medians of {options.rounds} rounds in turns", file=sys.stderr)
     figures: dict[str, Figures] = {THEIRS: defaultdict(list), OURS: defaultdict(list)}
     directory = Path(options.directory) if options.directory else None
     if chosen := chains(options.only, copies=1):
@@ -68,7 +68,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each broker gets each piece of work")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each broker does each piece of work")
     parser.add_argument("--only", nargs="*", metavar="CASE", help="some of: " + ", ".join(case_names()))
     parser.add_argument("--directory", metavar="DIR", help="where the brokers keep their data (default: temporary)")
     parser.add_argument("--save", metavar="FILE", help=f"put the table into this file, below the line {MARK}")
@@ -76,13 +76,13 @@ def parse_options() -> argparse.Namespace:
 
 
 def case_names(copies: int | None = None) -> list[str]:
-    """In the order in which they are measured."""
+    """Returns the cases in the order in which they are measured."""
     wanted = [row.case for row in ROWS if row.copies == (copies or row.copies)]
     return [name for name in dict.fromkeys(wanted) if name not in ("start", "memory")]
 
 
 def chains(only: list[str] | None, copies: int) -> list[list[str]]:
-    """The cases, each with those behind it that read its topic."""
+    """Returns the cases, each followed by those that read its topic."""
     found: list[list[str]] = []
     for name in case_names(copies):
         if name in READS_THE_TOPIC_BEFORE:
@@ -94,7 +94,7 @@ def chains(only: list[str] | None, copies: int) -> list[list[str]]:
 
 @contextlib.contextmanager
 def running(directory: Path | None, kinds: dict[str, Callable[[Path], System]]) -> Iterator[dict[str, System]]:
-    """Both systems, started, each with a directory of its own."""
+    """Yields both systems, started, each with its own directory."""
     home = Path(tempfile.mkdtemp(prefix="bench-", dir=directory))
     started: dict[str, System] = {}
     try:
@@ -112,7 +112,7 @@ def running(directory: Path | None, kinds: dict[str, Callable[[Path], System]]) 
 def measure_brokers(
     brokers: dict[str, Broker], figures: dict[str, Figures], chosen: list[list[str]], rounds: int
 ) -> None:
-    """One broker of each."""
+    """Measures with one broker of each system."""
     measure_starts(brokers, figures, rounds)
     for name, broker in brokers.items():
         figures[name]["memory", "idle_megabytes"].append(resident_megabytes(broker))
@@ -126,9 +126,9 @@ def measure_brokers(
 def measure_clusters(
     clusters: dict[str, NodeCluster], figures: dict[str, Figures], chosen: list[list[str]], rounds: int
 ) -> None:
-    """Three brokers of each, and a controller that is a process of its own."""
+    """Measures with three brokers of each system, and a controller in a process of its own."""
     if [PARTITIONS] in chosen:
-        measure_partitions(clusters[OURS], figures[OURS])  # a heap of fixed size would not tell what they take
+        measure_partitions(clusters[OURS], figures[OURS])  # a heap of fixed size would not show how much they need
     for cluster in clusters.values():
         run_cases(cluster.bootstrap, pids(cluster), ["warm-up"], defaultdict(list), COPIES)
     for chain, name in turns([chain for chain in chosen if chain != [PARTITIONS]], list(clusters), rounds):
@@ -139,7 +139,7 @@ def measure_clusters(
 
 
 def turns(chosen: list[list[str]], names: list[str], rounds: int) -> Iterator[tuple[list[str], str]]:
-    """What is run on which system next: each piece of work by turns, and who goes first changes."""
+    """Yields what to run on which system next: each case on both in turns, with alternating order."""
     for chain in chosen:
         for number in range(rounds):
             for name in names if number % 2 else names[::-1]:
@@ -149,7 +149,10 @@ def turns(chosen: list[list[str]], names: list[str], rounds: int) -> Iterator[tu
 
 
 def measure_starts(brokers: dict[str, Broker], figures: dict[str, Figures], rounds: int) -> None:
-    """From the start of the process to the answer, with the data of a calm stop, while the other one rests."""
+    """Measures the time from the start of the process to its first response.
+
+    The data is from a clean stop, and the other broker rests meanwhile.
+    """
     for _ in range(rounds):
         for name, broker in brokers.items():
             broker.stop()
@@ -166,10 +169,10 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
     watcher.create_topic(topic, copies=copies, configs=configs)
     try:
         for case in chain:
-            # What the work before has left to write would be charged to this one, and so would memory that is not free.
+            # Otherwise this case would pay for the previous one's unwritten data and used memory.
             os.sync()
             if case in FILLS_MEMORY:
-                have_memory_at_hand()
+                reserve_memory()
             cpu_before = cpu_seconds(processes)
             measured = run_work(bootstrap, case, topic)
             measured["cpu_seconds"] = cpu_seconds(processes) - cpu_before
@@ -181,24 +184,24 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
         watcher.delete_topic(topic)
 
 
-def have_memory_at_hand() -> None:
-    """A virtual machine that gives its free memory back to the host waits for each page when it wants it again, far
-    longer than the copying into that page takes. So it is made to want as much as a piece of work may fill.
+def reserve_memory() -> None:
+    """Makes the virtual machine take as much memory from its host as a case may fill.
 
-    To give that back, two seconds later, takes it a moment: a short piece of work would lose more than it wins.
+    Otherwise it would wait for each page that it had returned to the host, far longer than the copy into the page
+    takes. It returns the memory two seconds later, which takes a moment, so that this does not pay off for short cases.
     """
     if sys.platform == "linux":
-        size = min(MEMORY_AT_HAND, psutil.virtual_memory().available // 2)
+        size = min(RESERVED_MEMORY, psutil.virtual_memory().available // 2)
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
 def measure_partitions(cluster: NodeCluster, figures: Figures) -> None:
-    """The memory of replicas at rest, in processes that have done nothing else."""
+    """Measures the memory of idle replicas, in processes that have done nothing else."""
     watcher = Watcher(cluster.bootstrap)
     topics = [f"bench-{uuid.uuid4().hex[:8]}" for _ in range(11)]
     for topic in topics:
         watcher.create_topic(topic, 100, COPIES)
-        if topic is topics[0]:  # it also takes what the first one takes
+        if topic is topics[0]:  # the first topic also costs what is needed only once
             before = private_bytes(pids(cluster))
     taken = private_bytes(pids(cluster)) - before
     figures[PARTITIONS, "per_gibibyte"].append(10 * 100 * COPIES / (taken / (1 << 30)))
@@ -211,7 +214,7 @@ def private_bytes(processes: list[int]) -> int:
 
 
 def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None:
-    """The client kills or stops nodes itself; nobody starts one again before the client is done."""
+    """Measures a case whose client kills or stops nodes; they are restarted only when the client is done."""
     watcher, work = Watcher(cluster.bootstrap, PATIENCE_SECONDS), NODE_WORK[case]
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     configs = {"min.insync.replicas": 2, **work.configs}
@@ -225,14 +228,14 @@ def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None
     for figure, value in measured.items():
         figures[case, figure].append(value)
     if killed is not None:
-        cluster.kill_node(int(killed))  # it is dead; now its end is noticed
+        cluster.kill_node(int(killed))  # the process is dead already; this makes the cluster object notice it
         cluster.start_node(int(killed))
     watcher.wait_until_all_in_sync(topic, work.partitions)
     watcher.delete_topic(topic)
 
 
 def rows_led_by_one(nodes: Sequence[int], partitions: int) -> list[list[int]]:
-    """The leader first; the followers take turns as the one that comes next."""
+    """Returns a replica assignment with the same leader for all partitions, and alternating order of the followers."""
     leader, *followers = nodes
     return [[leader, *(followers if number % 2 else followers[::-1])] for number in range(partitions)]
 
@@ -256,7 +259,7 @@ def cpu_seconds(processes: list[int]) -> float:
 
 
 def wait_until_at_rest(processes: list[int]) -> None:
-    """A JVM that has just started goes on compiling for seconds, on all cores."""
+    """Waits until the brokers are idle, because a JVM that has just started compiles for seconds, on all cores."""
     for _ in range(AT_REST_SECONDS_MAX):
         before = cpu_seconds(processes)
         time.sleep(1)
@@ -276,9 +279,9 @@ def machine() -> str:
 
 
 def table(figures: dict[str, Figures], rounds: int) -> list[str]:
-    """The rows as a Markdown table; the last column says which goal is reached."""
+    """Returns the rows as a Markdown table; the last column says which goal is reached."""
     lines = [
-        f"{machine()}; medians of {rounds} rounds by turns.",
+        f"{machine()}; medians of {rounds} rounds in turns.",
         "",
         f"| work | unit | {THEIRS} | {OURS} | ratio | must | aim | reached |",
         "|---|---|--:|--:|--:|--:|--:|---|",

@@ -1,10 +1,10 @@
-"""One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
+"""Runs one piece of client work against one broker, and prints the measured figures as one line of JSON.
 
     python bench/work.py HOST:PORT CASE TOPIC
-    python bench/work.py HOST:PORT CASE TOPIC NODE:PID…    # if it kills or stops nodes
+    python bench/work.py HOST:PORT CASE TOPIC NODE:PID…    # for work that kills or stops nodes
 
-The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
-leaves nothing behind in the process, so the next one starts as this one did.
+The clients are librdkafka, which is the fastest one, and bare sockets if even librdkafka would be the bottleneck. Each
+case runs in a new process, so that all start under the same conditions.
 """
 
 import json
@@ -40,7 +40,7 @@ KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
 
 
 def values(size: int, count: int = 997) -> list[bytes]:
-    """Payloads that differ, made without chance so that every run sends the same."""
+    """Returns different payloads, made without chance so that every run sends the same."""
     return [(b"%08d" % (number * 7919)) * (size // 8) + b"x" * (size % 8) for number in range(count)]
 
 
@@ -57,7 +57,7 @@ def make_producer(bootstrap: str, **settings: Any) -> Producer:
 def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> Consumer:
     named = {name.replace("_", "."): value for name, value in settings.items()}
     unused = {"group.id": "unused", "enable.auto.commit": False}
-    # With a queue that fills up, librdkafka would pause for a second and hide what the broker does.
+    # If this queue filled up, librdkafka would pause for a second, and hide what the broker does.
     queue = {"queued.min.messages": 10_000_000, "queued.max.messages.kbytes": 2_000_000}
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 2} | unused | queue | named)
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
@@ -66,7 +66,7 @@ def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> C
 
 
 def stored(bootstrap: str, topic: str) -> int:
-    """How many records the topic holds, so that no lost record passes for speed."""
+    """Returns how many records the topic has, so that lost records do not look like speed."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     total = 0
@@ -90,7 +90,7 @@ def produce(bootstrap: str, topic: str, size: int, count: int, **settings: Any) 
 
 
 def send(producer: Producer, topic: str, size: int, count: int) -> int:
-    """As many or a few more, until they are delivered; says how many."""
+    """Sends at least `count` records, waits for their delivery, and returns their number."""
     chunk = [{"value": value} for value in values(size)]
     rounds = -(-count // len(chunk))
     for _ in range(rounds):
@@ -126,7 +126,7 @@ def consume(bootstrap: str, topic: str, fetch_bytes: int) -> Measured:
 
 
 def one_at_a_time(bootstrap: str, topic: str, count: int, acks: str) -> Measured:
-    """Each record awaited before the next: the latency of an acknowledgement."""
+    """Measures the latency of an acknowledgement, by waiting for each record before the next one."""
     producer = make_producer(bootstrap, linger_ms=0, acks=acks)
     (value,) = values(100, 1)
     results: list[Any] = []
@@ -144,7 +144,7 @@ def one_at_a_time(bootstrap: str, topic: str, count: int, acks: str) -> Measured
 
 
 def failover(bootstrap: str, topic: str) -> Measured:
-    """Kills the leader, and waits for the acknowledgement of the first record that was sent after its end."""
+    """Kills the leader, and waits for the acknowledgement of the first record after that."""
     producer = make_producer(bootstrap, linger_ms=0, acks="all")
     (value,) = values(100, 1)
     results: list[Any] = []
@@ -163,7 +163,7 @@ def failover(bootstrap: str, topic: str) -> Measured:
 
 
 def failover_of_many(bootstrap: str, topic: str, acks: str) -> Measured:
-    """Kills who leads some of the partitions, and waits for the acknowledgements of a record for each of them."""
+    """Kills the leader of some partitions, and waits for the acknowledgement of a record for each of them."""
     producer = make_producer(bootstrap, linger_ms=0, acks=acks)
     partitions = producer.list_topics(topic, timeout=10).topics[topic].partitions
     (value,) = values(100, 1)
@@ -180,7 +180,7 @@ def failover_of_many(bootstrap: str, topic: str, acks: str) -> Measured:
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> Measured:
-    """A topic beside the one that is given."""
+    """Measures the creation of another topic than the given one."""
     admin, name = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}), f"{topic}-large"
     admin.list_topics(topic, timeout=10)
     started = time.perf_counter()
@@ -200,13 +200,13 @@ def all_are_led(admin: AdminClient, topic: str, partitions: int) -> bool:
 def seconds_after_the_end_of(node: int, work: Callable[[], None]) -> Measured:
     os.kill(process_ids()[node], signal.SIGKILL)
     killed = time.perf_counter()
-    time.sleep(0.005)  # it may still be at work on the other core
+    time.sleep(0.005)  # the killed process may still be at work on the other core
     work()
     return {"seconds": time.perf_counter() - killed, "node": float(node)}
 
 
 def end_to_end(bootstrap: str, topic: str, count: int, pause_seconds: float) -> Measured:
-    """From produce() to the arrival at a consumer that waits in a long poll."""
+    """Measures from produce() to the arrival at a consumer that waits in a long poll."""
     consumer = make_consumer(bootstrap, topic, OFFSET_END)
     arrived: list[float] = []
     ready = threading.Event()
@@ -247,7 +247,7 @@ def beside_a_slow_follower(bootstrap: str, topic: str) -> Measured:
 
 
 def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measured:
-    """Small produce requests (150 bytes and a few) through one socket, a window of them in flight."""
+    """Sends small produce requests (with records of 150 bytes) through one socket, with `window` of them in flight."""
     batch = fresh_batch(b"x" * 10)
     body = produce_body(topic, 0, batch, acks=1)
     padding = 150 - len(request(PRODUCE, 3, body))
@@ -281,7 +281,7 @@ def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measure
 
 
 def many_connections(bootstrap: str, topic: str, connections: int, requests: int) -> Measured:
-    """As many clients as given, each with one small produce request in flight."""
+    """Measures `connections` clients that each have one small produce request in flight."""
     one = request(PRODUCE, 3, produce_body(topic, 0, fresh_batch(b"x" * 100), acks=1))
     selector = selectors.DefaultSelector()
     sockets = []
@@ -297,9 +297,9 @@ def many_connections(bootstrap: str, topic: str, connections: int, requests: int
     while answered < requests:
         ready = selector.select(SECONDS_MAX)
         if not ready:
-            raise SystemExit(f"only {answered} of {requests} requests were answered")
+            raise SystemExit(f"only {answered} of {requests} requests got a response")
         for key, _ in ready:
-            # An answer of this size comes in one piece.
+            # A response of this size arrives in one piece.
             assert isinstance(key.fileobj, socket.socket)
             key.fileobj.recv(4096)
             key.fileobj.send(one)
@@ -311,7 +311,7 @@ def many_connections(bootstrap: str, topic: str, connections: int, requests: int
 
 
 def connect_and_ask(bootstrap: str, topic: str, count: int) -> Measured:
-    """New connections one after the other, each with one request: what short-lived clients cost."""
+    """Measures new connections, one after the other, with one request each, as short-lived clients make them."""
     question = request(API_VERSIONS, 0)
     moments = [time.perf_counter()]
     for _ in range(count):
@@ -350,7 +350,7 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "create": lambda b, t: create_topic(b, t, 1000),
     "failover": failover,
     "failover-of-many": lambda b, t: failover_of_many(b, t, "all"),
-    # librdkafka has a request for each partition, and Apache Kafka would not begin one before the last is replicated.
+    # librdkafka has one request per partition, and Apache Kafka does not start one before the last one is replicated.
     "failover-of-thousands": lambda b, t: failover_of_many(b, t, "1"),
     "outage": lambda b, t: outage(
         b, t, lambda: send(make_producer(b, batch_size=1_000_000, linger_ms=20, acks="1"), t, KIBIBYTE, 300_000)

@@ -90,7 +90,7 @@ class ClassicMember:
                     spu = await self.client.find()
                     async with self.client.client.connected(spu) as connected:
                         while not self.is_over:
-                            await self._go_on(connected)
+                            await self._continue(connected)
                         if self._leaves and not self._is_fenced:
                             await self._leave(connected)
             self.reading.stop()
@@ -102,7 +102,7 @@ class ClassicMember:
     def is_over(self) -> bool:
         return self._is_fenced or trio.current_time() >= self._ends_at
 
-    async def _go_on(self, connected: WireClient) -> None:
+    async def _continue(self, connected: WireClient) -> None:
         try:
             if self.is_member:
                 await self._work(connected)
@@ -154,7 +154,7 @@ class ClassicMember:
             "simulated",
         )
         began = trio.current_time()
-        self._group.moments.come("join")
+        self._group.moments.reach("join")
         response: JoinGroupResponse = await self.client.ask(
             connected, ApiKey.JOIN_GROUP, JOIN_GROUP_VERSION, request, more_seconds=timeouts.rebalance_seconds
         )
@@ -181,7 +181,7 @@ class ClassicMember:
         if joined.leader == self.client.member_id and not joined.skip_assignment:
             request.assignments = self._plan(joined)
         began = trio.current_time()
-        self._group.moments.come("sync")
+        self._group.moments.reach("sync")
         response = await self.client.ask(
             connected,
             ApiKey.SYNC_GROUP,
@@ -193,21 +193,21 @@ class ClassicMember:
         partitions = _partitions_of(response.assignment)
         now = trio.current_time()
         if self._group.is_mixed:
-            self._tell_owners(joined.generation_id, partitions, now)
+            self._report_owned(joined.generation_id, partitions, now)
         else:
             self._group.generations.on_assigned(self.key, joined.generation_id, partitions, began, now)
         self.client.term = joined.generation_id
         self._assigned = partitions
 
-    def _tell_owners(self, generation: int, partitions: frozenset[int], now: float) -> None:
+    def _report_owned(self, generation: int, partitions: frozenset[int], now: float) -> None:
         """Tells the history of ownership what this generation assigned.
 
         No member of the other protocol owns these partitions now. This member may have lost its own ones at any time.
         """
         ownership = self._group.ownership
-        ownership.on_told(self.client.member_id, generation)
-        ownership.on_given(self.client.member_id, sorted(partitions), now)
-        ownership.on_given_up(self.client.member_id, partitions)
+        ownership.on_epoch(self.client.member_id, generation)
+        ownership.on_owned(self.client.member_id, sorted(partitions), now)
+        ownership.on_released(self.client.member_id, partitions)
 
     def _plan(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """Assigns shares of equal size, which differ each time."""
@@ -248,7 +248,7 @@ class ClassicMember:
             self.committed |= positions
 
     async def _leave(self, connected: WireClient) -> None:
-        self._group.moments.come("leave")
+        self._group.moments.reach("leave")
         identity = MemberIdentity(self.client.member_id, self.client.instance_id, "simulated")
         request = LeaveGroupRequest(self._group.group_id, members=[identity])
         response = await self.client.ask(connected, ApiKey.LEAVE_GROUP, LEAVE_GROUP_VERSION, request)

@@ -28,7 +28,7 @@ HEARTBEAT_VERSION = 1
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_FOR_A_WHILE_EPOCH = -2
-GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
+NO_MEMBER_CODES = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
 """Errors after which the member is no longer in the group; the last one means that all members are classic now."""
 
 
@@ -51,16 +51,16 @@ class ConsumerMember:
         self._is_fenced = False
         self._leaves = chance.random() < 0.5
         self._stalls = chance.random() < 0.4
-        self._says_all = True
+        self._sends_everything = True
         """Whether the next heartbeat repeats everything that the coordinator may have missed."""
         self._answered_at = inf
         """When the last heartbeat with a response was sent."""
         self._unanswered_since = inf
         self._revoking_since = inf
         """When the heartbeat was sent whose response took partitions away."""
-        self._begin_anew()
+        self._start_again()
 
-    def _begin_anew(self) -> None:
+    def _start_again(self) -> None:
         """Starts again as a new member, which ignores responses to the old one."""
         self.client.member_id = str(UUID(int=self._chance.getrandbits(128)))
         self.client.term = JOINING_EPOCH
@@ -88,18 +88,18 @@ class ConsumerMember:
             self.reading = GroupReading(self._world, self._name, self._group, nursery, self._chance)
             while not self.is_over:
                 async with self.client.client.trying():
-                    self._says_all = True
+                    self._sends_everything = True
                     spu = await self.client.find()
                     async with self.client.client.connected(spu) as connected:
                         if self._topic_id is None:
                             self._topic_id = await self._find_topic(connected)
                         while not self.is_over:
-                            await self._go_on(connected)
+                            await self._continue(connected)
                         if self._leaves and not self._is_fenced:
                             await self._leave(connected)
             self.reading.stop()
             nursery.cancel_scope.cancel()
-        self._group.ownership.on_gone(self.client.member_id)
+        self._group.ownership.on_left(self.client.member_id)
         self.client.client.die()
         self.ended.set()
 
@@ -114,10 +114,10 @@ class ConsumerMember:
         topic_id: UUID = response.topics[0].topic_id
         return topic_id
 
-    async def _go_on(self, connected: WireClient) -> None:
+    async def _continue(self, connected: WireClient) -> None:
         assert self.reading is not None
         try:
-            await self._beat(connected)
+            await self._send_heartbeat(connected)
             await self.reading.start_unread(self.client, connected, self._owned)
             await self._pause()
             await self._commit(connected)
@@ -125,51 +125,51 @@ class ConsumerMember:
             self._on_refused(refused.code)
 
     def _on_refused(self, code: ErrorCode) -> None:
-        if code in GONE:
-            self._give_up_everything()
+        if code in NO_MEMBER_CODES:
+            self._release_everything()
             if code is ErrorCode.UNKNOWN_MEMBER_ID and self._chance.random() < 0.5:
-                self._begin_anew()
+                self._start_again()
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
             raise RetryError(code.name)
         elif code is not ErrorCode.STALE_MEMBER_EPOCH:  # the next heartbeat repairs this error
-            self._give_up_everything()
+            self._release_everything()
             self._is_fenced = True
 
-    def _give_up_everything(self) -> None:
+    def _release_everything(self) -> None:
         assert self.reading is not None
         self.reading.stop()
         self.committed.clear()
         self._owned.clear()
-        self._group.ownership.on_gone(self.client.member_id)
+        self._group.ownership.on_left(self.client.member_id)
         self.client.term = JOINING_EPOCH
-        self._says_all = True
+        self._sends_everything = True
         self._answered_at = self._unanswered_since = self._revoking_since = inf
 
     # heartbeats
 
-    async def _beat(self, connected: WireClient) -> None:
+    async def _send_heartbeat(self, connected: WireClient) -> None:
         now = trio.current_time()
         if self.client.term == JOINING_EPOCH:
-            self._group.moments.come("join")
+            self._group.moments.reach("join")
         request = ConsumerGroupHeartbeatRequest(
             self._group.group_id, self.client.member_id, self.client.term, self.client.instance_id
         )
-        if self._says_all:
+        if self._sends_everything:
             request.rebalance_timeout_ms = int(self._group.timeouts.rebalance_seconds * 1000)
             request.subscribed_topic_names = [self._group.topic]
-        if self._says_all or self._revoking_since < inf:
+        if self._sends_everything or self._revoking_since < inf:
             assert self._topic_id is not None
             request.topic_partitions = [TopicPartitions(self._topic_id, sorted(self._owned))] if self._owned else []
         self._unanswered_since = min(self._unanswered_since, now)
-        self._tell_until_when_it_is_sure()
+        self._report_sure_until()
         response = await self.client.ask(connected, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
         self.client.check(response.error_code)
-        self._says_all = False
+        self._sends_everything = False
         asked_at, self._unanswered_since = self._unanswered_since, inf
         self._answered_at, self._revoking_since = now, inf
         self.client.term = response.member_epoch
-        self._group.ownership.on_told(self.client.member_id, response.member_epoch)
-        self._tell_until_when_it_is_sure()
+        self._group.ownership.on_epoch(self.client.member_id, response.member_epoch)
+        self._report_sure_until()
         if response.assignment is not None:
             assigned = {
                 partition
@@ -177,9 +177,9 @@ class ConsumerMember:
                 for partition in topic.partitions
                 if topic.topic_id == self._topic_id
             }
-            await self._take_and_give(connected, assigned, asked_at)
+            await self._adopt_assignment(connected, assigned, asked_at)
 
-    def _tell_until_when_it_is_sure(self) -> None:
+    def _report_sure_until(self) -> None:
         timeouts = self._group.timeouts
         until = min(
             self._answered_at + timeouts.session_seconds,
@@ -188,7 +188,7 @@ class ConsumerMember:
         )
         self._group.ownership.on_sure_until(self.client.member_id, until)
 
-    async def _take_and_give(self, connected: WireClient, assigned: set[int], asked_at: float) -> None:
+    async def _adopt_assignment(self, connected: WireClient, assigned: set[int], asked_at: float) -> None:
         """Takes and releases partitions as the coordinator says.
 
         What is released is committed, and reported at once. The coordinator has waited for that since it decided so,
@@ -197,12 +197,12 @@ class ConsumerMember:
         assert self.reading is not None
         given, revoked = assigned - self._owned, self._owned - assigned
         self._owned |= given
-        self._group.ownership.on_given(self.client.member_id, sorted(given), trio.current_time())
+        self._group.ownership.on_owned(self.client.member_id, sorted(given), trio.current_time())
         if not revoked:
             return
         self._revoking_since = asked_at
-        self._tell_until_when_it_is_sure()
-        self._group.moments.come("sync")
+        self._report_sure_until()
+        self._group.moments.reach("sync")
         if self._stalls and self._chance.random() < 0.2:
             await trio.sleep(self._group.timeouts.rebalance_seconds * self._chance.uniform(0.2, 1.5))
         positions = {each: at for each, at in self.reading.positions().items() if each in revoked}
@@ -214,8 +214,8 @@ class ConsumerMember:
             for partition in revoked:
                 self.committed.pop(partition, None)
             self._owned -= revoked
-            self._group.ownership.on_given_up(self.client.member_id, revoked)
-        await self._beat(connected)
+            self._group.ownership.on_released(self.client.member_id, revoked)
+        await self._send_heartbeat(connected)
 
     # between heartbeats
 
@@ -235,8 +235,8 @@ class ConsumerMember:
     async def _leave(self, connected: WireClient) -> None:
         assert self.reading is not None
         self.reading.stop()
-        self._group.moments.come("leave")
-        self._group.ownership.on_gone(self.client.member_id)
+        self._group.moments.reach("leave")
+        self._group.ownership.on_left(self.client.member_id)
         epoch = LEAVING_EPOCH if self.client.instance_id is None else LEAVING_FOR_A_WHILE_EPOCH
         request = ConsumerGroupHeartbeatRequest(
             self._group.group_id, self.client.member_id, epoch, self.client.instance_id

@@ -40,7 +40,7 @@ OFFSET_END = 8
 def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
     """Flips bits in a file that a running process may read, and returns its path, or None if there is none."""
     files = world.spus[number].files
-    logs = [*_mendable_logs(world, number), *_mendable_shelves(world, number)]
+    logs = [*_repairable_logs(world, number), *_repairable_shelves(world, number)]
     indexes = [
         path for path in files.paths() if path.endswith((Kind.INDEX, Kind.TIME_INDEX)) and files.is_at_rest(path)
     ]
@@ -123,7 +123,7 @@ def flipped_logs(machine: Machine) -> list[str]:
     return [path for path in machine.files.flipped() if path.endswith(Kind.LOG)]
 
 
-def logs_to_mend(world: World, number: int) -> list[str]:
+def logs_to_repair(world: World, number: int) -> list[str]:
     """Returns the logs with flipped bits, without those of shelves that are no longer stored on this SPU."""
     named = [shelf_directory(DATA_DIRECTORY, key) for key in shelves_on(world, number)]
     flipped = flipped_logs(world.spus[number])
@@ -142,7 +142,7 @@ def flipped_bytes(world: World, number: int) -> list[Flipped]:
     """
     files = [(world.spus[number].files, path) for path in flipped_logs(world.spus[number]) if not is_of_shelf(path)]
     for spu, machine in world.spus.items():
-        files += [(machine.files, path) for path in logs_to_mend(world, spu) if is_of_shelf(path)]
+        files += [(machine.files, path) for path in logs_to_repair(world, spu) if is_of_shelf(path)]
     return [each for where, path in files for each in where.flipped()[path]]
 
 
@@ -189,7 +189,7 @@ def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int 
         files.flip(path, chance.randrange(start, size), chance.randrange(8), is_covered=True)
 
 
-def _mendable_logs(world: World, number: int) -> Iterator[str]:
+def _repairable_logs(world: World, number: int) -> Iterator[str]:
     """Yields segments whose committed records another live replica has too."""
     files = world.spus[number].files
     damaged = flipped_logs(world.spus[number])
@@ -209,7 +209,7 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
             yield path
 
 
-def _mendable_shelves(world: World, number: int) -> Iterator[str]:
+def _repairable_shelves(world: World, number: int) -> Iterator[str]:
     """Yields segments of shelves that another running store has too."""
     files, damaged = world.spus[number].files, flipped_logs(world.spus[number])
     for key, stores in shelves_on(world, number).items():

@@ -90,7 +90,7 @@ class GroupClient:
     async def commit(self, connected: WireClient, positions: Mapping[int, Position]) -> None:
         """Commits offsets; raises RetryError if the outcome is unknown, and RefusedError if nothing is ever
         committed."""
-        self.group.moments.come("commit")
+        self.group.moments.reach("commit")
         topic = OffsetCommitRequestTopic(name=self.group.topic)
         writes = {}
         for partition, (offset, epoch) in positions.items():
@@ -114,7 +114,7 @@ class GroupClient:
 
     async def fetch(self, connected: WireClient, partitions: Iterable[int] | None = None) -> dict[int, Position]:
         """Fetches committed offsets, as a member or, without a membership, as any client."""
-        self.group.moments.come("fetch")
+        self.group.moments.reach("fetch")
         asked = sorted(range(len(self.group.partitions)) if partitions is None else partitions)
         topic = OffsetFetchRequestTopics(self.group.topic, partition_indexes=asked)
         group = OffsetFetchRequestGroup(self.group.group_id, self.member_id or None, self.term, [topic])

@@ -42,7 +42,7 @@ class Grower:
     async def _grow(self, count: int) -> None:
         """Grows the topic, perhaps with a repeated request, because the effect of a request without a response is
         unknown."""
-        self._moments.come(GROW)
+        self._moments.reach(GROW)
         request = CreatePartitionsRequest([CreatePartitionsTopic(self._topic, count, None)], timeout_ms=1000)
         async with self.client.connected(self.client.any_spu()) as connected:
             response = await self.client.ask(

@@ -232,7 +232,7 @@ class Invariants:
         if replica.is_recovered_leader and not replica.is_internal:
             self._check_deleted(where, replica)
         if replica.settings.shelves and not (replica.is_internal or self._retention):
-            self._check_let_go(where, replica)
+            self._check_log_start(where, replica)
         # After an unclean election, followers may have other records than the leader, until they have compared their
         # logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
@@ -296,7 +296,7 @@ class Invariants:
         start, told = replica.log.log_start, self._histories[replica.partition].deleted_for_good
         _hold(start >= told, f"{where} leads, and its log starts at {start}, but records before {told} were deleted")
 
-    def _check_let_go(self, where: str, replica: Replica) -> None:
+    def _check_log_start(self, where: str, replica: Replica) -> None:
         """Checks that records missing from the start of a log are on a shelf, or were deleted on request."""
         stored = self._stored.get(f"{replica.topic}-{replica.partition}")
         shelves = () if stored is None else stored.spec.shelves

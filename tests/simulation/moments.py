@@ -11,7 +11,7 @@ class Moments:
     def __init__(self) -> None:
         self._waiting: dict[str, trio.Event] = {}
 
-    def come(self, moment: str) -> None:
+    def reach(self, moment: str) -> None:
         assert moment in (*MOMENTS, GROW)
         event = self._waiting.pop(moment, None)
         if event is not None:

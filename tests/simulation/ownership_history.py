@@ -32,13 +32,13 @@ class OwnershipHistory:
         self._last: dict[int, str] = {}
         """The last owner of each partition."""
 
-    def on_told(self, member: str, epoch: int) -> None:
+    def on_epoch(self, member: str, epoch: int) -> None:
         """Records the epoch in a response to a heartbeat."""
         holder = self._holders.setdefault(member, _Holder())
         self._check(epoch >= holder.epoch, f"the epoch of {member} fell from {holder.epoch} to {epoch}")
         holder.epoch = epoch
 
-    def on_given(self, member: str, partitions: Iterable[int], at: float) -> None:
+    def on_owned(self, member: str, partitions: Iterable[int], at: float) -> None:
         """Records that the member may use the partitions from now on, in its last epoch.
 
         If the response took so long that the member is sure of nothing any more, another member may have been told
@@ -65,11 +65,11 @@ class OwnershipHistory:
         """Records how long the member is surely known to the coordinator, unless it learns more later."""
         self._holders.setdefault(member, _Holder()).sure_until = until
 
-    def on_given_up(self, member: str, partitions: Iterable[int]) -> None:
+    def on_released(self, member: str, partitions: Iterable[int]) -> None:
         """Records that the member is about to send that it has released the partitions."""
         self._holders.setdefault(member, _Holder()).partitions -= set(partitions)
 
-    def on_gone(self, member: str) -> None:
+    def on_left(self, member: str) -> None:
         """Records that the member leaves, stops, or was told that it is no member; it may only return as a new
         member."""
         self._holders.pop(member, None)

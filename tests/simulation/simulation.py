@@ -24,7 +24,7 @@ from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import FaultContext, carry_out
 from .files import Keep
-from .flips import flipped_logs, logs_to_mend, will_doubt
+from .flips import flipped_logs, logs_to_repair, will_doubt
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .grower import Grower
@@ -377,7 +377,7 @@ class _Run:
         """Repairs everything, and waits until the cluster has settled."""
         self.faults.is_over.set()
         await trio.sleep(0.01)  # the ends of lasting faults take effect
-        self._mend()
+        self._repair()
         self.groups.settle()
         await self._wait_until_settled()
 
@@ -390,7 +390,7 @@ class _Run:
         if waiting.cancelled_caught:
             raise SimulationError(f"the cluster does not settle: {reason}")
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         for number in self.world.scs:
             self.world.start_sc(number)
         for number in self.world.spus:
@@ -409,7 +409,7 @@ class _Run:
             if now >= self.broken_since[number] + PATIENCE_SECONDS:
                 del self.broken_since[number]
                 self.world.kill(self.world.spus[number])
-        self._mend()
+        self._repair()
 
     def _unsettled(self) -> str | None:
         for producer in self.producers:
@@ -426,7 +426,7 @@ class _Run:
         reason = self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
         if reason is None:
             for number in self.world.spus:
-                if flipped := logs_to_mend(self.world, number):
+                if flipped := logs_to_repair(self.world, number):
                     return f"flipped bits are not repaired on SPU {number}: {flipped}"
         return reason
 

@@ -228,7 +228,7 @@ class World:
             replace_after_seconds=self._replace_after_seconds,
             broker=self._broker,
         )
-        seams = Seams(network, machine.files, machine.clock, self._luck())
+        seams = Seams(network, machine.files, machine.clock, self._random_source())
         logger = self._logger.bind(at=machine.host)
         self._run(machine, StreamingController(settings, seams, machine.store, logger), network)
 
@@ -248,7 +248,7 @@ class World:
             controllers=tuple(self._sc_private(each) for each in self.scs),
             private=ListenerSettings("PRIVATE", Address(machine.host, 9006)),
         )
-        seams = Seams(network, machine.files, machine.clock, self._luck())
+        seams = Seams(network, machine.files, machine.clock, self._random_source())
         server = SpuServer(settings, seams, self._logger.bind(at=machine.host))
         self.on_started(number, server)
         self._run(machine, server, network)
@@ -256,7 +256,7 @@ class World:
     def _sc_private(self, number: int) -> Address:
         return Address(f"sc-{number}", 9004)
 
-    def _luck(self) -> RandomChance:
+    def _random_source(self) -> RandomChance:
         """Returns a random source that differs between processes."""
         self._starts += 1
         return RandomChance(self.chance.getrandbits(64) + self._starts)
