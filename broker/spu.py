@@ -170,7 +170,7 @@ class Spu:
             self._replication,
             storage.closed,
             nursery,
-            self.scrubbing.mend_or_cut,
+            self.scrubbing.repair_or_truncate,
             logger,
             shelf_copies.apply,
         )
@@ -390,7 +390,7 @@ class Spu:
             nursery=self._nursery,
             on_appended=self.on_appended,
             end_turn=self.end_turn,
-            repair=self.scrubbing.mend,
+            repair=self.scrubbing.repair,
             logger=self._logger,
         )
 

@@ -64,7 +64,7 @@ async def _take(
     parking = Parking(directory, files, seams.wall_clock)
     whole = await take_clean_shutdown_mark(files, directory)
     closed = ClosedReplicas()
-    closed.whole = whole or set()
+    closed.clean = whole or set()
     closed.high_watermarks = load_high_watermarks(files, directory)
     found = dict(closed.high_watermarks)
     shelf_logs = ShelfLogs(directory, files)
@@ -149,7 +149,7 @@ class SpuStorage(Struct, frozen=True):
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
                 else:
-                    self.closed.whole.add(replica.key)
+                    self.closed.clean.add(replica.key)
 
         async with trio.open_nursery() as nursery:
             for replica in replicas:
@@ -158,7 +158,7 @@ class SpuStorage(Struct, frozen=True):
         damaged = replicas.damaged or any(replica.offline_reason for replica in replicas)
         if (opened_all or self.was_left_cleanly) and are_closed and not has_failed and not damaged:
             try:
-                await write_clean_shutdown_mark(self.files, self.directory, self.closed.whole)
+                await write_clean_shutdown_mark(self.files, self.directory, self.closed.clean)
             except OSError as error:  # the next start scans the logs
                 self.logger.error("clean_shutdown_mark_not_left", reason=str(error))
         elif has_failed:

@@ -67,7 +67,7 @@ class DispatcherSpu:
     def __post_init__(self) -> None:
         logger = structlog.get_logger()
         self.closed = ClosedReplicas()
-        self.closed.whole = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
+        self.closed.clean = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
         self.replicas = ReplicaRegistry(HERE, Cluster())
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs({})

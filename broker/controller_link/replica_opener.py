@@ -44,7 +44,7 @@ class _OpenedLog(Struct):
     log: Log
     is_new: bool
     """Whether no files of the replica existed."""
-    was_whole: bool
+    was_clean: bool
     """Whether the log was closed cleanly the last time."""
 
 
@@ -124,13 +124,13 @@ class ReplicaOpener:
             is_new = not self._files.list(directory)
         if self._parking.was_removed(key) and not await self._accept_removed(spec, is_new=is_new):
             return None
-        was_whole, is_in_doubt = self._closed.take_whole(key), self._replication.is_in_doubt(spec)
+        was_clean, is_in_doubt = self._closed.take_clean(key), self._replication.is_in_doubt(spec)
         open_log = partial(
             Log,
             self._files,
             directory,
             settings.log,
-            clean=was_whole or is_new,
+            clean=was_clean or is_new,
             # Doubt outlives this process, if it ends before the log is on the disk.
             rewrite_unsynced=self._closed.has_disk_failed or is_in_doubt,
             open_files=self._open_files,
@@ -144,7 +144,7 @@ class ReplicaOpener:
             if await self._refuse_as_lacking(spec, error):
                 return None
             log = open_log()
-        return _OpenedLog(log, is_new, was_whole)
+        return _OpenedLog(log, is_new, was_clean)
 
     async def _unpark(self, spec: PartitionSpec) -> None:
         """Brings back the storage of the topic and of the partition. Parked storage would be removed while in use."""
@@ -196,7 +196,7 @@ class ReplicaOpener:
         except DamagedLogError as error:
             self._refuse(spec, str(error))
             replica = Replica(self._spu, spec, log, settings, min(saved.value, log.log_end))
-            self._unreadable.add(replica, error.offset, was_whole=opened.was_whole)
+            self._unreadable.add(replica, error.offset, was_clean=opened.was_clean)
         except OSError as error:
             await self._refuse_and_close(spec, log, str(error), was_tried=not is_out_of_files(error))
         return None

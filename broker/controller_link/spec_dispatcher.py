@@ -127,7 +127,7 @@ class SpecDispatcher:
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
                     # The clean-shutdown mark does not hold for storage that comes back later.
-                    self._closed.whole.clear()
+                    self._closed.clean.clear()
                     # Specs that could not be applied count, too: they may be applied another time.
                     held = {topic.id: {spec.partition for spec in topic.partitions} for topic in specs.topics}
                     await self._park_orphans(held)
@@ -246,7 +246,7 @@ class SpecDispatcher:
                 self._replication.on_failed(key)
                 self._replication.on_availability_changed(key)
                 again = Replica(self._spu, replica.spec, replica.log, replica.settings, saved.value, saved.epoch)
-                self._unreadable.add(again, damaged_from, was_whole=False)
+                self._unreadable.add(again, damaged_from, was_clean=False)
 
     def on_log_closed(self, log: Log) -> None:
         """Implements `LogOwner`."""
@@ -308,7 +308,7 @@ class SpecDispatcher:
                 self._log(replica.spec).error("log_not_closed", reason=str(error))
             else:
                 if replica.offline_reason is None:
-                    self._closed.whole.add(replica.key)
+                    self._closed.clean.add(replica.key)
             self.on_log_closed(replica.log)
 
     async def _park(self, storage: Storage) -> bool:

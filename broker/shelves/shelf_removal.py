@@ -6,7 +6,7 @@ This is the storing SPU's side. A copy that is not assigned any more stays as lo
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.broker.upkeep.housekeeping import KEPT_LONGER_MS_MAX
+from tailrace.broker.upkeep.parking import parked_retention_ms
 from tailrace.broker.upkeep.resting import rest
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.storage.directory.layout import ShelfKey
@@ -38,8 +38,8 @@ class ShelfRemoval:
         duties, logs = self._copies.duties, self._copies.logs
         if not duties.are_all_known:
             return
-        now, retention_ms = trio.current_time(), self._configs.settings.deleted_topic_retention_ms
-        seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
+        now = trio.current_time()
+        seconds = parked_retention_ms(self._configs.settings.deleted_topic_retention_ms) / 1000
         self._copies.forget_unassigned()
         self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in duties}
         try:

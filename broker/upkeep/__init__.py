@@ -1,3 +1,4 @@
-"""Background work on local storage: flushing, retention, compaction, scrubbing, parked topics, storage limit.
+"""Background work on local storage: flushing, retention, compaction, scrubbing, parked storage, the storage limit.
+
 May import replicas and copies.
 """

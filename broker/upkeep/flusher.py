@@ -1,7 +1,7 @@
-"""Carries out the flush policy: appended records reach the disk after so many records, bytes or milliseconds.
+"""Carries out the flush policy: syncs appended records after so many records, bytes or milliseconds.
 
-One flush a replica at a time, a few at once over all, each off the event loop. A failed sync takes the replica offline
-and is never tried again: what the page cache lost, a second sync would wrongly report as safe.
+Each replica has one flush at a time, and a few replicas flush at once, off the event loop. A failed sync takes the
+replica offline and is never retried: a second sync would report records as safe that the page cache has lost.
 """
 
 import trio
@@ -13,12 +13,14 @@ from tailrace.runtime.descriptors import is_out_of_files
 
 FLUSHES_AT_ONCE = 4
 FLUSH_AGAIN_SECONDS = 0.5
-"""After one that did not come to the disk."""
+"""The pause before the next try if too many files were open."""
 MILLISECONDS_FOREVER = 2**62
-"""Kafka writes "never" as the largest 64-bit number; anything this large is meant so."""
+"""Kafka writes "never" as the largest 64-bit number. Any number from here on means "never"."""
 
 
 class Flusher:
+    """Flushes replicas as their topics' settings say."""
+
     def __init__(self, nursery: trio.Nursery, deadlines: Deadlines, metrics: BrokerMetrics) -> None:
         self._nursery = nursery
         self._deadlines = deadlines
@@ -26,19 +28,20 @@ class Flusher:
         self._limiter = trio.CapacityLimiter(FLUSHES_AT_ONCE)
 
     def on_appended(self, replica: Replica) -> None:
-        """Called once a turn for each replica that was appended to."""
+        """Applies the policy. Called once per turn for each replica that records were appended to."""
         if replica.unsynced_since is None:
             self._begin_waiting(replica, trio.current_time())
         if replica.log.wants_sync():
             self.flush(replica)
 
     def on_settings(self, replica: Replica) -> None:
-        """What has been waiting by another policy."""
+        """Applies a changed policy to records that wait already."""
         if replica.unsynced_since is not None:
             self._begin_waiting(replica, replica.unsynced_since)
             self.on_appended(replica)
 
     def flush(self, replica: Replica) -> None:
+        """Starts a flush, unless one is running."""
         if not replica.flush_running and replica.offline_reason is None:
             replica.flush_running = True
             self._nursery.start_soon(self._flush, replica)
@@ -53,7 +56,7 @@ class Flusher:
         try:
             started = await self._sync(replica)
         except OSError as error:
-            if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+            if replica.is_open:  # the logs of a topic that was deleted meanwhile are closed
                 replica.go_offline(f"sync failed: {error}")
             return
         finally:
@@ -65,11 +68,11 @@ class Flusher:
         if replica.replication is not None:
             replica.replication.on_synced()
         if replica.log.synced_end < replica.log.log_end:
-            self._begin_waiting(replica, started)  # appended while the sync ran: it is no older than that
+            self._begin_waiting(replica, started)  # these records were appended while the sync ran
             self.on_appended(replica)
 
     async def _sync(self, replica: Replica) -> float:
-        """Returns when it began."""
+        """Syncs the log, and returns the Trio time at which the sync began."""
         while True:
             try:
                 async with self._limiter:
@@ -83,6 +86,8 @@ class Flusher:
 
 
 class _FlushTimer:
+    """Flushes a replica when its oldest unsynced record has waited as long as the policy allows."""
+
     __slots__ = ("_flusher", "_replica", "_since")
 
     def __init__(self, flusher: Flusher, replica: Replica) -> None:
@@ -92,7 +97,7 @@ class _FlushTimer:
 
     @property
     def done(self) -> bool:
-        """A flush was done in between; what was appended since has a timer of its own."""
+        """Whether a flush was done meanwhile. Records that were appended since have a timer of their own."""
         return self._replica.unsynced_since is not self._since
 
     def on_deadline(self) -> None:

@@ -17,6 +17,8 @@ CHECKPOINT_SECONDS = 5
 
 
 class HighWatermarkCheckpoint:
+    """The high watermarks of all replicas as they are on the disk."""
+
     def __init__(
         self,
         data_directory: str,
@@ -56,7 +58,7 @@ class HighWatermarkCheckpoint:
         await self._writes.ensure_written()
 
     def saved(self, key: ReplicaKey) -> SavedHighWatermark | None:
-        """The high watermark of a replica that is on the disk."""
+        """Returns the high watermark that is on the disk for a replica."""
         return self._saved.get(key)
 
     def exceeds(self, replica: Replica) -> bool:

@@ -1,7 +1,6 @@
 """Periodic work on local storage: retention, compaction, and the removal of parked storage.
 
-Each kind of work is one task that visits one replica after the other. Nothing here is urgent; client requests come
-first.
+Each kind of work is one task that visits one replica after the other. Client requests come first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,18 +16,16 @@ from tailrace.storage.compaction.log_compaction import CannotCompactError
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .high_watermark_checkpoint import HighWatermarkCheckpoint
-from .parking import Parking, Storage
+from .parking import Parking, Storage, parked_retention_ms
 from .resting import rest
 
-COMPACTION_REST_SECONDS = 600
-"""A log that cannot be compacted is not tried again before: finding that out may have read all of it."""
-
-KEPT_LONGER_MS_MAX = 10 * 60 * 1000
-"""Than the Streaming Controller lets a topic be brought back: its clock may be another, and an SPU that removed what
-others bring back would have lost its copy."""
+COMPACTION_RETRY_SECONDS = 600
+"""The pause before a log is compacted again after a failure: finding the failure may have read the whole log."""
 
 
 class Housekeeping:
+    """Applies retention and compaction to the logs of this SPU."""
+
     def __init__(
         self,
         wall_clock: WallClock,
@@ -48,36 +45,34 @@ class Housekeeping:
         self._forget = forget
         self._logger = logger
         self._uncompacted_until: dict[ReplicaKey, float] = {}
-        """When a log that could not be compacted may be tried again."""
+        """The Trio time from which a log that could not be compacted may be tried again."""
 
     async def apply_retention(self) -> None:
-        """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""
+        """Runs until it is cancelled: forgets silent producers, and removes expired segments and parked storage."""
         while True:
             await rest(lambda: self._configs.settings.retention_check_interval_ms / 1000)
             silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
             for replica in list(self._replicas):
                 replica.log.producers.expire(silent_since_ms)
-                # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say. And
-                # with shelves more belongs to a partition than its log: see `Offloading`.
+                # Followers delete what their leader has deleted, so that all logs start at the same offset, whatever
+                # the clocks say. For a partition with shelves, `Offloading` applies the retention.
                 if replica.is_recovered_leader and replica.settings.log.deletes and not replica.has_shelves:
                     await self._attempt(replica, self._apply_retention)
             await self._remove_parked()
 
     async def _remove_parked(self) -> None:
         try:
-            retention_ms = self._configs.settings.deleted_topic_retention_ms
-            expired = await self._parking.remove_expired(
-                retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX), self._forget
-            )
+            retention_ms = parked_retention_ms(self._configs.settings.deleted_topic_retention_ms)
+            expired = await self._parking.remove_expired(retention_ms, self._forget)
         except OSError as error:
-            self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
+            self._logger.error("parked_storage_not_removed", reason=str(error))  # the next round retries
             return
         for topic, topic_id, partition in expired:
             logger = self._logger if partition is None else self._logger.bind(partition=partition)
             logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
 
     async def compact(self) -> None:
-        """Runs until cancelled: drops records that later ones with the same key supersede."""
+        """Runs until it is cancelled: removes records that later ones with the same key replace."""
         while True:
             await rest(lambda: self._configs.settings.compaction_backoff_ms / 1000)
             if not self._configs.settings.compacts:
@@ -88,7 +83,7 @@ class Housekeeping:
                 if (
                     replica.offline_reason is None
                     and replica.settings.log.compacts
-                    and not replica.spec.shelves  # a tombstone may be of a key that is there
+                    and not replica.spec.shelves  # a tombstone may delete a record that is on a shelf
                     and replica.key not in self._uncompacted_until
                 ):
                     await self._attempt(replica, self._compact)
@@ -101,15 +96,18 @@ class Housekeeping:
             self._log(replica).info("segments_removed", count=len(removed), log_start=replica.log.log_start)
 
     async def _compact(self, replica: Replica) -> None:
-        """No further than what is on the disk says to be committed, and in which epoch: a store that was away can be
-        compared with what is there, but not with what compaction took."""
+        """Compacts a log up to the high watermark that is on the disk.
+
+        A store that was offline can be compared with the records that are left, but not with those that compaction
+        removed. So these must be known as committed even after a restart.
+        """
         saved = self._checkpoint.saved(replica.key)
         if saved is None:
             return
         try:
             outcome = await replica.log.compact(self._wall_clock.now_ms(), min(saved.value, replica.high_watermark))
         except CannotCompactError as error:
-            self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_REST_SECONDS
+            self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_RETRY_SECONDS
             self._log(replica).error("log_not_compacted", reason=str(error))
             return
         if outcome is not None:
@@ -127,7 +125,7 @@ class Housekeeping:
         except OSError as error:
             if replica.is_out_of_descriptors(error):
                 self._log(replica).warning("housekeeping_postponed", reason=str(error))
-            elif replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+            elif replica.is_open:  # the logs of a topic that was deleted meanwhile are closed
                 replica.go_offline(str(error))
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:

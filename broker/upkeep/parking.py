@@ -1,13 +1,12 @@
-"""Parked storage: the files of deleted topics, and of partitions that were moved to other SPUs: kept for a while, so
-that they can come back, then removed.
+"""Parks the files of deleted topics and moved partitions, so that they can come back, and removes them later.
 
-What no spec names is parked from the moment its marker says; what lacks a marker, because the process ended between the
-deletion and the parking, gets it at the next start. What is removed is renamed first: a process may end while files are
-being removed, and nobody must take the rest of a log for a log.
+Files that no spec names are parked from the time in their marker on. If the process ends between a deletion and the
+parking, the marker is missing, and the next start writes it. Files that expire are renamed before they are removed: if
+the process ends meanwhile, the rest of a log is not taken for a log.
 
-A clock that jumps may have it removed long before its time. So it is remembered of which partitions something was
-removed: should such a topic be brought back, its replica here is none that has all that it acknowledged. The same is
-remembered where recovery had to cut off what had been written.
+A clock that jumps may cause an early removal. Therefore this SPU remembers which partitions lost files. If their topic
+is undeleted, the replica on this SPU does not claim to have everything that it acknowledged. The same is remembered if
+recovery had to truncate records.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
@@ -23,11 +22,22 @@ from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey, load_removed_replicas, save_removed_replicas
 
 REMOVED_KEPT_MAX = 10_000
-"""The Streaming Controller brings back one of the last thousand topics that were deleted."""
+"""How many partitions are remembered. A topic can be undeleted only if it is one of the last thousand deleted ones."""
+
+EXTRA_RETENTION_MS_MAX = 10 * 60 * 1000
+
+
+def parked_retention_ms(deleted_topic_retention_ms: int) -> int:
+    """Returns how long this SPU keeps files after the last spec that named them, for replicas and for shelves.
+
+    This is longer than the Streaming Controller allows a topic to be undeleted, because the clocks may differ. If an
+    SPU removed its files earlier, an undeleted topic would have lost this copy.
+    """
+    return deleted_topic_retention_ms + min(deleted_topic_retention_ms, EXTRA_RETENTION_MS_MAX)
 
 
 class Storage(NamedTuple):
-    """Of a topic, or of one of its partitions."""
+    """Names the files of a topic, or of one of its partitions, on this SPU."""
 
     topic: str
     topic_id: TopicId
@@ -43,27 +53,32 @@ async def _forget_nothing(_: Storage) -> None:
 
 
 class Parking:
+    """Parks, restores and removes files in one data directory."""
+
     def __init__(self, data_directory: str, files: Files, wall_clock: WallClock) -> None:
         self._data_directory = data_directory
         self._files = files
         self._wall_clock = wall_clock
         self._removals: dict[Storage, trio.Event] = {}
-        """Each with its end: nobody is given back what is being removed."""
+        """What is being removed, with an event for the end. It cannot be unparked before."""
         self._removed: dict[ReplicaKey, None] | None = None
-        """By age. None before somebody had to know."""
+        """The partitions whose files were removed, the oldest first. None until the file with them is read."""
         self._changing_removed = trio.Lock()
-        """One change after the other: each writes down all, and has to know what the last one has."""
+        """Serializes changes of `_removed`: each change writes the whole file."""
 
     async def park(self, storage: Storage) -> None:
-        """From now on it is only kept for its retention, if there is anything to keep."""
+        """Parks files: from now on they are kept only for the retention. Removes an empty directory at once."""
         if self._files.list(self._directory(storage)):
             await self._files.replace(self._marker(storage), str(self._wall_clock.now_ms()).encode())
         else:
             await self._files.discard_tree(self._directory(storage))
 
     def untouched(self, topic: Storage, partitions: Iterable[int]) -> set[int]:
-        """Those of them of which nothing lies here, parked or not, nor is being removed: thousands are new at once, and
-        one look at the topic's directory tells of all. It is said of none where that fails."""
+        """Returns the partitions with no files on this SPU: none in use, parked, or being removed.
+
+        A new topic may have thousands of partitions, and the listing of one directory answers for all of them. If the
+        listing fails, the result is empty.
+        """
         try:
             names = set(self._files.list(self._directory(topic)))
         except OSError:
@@ -74,28 +89,29 @@ class Parking:
         return {each for each in partitions if str(each) not in names and f"{each}.{layout.PARKED}" not in names}
 
     async def unpark(self, storage: Storage) -> None:
+        """Restores parked files, or waits until their removal has ended."""
         if storage in self._removals:
             await self._removals[storage].wait()
         await self._remove_marker(storage)
 
     async def _remove_marker(self, storage: Storage) -> None:
-        """For good: if a power failure brought it back, what is in use by then would soon be removed."""
+        """Removes a marker durably: if it came back after a power failure, files in use would expire."""
         marker = self._marker(storage)
         if self._files.exists(marker):
             self._files.remove(marker)
             await self._files.sync_directory(marker.rpartition("/")[0])
 
     def missing(self, replicas: Iterable[ReplicaKey]) -> set[ReplicaKey]:
-        """Those of them of which no file is here, parked or not."""
-        here = (each for topic in self._topics() for each in self._partitions(topic))
+        """Returns the replicas without any file on this SPU, parked or not."""
+        found = (each for topic in self._topics() for each in self._partitions(topic))
         return set(replicas) - {
             (topic_id, partition)
-            for topic, topic_id, partition in here
+            for topic, topic_id, partition in found
             if partition is not None and self._files.list(self._directory(Storage(topic, topic_id, partition)))
         }
 
     async def park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
-        """Parks what belongs to none of these partitions and is not parked yet."""
+        """Parks files that belong to none of the held partitions and are not parked yet."""
         for topic in list(self._topics()):
             orphans = [topic]
             if topic.topic_id in held:
@@ -123,22 +139,22 @@ class Parking:
                     if self._is_expired(storage, newest_ms):
                         await self._remove(storage, forget)
                         removed.append(storage)
-            # Of names that are in use no more there may be ever more. Who makes a topic of this name makes it again.
+            # Names of deleted topics would pile up. A new topic of this name creates the directory again.
             self._files.remove_empty_directory(f"{topics}/{name}")
             await trio.lowlevel.checkpoint()
         return removed
 
     def was_removed(self, key: ReplicaKey) -> bool:
-        """Whether it had something here once that is gone."""
+        """Whether files of the replica were removed from this SPU."""
         return key in self._removed_replicas()
 
     async def note_removed(self, *keys: ReplicaKey) -> None:
-        """They are the newest now."""
+        """Remembers durably that files of these replicas were removed."""
         async with self._changing_removed:
             await self._write_removed([*self._removed_but_for(*keys), *keys])
 
     async def forget_removed(self, key: ReplicaKey) -> None:
-        """It begins with nothing, and everybody knows that."""
+        """Forgets that files of a replica were removed, because the replica begins with an empty log as a new one."""
         async with self._changing_removed:
             if self.was_removed(key):
                 await self._write_removed(self._removed_but_for(key))
@@ -157,7 +173,7 @@ class Parking:
         await save_removed_replicas(self._files, self._data_directory, newest)
         self._removed = dict.fromkeys(newest)
 
-    async def _remember(self, storage: Storage) -> None:
+    async def _note_removal(self, storage: Storage) -> None:
         partitions = self._partitions(storage) if storage.partition is None else [storage]
         held = [each for each in partitions if self._files.list(self._directory(each))]
         keys = [(topic_id, partition) for _, topic_id, partition in held if partition is not None]
@@ -167,21 +183,21 @@ class Parking:
     async def _remove(self, storage: Storage, forget: Callable[[Storage], Awaitable[None]]) -> None:
         removal = self._removals[storage] = trio.Event()
         try:
-            await self._remember(storage)
+            await self._note_removal(storage)
             await forget(storage)
-            removed = await self._take_away(storage)
+            removed = await self._rename_away(storage)
             await self._remove_marker(storage)
         finally:
             del self._removals[storage]
             removal.set()
         await self._files.discard_tree(removed)
 
-    async def _take_away(self, storage: Storage) -> str:
-        """From where it could be opened; where it is now."""
+    async def _rename_away(self, storage: Storage) -> str:
+        """Renames files so that they cannot be opened any more, and returns their new place."""
         directory, all_removed = self._directory(storage), layout.removed_directory(self._data_directory)
         self._files.make_directories(all_removed)
         removed = f"{all_removed}/{'-'.join(map(str, storage[1:]))}"
-        if self._files.exists(directory):  # else a process that was here before has ended before it removed the marker
+        if self._files.exists(directory):  # else an earlier process ended before it removed the marker
             self._files.rename(directory, removed)
         for renamed_in in (all_removed, self._data_directory, directory.rpartition("/")[0]):
             await self._files.sync_directory(renamed_in)
@@ -195,14 +211,14 @@ class Parking:
         return not since.isdigit() or int(since) <= newest_ms
 
     def _topics(self) -> Iterator[Storage]:
-        """Every topic that has storage here, parked or not."""
+        """Lists all topics with files on this SPU, parked or not."""
         for name in self._files.list(layout.topics_directory(self._data_directory)):
             yield from self._topics_named(name)
 
     def _topics_named(self, topic: str) -> list[Storage]:
         found = []
         for name in self._files.list(f"{layout.topics_directory(self._data_directory)}/{topic}"):
-            with suppress(ValueError):  # a name that is no id is nothing of ours
+            with suppress(ValueError):  # a name that is not an id is not ours
                 found.append(Storage(topic, TopicId(name)))
         return found
 

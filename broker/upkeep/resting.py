@@ -1,18 +1,18 @@
-"""Rests between pieces of work, as long as the configs say: also what they say meanwhile."""
+"""Pauses between pieces of background work, as long as the configs say, even if the configs change meanwhile."""
 
 from collections.abc import Callable
 
 import trio
 
-LOOK_AGAIN_SECONDS = 10.0
-"""So often the configs are looked at. A rest that somebody made far too long ends when it is made shorter."""
+RECHECK_SECONDS = 10.0
+"""How often a pause reads the configs again, so that it ends soon after it is configured to be shorter."""
 
 
 async def rest(seconds: Callable[[], float], since: float | None = None) -> None:
-    """Until so long after `since`, or after now."""
+    """Waits until `seconds` have passed after `since`, or after the call. The seconds may change meanwhile."""
     began = trio.current_time() if since is None else since
     while True:
         left = began + seconds() - trio.current_time()
-        await trio.sleep(min(max(left, 0), LOOK_AGAIN_SECONDS))
-        if left <= LOOK_AGAIN_SECONDS:
+        await trio.sleep(min(max(left, 0), RECHECK_SECONDS))
+        if left <= RECHECK_SECONDS:
             return

@@ -1,8 +1,7 @@
-"""Reads what lies still, again and again, for bits that have flipped; restores them from other replicas.
+"""Scrubs the segments of this SPU: reads them again and again for flipped bits, and repairs these from other replicas.
 
-One segment after the other, a bounded number of bytes a second, and a rest after each little piece: a pass may take
-days, and nobody waits for it. Only where a follower does not get what it is sent, somebody waits: there it is done at
-once.
+A pass reads one segment after the other, a bounded number of bytes per second, with a pause after each small piece, so
+it may take days. Damage that keeps a follower from receiving records is repaired at once.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -25,29 +24,33 @@ from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_scrub import DamagedBatch, OpenSegmentCheck, OpenSegmentPrefix, SegmentScrub
 
-from .resting import LOOK_AGAIN_SECONDS, rest
+from .resting import RECHECK_SECONDS, rest
 
-DOUBTED_AGAIN_SECONDS = 60.0
-"""So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
-
+SUSPECTED_AGAIN_SECONDS = 60.0
+"""How long a new suspicion about the same replica is ignored: a repair that failed would read as much again."""
 
 Scrubbed = SealedSegment | OpenSegmentPrefix
-LONE_END = "it is damaged at its end, which no other store has"
+DAMAGED_TAIL = "the end of its log is corrupt, and no other store has it"
 
 RestAfter = Callable[[int], Awaitable[None]]
 Source = tuple[SpuId, bool]
-"""Who is asked for copies, and whether only for what is known there to be committed."""
+"""An SPU to ask for copies, and whether to ask only for records below its high watermark."""
 
 
 class _Found(Struct):
+    """What a scrub of one segment has found."""
+
     damaged: int = 0
-    lost: DamagedBatch | None = None
-    """The first one that nobody has a copy of."""
+    """The number of damaged batches."""
+    unrepaired: DamagedBatch | None = None
+    """The first damaged batch of which no replica has a copy."""
     sources: set[SpuId] = field(default_factory=set)
-    """Who had copies of the others."""
+    """The SPUs that had copies of the other damaged batches."""
 
 
 class Scrubbing:
+    """Scrubs all replicas, and repairs suspected ones at once."""
+
     def __init__(
         self,
         replicas: ReplicaRegistry,
@@ -57,8 +60,9 @@ class Scrubbing:
         logger: FilteringBoundLogger,
         scrub_more: Callable[[RestAfter, Callable[[], bool]], Awaitable[None]] | None = None,
     ) -> None:
-        """Each pass calls `scrub_more` after the replicas. It gets a function to rest with, and one that tells whether
-        scrubbing was switched off."""
+        """Each pass calls `scrub_more` after the replicas, with a function that pauses, and one that says whether
+        scrubbing is switched off.
+        """
         self._replicas = replicas
         self._copies = copies
         self._damaged_tail_query = DamagedTailQuery(copies)
@@ -66,112 +70,120 @@ class Scrubbing:
         self._metrics = metrics
         self._logger = logger
         self._scrub_more = scrub_more
-        self._doubts: dict[Replica, int] = {}
-        """From which offset on."""
-        self._has_doubts = trio.Event()
-        self._doubted_at: dict[ReplicaKey, float] = {}
+        self._suspected: dict[Replica, int] = {}
+        """The replicas to repair at once, with the offset from which they may be damaged."""
+        self._has_suspected = trio.Event()
+        self._suspected_at: dict[ReplicaKey, float] = {}
+        """The Trio time of the last suspicion about each replica."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Scrubs and repairs until it is cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._look_into_doubts)
-            nursery.start_soon(self._pass_again_and_again)
+            nursery.start_soon(self._repair_suspected)
+            nursery.start_soon(self._scrub_periodically)
 
-    # doubts
+    # suspected replicas
 
     def on_suspected(self, replica: Replica, offset: int) -> None:
-        """What its log holds from there on does not arrive elsewhere as what it was: it is looked at soon."""
+        """Notes that a follower cannot use the records from this offset on, so that the log is repaired at once."""
         now = trio.current_time()
-        self._doubted_at = {key: at for key, at in self._doubted_at.items() if now < at + DOUBTED_AGAIN_SECONDS}
-        if replica.key not in self._doubted_at:
-            self._doubted_at[replica.key] = now
-            self._doubts[replica] = offset
-            self._has_doubts.set()
+        self._suspected_at = {key: at for key, at in self._suspected_at.items() if now < at + SUSPECTED_AGAIN_SECONDS}
+        if replica.key not in self._suspected_at:
+            self._suspected_at[replica.key] = now
+            self._suspected[replica] = offset
+            self._has_suspected.set()
 
-    async def _look_into_doubts(self) -> None:
+    async def _repair_suspected(self) -> None:
         while True:
-            await self._has_doubts.wait()
-            self._has_doubts = trio.Event()
-            while self._doubts:
-                replica, offset = self._doubts.popitem()
-                await self._give_up_lone(replica, await self.mend(replica, offset))
+            await self._has_suspected.wait()
+            self._has_suspected = trio.Event()
+            while self._suspected:
+                replica, offset = self._suspected.popitem()
+                await self._give_up_damaged_tail(replica, await self.repair(replica, offset))
 
-    async def mend(self, replica: Replica, offset: int) -> DamagedTail | None:
-        """What is damaged soon after the offset, as far as that is possible: the rest is returned."""
-        return await self._mend(replica, partial(replica.log.damaged_segment, offset))
+    async def repair(self, replica: Replica, offset: int) -> DamagedTail | None:
+        """Repairs damage soon after the offset, as far as possible; returns the damaged tail that is left."""
+        return await self._find_and_repair(replica, partial(replica.log.damaged_segment, offset))
 
-    async def mend_or_cut(self, replica: Replica, offset: int) -> bool:
-        """The same, for one that takes part in nothing. Where it ends with what could not be mended, and no other store
-        has that, it is cut off; whether it was."""
-        lost = await self.mend(replica, offset)
-        if lost is None or not await self._may_truncate_tail(replica, lost):
+    async def repair_or_truncate(self, replica: Replica, offset: int) -> bool:
+        """Repairs a log that takes no part in replication, or truncates it; returns whether it was truncated.
+
+        The log is truncated if it ends with a damaged tail that no other store has.
+        """
+        tail = await self.repair(replica, offset)
+        if tail is None or not await self._may_truncate_tail(replica, tail):
             return False
         log_end = replica.log.log_end
         try:
-            was_cut = await replica.log.truncate_before_damage(lost.segment, lost.position, lost.offset)
+            was_truncated = await replica.log.truncate_before_damage(tail.segment, tail.position, tail.offset)
         except OSError as error:
-            self._on_failed(replica, lost.segment, error)
+            self._on_failed(replica, tail.segment, error)
             return False
-        except ProducersUnknownError:  # it was cut; and whoever opens it finds that it is damaged elsewhere as well
-            was_cut = True
-        except KafkaError:  # the index cannot be built again of what is damaged
+        except ProducersUnknownError:  # the log is truncated, and its next opening finds further damage
+            was_truncated = True
+        except KafkaError:  # the index cannot be rebuilt from the damaged segment
             return False
-        if was_cut:
-            self._log(replica).warning("lone_end_cut", to=lost.offset, log_end=log_end)
-        return was_cut
+        if was_truncated:
+            self._log(replica).warning("damaged_tail_truncated", to=tail.offset, log_end=log_end)
+        return was_truncated
 
-    async def _give_up_lone(self, replica: Replica, lost: DamagedTail | None) -> None:
-        """Nobody can be sent what a leader has lost so: it is cut off once nobody waits for it any more."""
-        if lost is None or not replica.is_leader or not await self._may_truncate_tail(replica, lost):
+    async def _give_up_damaged_tail(self, replica: Replica, tail: DamagedTail | None) -> None:
+        """Takes a leader offline whose damaged tail no other store has, because it cannot replicate the tail.
+
+        `UnreadableLogs` then truncates the log.
+        """
+        if tail is None or not replica.is_leader or not await self._may_truncate_tail(replica, tail):
             return
         if self._can_scrub(replica):
-            replica.go_offline(LONE_END, damaged_from=lost.offset)
+            replica.go_offline(DAMAGED_TAIL, damaged_from=tail.offset)
 
-    async def _may_truncate_tail(self, replica: Replica, lost: DamagedTail) -> bool:
+    async def _may_truncate_tail(self, replica: Replica, tail: DamagedTail) -> bool:
         try:
-            return await self._damaged_tail_query.may_truncate(replica, lost)
+            return await self._damaged_tail_query.may_truncate(replica, tail)
         except OSError as error:
-            self._on_failed(replica, lost.segment, error)
+            self._on_failed(replica, tail.segment, error)
             return False
 
-    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> DamagedTail | None:
+    async def _find_and_repair(
+        self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]
+    ) -> DamagedTail | None:
         segment: Scrubbed | None = None
         if not self._can_scrub(replica):
             return None
         try:
             segment = await find()
-            return None if segment is None else await self._scrub(replica, segment, hurries=True)
+            return None if segment is None else await self._scrub(replica, segment, is_urgent=True)
         except OSError as error:
             self._on_failed(replica, segment, error)
             return None
 
     # passes
 
-    async def _pass_again_and_again(self) -> None:
-        """What has just started has more urgent things to do."""
-        await trio.sleep(min(self._configs.settings.scrub_interval_ms / 1000, LOOK_AGAIN_SECONDS))
+    async def _scrub_periodically(self) -> None:
+        # A process that has just started has more urgent work.
+        await trio.sleep(min(self._configs.settings.scrub_interval_ms / 1000, RECHECK_SECONDS))
         while True:
             begun = trio.current_time()
             await self.scrub_all()
             await rest(lambda: self._configs.settings.scrub_interval_ms / 1000, begun)
 
     async def scrub_all(self) -> None:
-        """One pass."""
+        """Runs one pass over all replicas."""
         for replica in list(self._replicas):
             for segment in replica.log.synced_segments():
                 if not self._can_scrub(replica):
                     break
                 try:
-                    lost = await self._scrub(replica, segment)
+                    tail = await self._scrub(replica, segment)
                 except OSError as error:
                     self._on_failed(replica, segment, error)
                 else:
-                    await self._give_up_lone(replica, lost)
-            await self._look_at_open_segment(replica)
+                    await self._give_up_damaged_tail(replica, tail)
+            await self._scrub_open_segment(replica)
         if self._scrub_more is not None:
             await self._scrub_more(self._rest_after, lambda: self._is_off)
 
-    async def _look_at_open_segment(self, replica: Replica) -> None:
+    async def _scrub_open_segment(self, replica: Replica) -> None:
         check: OpenSegmentCheck | None = None
         if not self._can_scrub(replica):
             return
@@ -183,7 +195,9 @@ class Scrubbing:
             if check is None or replica.log.is_unchanged(check):
                 self._on_failed(replica, None, error)
             return
-        await self._give_up_lone(replica, await self._mend(replica, partial(replica.log.damaged_open_segment, check)))
+        await self._give_up_damaged_tail(
+            replica, await self._find_and_repair(replica, partial(replica.log.damaged_open_segment, check))
+        )
 
     async def _finds_damage(self, replica: Replica, check: OpenSegmentCheck) -> bool:
         while not (check.is_at_end or self._is_off) and replica.log.is_unchanged(check):
@@ -200,32 +214,33 @@ class Scrubbing:
         return not self._is_off and replica.is_open and replica.offline_reason is None
 
     def _on_failed(self, replica: Replica, segment: Scrubbed | None, error: OSError) -> None:
-        is_over = segment is not None and segment.is_closed
-        if replica.is_open and not is_over and not replica.is_out_of_descriptors(error):
+        is_closed = segment is not None and segment.is_closed
+        if replica.is_open and not is_closed and not replica.is_out_of_descriptors(error):
             replica.go_offline(str(error))
 
-    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> DamagedTail | None:
-        """What could not be mended."""
+    async def _scrub(self, replica: Replica, segment: Scrubbed, *, is_urgent: bool = False) -> DamagedTail | None:
+        """Scrubs a segment, and repairs it if possible; returns the damaged tail that is left, if there is one."""
         if segment.is_closed:
             return None
         scrub = SegmentScrub(segment)
         holders = self._copies.holders(replica)
         sources: Sequence[Source] = [(spu, True) for spu in holders]
-        found = await self._read(replica, scrub, sources, hurries=hurries)
+        found = await self._read(replica, scrub, sources, is_urgent=is_urgent)
         self._metrics.damaged_batches += found.damaged
         for first in holders if found.damaged else ():
             if scrub.is_outdated or scrub.is_proven or self._is_off:
                 break
-            # Nobody may know yet what is committed, as long as nobody leads: then each log is one to be tried.
+            # Without a leader, the high watermarks may not show what is committed. So uncommitted copies are tried too,
+            # and the checksum of the segment decides. Each attempt prefers another holder.
             others = [(first, False), *((spu, False) for spu in holders if spu != first)]
             other = SegmentScrub(segment)
-            found_there = await self._read(replica, other, others, hurries=hurries)
+            found_there = await self._read(replica, other, others, is_urgent=is_urgent)
             if other.is_proven:
                 self._metrics.damaged_batches += found_there.damaged - found.damaged
                 scrub, found = other, found_there
-        can_guess = not (scrub.is_outdated or scrub.is_proven or found.lost is not None)
+        can_guess = not (scrub.is_outdated or scrub.is_proven or found.unrepaired is not None)
         for other in scrub.with_other_headers() if can_guess else ():
-            found_again = await self._read(replica, other, sources, hurries=hurries)
+            found_again = await self._read(replica, other, sources, is_urgent=is_urgent)
             if other.is_proven:
                 self._metrics.damaged_batches += len(other.repairs) - len(scrub.repairs)
                 scrub, found = other, found_again
@@ -233,27 +248,27 @@ class Scrubbing:
         if scrub.is_outdated or self._is_off:
             return None
         if not scrub.is_proven:
-            self._tell_damage(replica, scrub, found.lost)
+            self._log_damage(replica, scrub, found.unrepaired)
             return None if scrub.sound_end is None else DamagedTail(segment, *scrub.sound_end, found.damaged == 1)
         if (scrub.repairs or scrub.has_other_times) and await replica.log.repair(scrub):
-            self._tell_mended(replica, scrub, found.sources)
+            self._log_repair(replica, scrub, found.sources)
         return None
 
     async def _read(
-        self, replica: Replica, scrub: SegmentScrub, sources: Sequence[Source], *, hurries: bool
+        self, replica: Replica, scrub: SegmentScrub, sources: Sequence[Source], *, is_urgent: bool
     ) -> "_Found":
-        """To the end, unless there is no need any more."""
+        """Reads a segment to its end, and finds copies of damaged batches. Stops early if the segment is outdated."""
         found = _Found()
         while not (scrub.is_at_end or scrub.is_outdated or self._is_off):
             before = scrub.position
             damaged = scrub.step()
             self._metrics.scrubbed_bytes += scrub.position - before
-            await self._rest_after(0 if hurries else scrub.position - before)
+            await self._rest_after(0 if is_urgent else scrub.position - before)
             if damaged is not None:
                 found.damaged += 1
                 source = await self._find_copy(replica, scrub, damaged, sources)
                 if source is None:
-                    found.lost = found.lost or damaged
+                    found.unrepaired = found.unrepaired or damaged
                 else:
                     found.sources.add(source)
         return found
@@ -261,7 +276,7 @@ class Scrubbing:
     async def _find_copy(
         self, replica: Replica, scrub: SegmentScrub, damaged: DamagedBatch, sources: Sequence[Source]
     ) -> SpuId | None:
-        """Who had one."""
+        """Puts another replica's copy in the place of a damaged batch; returns the SPU that had one."""
         for spu, is_committed in sources:
             copy = await self._copies.fetch(spu, replica, damaged.offset, is_committed=is_committed)
             if scrub.repair(damaged, copy):
@@ -269,22 +284,22 @@ class Scrubbing:
         scrub.skip(damaged)
         return None
 
-    def _tell_mended(self, replica: Replica, scrub: SegmentScrub, sources: Collection[SpuId]) -> None:
+    def _log_repair(self, replica: Replica, scrub: SegmentScrub, sources: Collection[SpuId]) -> None:
         log = self._log(replica).bind(segment=scrub.facts.base)
         if scrub.repairs:
             self._metrics.mended_batches += len(scrub.repairs)
-            log.warning("segment_mended", positions=sorted(scrub.repairs), copied_from=sorted(sources))
+            log.warning("segment_repaired", positions=sorted(scrub.repairs), copied_from=sorted(sources))
         else:
             log.warning("segment_times_corrected", largest=scrub.times[1])
 
-    def _tell_damage(self, replica: Replica, scrub: SegmentScrub, fault: DamagedBatch | None) -> None:
+    def _log_damage(self, replica: Replica, scrub: SegmentScrub, fault: DamagedBatch | None) -> None:
         log = self._log(replica).bind(segment=scrub.facts.base)
         if fault is not None:
             log.error("segment_damaged", offset=fault.offset, position=fault.position, reason=fault.reason)
         elif scrub.repairs:
-            log.error("segment_damaged", reason="the copies elsewhere are not what was written here")
+            log.error("segment_damaged", reason="the copies on other SPUs differ from what was written to this segment")
         else:
-            log.error("segment_damaged", reason="the headers of its batches are not those that were written")
+            log.error("segment_damaged", reason="an offset or an epoch in the headers of its batches is damaged")
 
     @property
     def _is_off(self) -> bool:

@@ -1,10 +1,10 @@
-"""The size that this SPU keeps to: how much its logs hold, and whether producers are refused because of that.
+"""Refuses producers when the logs of this SPU have reached their configured size.
 
-What is appended is counted anyway, so a producer's batch costs one comparison: with the count at which the room that
-was measured last is used up. What makes room, such as retention and deletions, is found at the next measurement.
+Appended bytes are counted anyway, so the check of a produce request is one comparison with the count at which the room
+that was measured last is used up. Room that retention and deletions make is found by the next measurement.
 
-A refused producer is told KAFKA_STORAGE_ERROR: clients keep such a batch, wait, and send it again until it is taken or
-their own timeout is over, and none of them gives up an idempotent producer's sequence for it.
+A refused producer gets KAFKA_STORAGE_ERROR. Clients then keep the batch, wait, and send it again until it is accepted
+or times out. They do not give up the sequence of an idempotent producer because of it.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,8 @@ MEASURED_EVERY_SECONDS = 1
 
 
 class StorageLimit:
+    """The size limit of this SPU's logs, and how much of it is used."""
+
     def __init__(
         self,
         replicas: ReplicaRegistry,
@@ -28,38 +30,39 @@ class StorageLimit:
         logger: FilteringBoundLogger,
         measure_shelves: Callable[[], int],
     ) -> None:
-        """`measure_shelves` may raise OSError."""
+        """`measure_shelves` returns the bytes of all shelves on this SPU. It may raise OSError."""
         self._measure_shelves = measure_shelves
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger
         self.size_bytes: int | None = None
-        """How much may be stored; None: as much as the disk takes."""
+        """The limit; None if only the disk limits what is stored."""
         self.used_bytes = 0
-        """As measured last, of the logs that are open, and of shelves. What is parked does not count: deleting a topic
+        """The bytes of open logs and of shelves, as measured last. Parked storage does not count, so deleting a topic
         makes room."""
         self.shelved_bytes = 0
-        """The part of it that shelves have."""
+        """The part of `used_bytes` that shelves have."""
         self.is_full = False
         self.produced_bytes_max: float = inf
-        """When so many bytes were produced since the start, it is time to ask whether there is room."""
+        """The count of produced bytes, since the start, at which the room must be checked again."""
 
     async def run(self) -> None:
-        """Measures until cancelled."""
+        """Measures every second, until it is cancelled."""
         while True:
             await trio.sleep(MEASURED_EVERY_SECONDS)
             self.measure()
 
     def use_size(self, size_bytes: int | None) -> None:
-        """And something may have gone that took its part of it."""
+        """Sets the limit. Measures if it has changed, or if this SPU is full and may have room again."""
         if size_bytes != self.size_bytes or self.is_full:
             self.size_bytes = size_bytes
             self.measure()
 
     def measure(self) -> None:
+        """Measures what is used, and whether this SPU is full."""
         try:
             self.shelved_bytes = self._measure_shelves()
-        except OSError as error:  # as many as before, then
+        except OSError as error:  # the last known size counts
             self._logger.warning("shelves_not_measured", reason=str(error))
         self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas) + self.shelved_bytes
         room_bytes = inf if self.size_bytes is None else self.size_bytes - self.used_bytes
@@ -71,9 +74,9 @@ class StorageLimit:
             self._logger.info("storage_limit_left", used_bytes=self.used_bytes, size_bytes=self.size_bytes)
 
     def check_room(self) -> None:
-        """For who finds that the room measured last is used up. Raises KafkaError, unless there is more by now.
+        """Checks the room when the room that was measured last is used up. Raises KafkaError if this SPU is full.
 
-        An SPU that is known to be full is not measured again for each batch that comes.
+        A full SPU is not measured again for each batch that arrives.
         """
         if not self.is_full:
             self.measure()

@@ -1,8 +1,7 @@
-"""Logs in which bits have flipped, so that they did not open, or cannot be read any more by who leads or follows, while
-what was there is looked for on other SPUs.
+"""Repairs logs with flipped bits that cannot be opened or read, from other SPUs, and returns them to their owner.
 
-Where others are is not known yet when an SPU starts, and they may start later: so that is tried again and again, ever
-more seldom. Meanwhile the replica is one that did not open. When its log can be read it is closed, and opened anew.
+When an SPU starts, it does not know other SPUs yet, and these may start later. So the repair is retried with growing
+pauses. Meanwhile the replica counts as one that did not open. When its log is readable, it is closed and opened again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,14 +20,17 @@ from tailrace.storage.log.log import Log
 from .closed_replicas import ClosedReplicas
 
 PAUSE_SECONDS_MIN = 0.1
-"""Others are mostly known by then."""
+"""The first pause. By then most other SPUs are known."""
 PAUSE_SECONDS_MAX = 60.0
 
 
 class _Unreadable(Struct):
+    """A log that is being repaired."""
+
     replica: Replica
-    """It takes no part in anything."""
-    was_whole: bool
+    """The replica with this log, which takes no part in replication."""
+    was_clean: bool
+    """Whether the log was closed cleanly before it was opened."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     closed: trio.Event = field(default_factory=trio.Event)
 
@@ -47,41 +49,47 @@ class LogOwner(Protocol):
 
 
 class UnreadableLogs:
+    """All logs of this SPU that are being repaired."""
+
     def __init__(
         self,
         nursery: trio.Nursery,
-        mend: Callable[[Replica, int], Awaitable[bool]],
+        repair: Callable[[Replica, int], Awaitable[bool]],
         closed: ClosedReplicas,
         owner: LogOwner,
     ) -> None:
-        """`mend`: what is damaged soon after the offset, as far as others have it. It says whether it has cut off the
-        rest, because nobody else can have it."""
+        """`repair` repairs damage soon after an offset from other SPUs. It returns whether it has truncated the rest of
+        the log, because no other store can have it.
+        """
         self._nursery = nursery
-        self._mend = mend
+        self._repair = repair
         self._closed = closed
         self._by_key: dict[ReplicaKey, _Unreadable] = {}
         self._readable: dict[ReplicaKey, tuple[float, float]] = {}
-        """Those that were opened a while ago: when, and after which pause."""
+        """The logs that were returned lately: the Trio time, and the pause before their last repair."""
         self._owner = owner
 
-    def add(self, replica: Replica, damaged_from: int, *, was_whole: bool) -> None:
-        """Its log is in the hands of this object now, until it is given back. `was_whole`: as it was closed last; so
-        it is when it is closed again, for nothing has come to it: where it is damaged it is not to be cut off."""
-        unreadable = self._by_key[replica.key] = _Unreadable(replica, was_whole)
-        self._nursery.start_soon(self._look_after, unreadable, damaged_from)
+    def add(self, replica: Replica, damaged_from: int, *, was_clean: bool) -> None:
+        """Takes a log over, until it is repaired or given back.
+
+        `was_clean` says whether the log was closed cleanly before. The fact is kept for its next opening:
+        nothing is appended meanwhile, and recovery must not truncate the log where it is damaged.
+        """
+        unreadable = self._by_key[replica.key] = _Unreadable(replica, was_clean)
+        self._nursery.start_soon(self._run_repair, unreadable, damaged_from)
 
     def add_soon(self, replica: Replica) -> None:
-        """One that is in use; whoever has found that out is still at it."""
+        """Takes over the log of a replica in use, in another task, because the caller is still using the replica."""
         self._nursery.start_soon(self._owner.on_unreadable, replica)
 
     async def give_back(self, key: ReplicaKey) -> None:
-        """If it was here: nobody mends its log any more, and it is closed."""
+        """Stops the repair of a log, if it is being repaired, and waits until the log is closed."""
         unreadable = self._by_key.get(key)
         if unreadable is not None:
             unreadable.scope.cancel()
             await unreadable.closed.wait()
 
-    async def _look_after(self, unreadable: _Unreadable, damaged_from: int) -> None:
+    async def _run_repair(self, unreadable: _Unreadable, damaged_from: int) -> None:
         replica, is_readable = unreadable.replica, False
         pause = self._pause_before(replica.key)
         try:
@@ -94,26 +102,26 @@ class UnreadableLogs:
             self._owner.on_log_closed(replica.log)
             if is_readable:
                 self._readable[replica.key] = trio.current_time(), pause
-            if unreadable.was_whole:
-                self._closed.whole.add(replica.key)
+            if unreadable.was_clean:
+                self._closed.clean.add(replica.key)
             del self._by_key[replica.key]
             unreadable.closed.set()
         if is_readable:
             await self._owner.on_readable(replica.key)
 
     def _pause_before(self, key: ReplicaKey) -> float:
-        """Before one is looked at that had just been opened: what is wrong with it is not found here."""
+        """Returns the pause before a repair. It grows if the log was repaired lately, and the damage was not found."""
         since = trio.current_time() - PAUSE_SECONDS_MAX
         self._readable = {each: opened for each, opened in self._readable.items() if opened[0] > since}
         opened = self._readable.get(key)
         return 0 if opened is None else min(max(2 * opened[1], PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
 
     async def _make_readable(self, unreadable: _Unreadable, damaged_from: int) -> bool:
-        """False: its disk has failed."""
+        """Repairs a log until it can be read. Returns False if the disk has failed."""
         replica, pause = unreadable.replica, PAUSE_SECONDS_MIN
         while True:
-            if await self._mend(replica, damaged_from):
-                unreadable.was_whole = False
+            if await self._repair(replica, damaged_from):
+                unreadable.was_clean = False
             entries = ReplicaLog(replica.log)
             try:
                 entries.check_readable_from(damaged_from)

@@ -8,7 +8,7 @@ from spus import RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.upkeep.high_watermark_checkpoint import CHECKPOINT_SECONDS
-from tailrace.broker.upkeep.housekeeping import KEPT_LONGER_MS_MAX
+from tailrace.broker.upkeep.parking import EXTRA_RETENTION_MS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, Epoch
@@ -313,7 +313,7 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         assert files.list(directory)
         promised = topic.id, 0
         await running.spu.storage.promises.promise(promised, Epoch(3))
-        clock.time_ms += KEPT_LONGER_MS_MAX
+        clock.time_ms += EXTRA_RETENTION_MS_MAX
         await trio.sleep(400)
         assert not files.list(directory)
         assert Promises(files.after_kill(), DATA).epoch(promised) == NO_EPOCH

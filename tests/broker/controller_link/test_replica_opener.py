@@ -49,7 +49,7 @@ async def test_an_index_that_is_lost_after_a_clean_stop_is_built_again_and_count
         append(replica, bytes(200))
     await replica.close()
     again = spu.again(spu.files, clean=False)
-    again.closed.whole.add((TOPIC, 0))
+    again.closed.clean.add((TOPIC, 0))
     spu.files.remove(f"{replica.log.directory}/{0:020d}.index")
     (reopened,) = await again.apply(held_topic())
     assert again.metrics.rebuilt_indexes == 0
@@ -82,9 +82,9 @@ async def test_a_clean_stop_speaks_for_each_log_once_and_not_for_those_that_did_
     spu: DispatcherSpu,
 ) -> None:
     await spu.change(held_topic(partitions=(0, 1)))
-    assert spu.closed.whole == {(TOPIC, 2), *((OTHER, number) for number in range(3))}
+    assert spu.closed.clean == {(TOPIC, 2), *((OTHER, number) for number in range(3))}
     await spu.apply(held_topic(partitions=(0, 1)))
-    assert spu.closed.whole == set()
+    assert spu.closed.clean == set()
 
 
 async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: DispatcherSpu) -> None:
@@ -93,7 +93,7 @@ async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: Dis
         append(replica, b"a")
         await replica.close()
     again = spu.again(spu.files.crash("all"), clean=False)
-    again.closed.whole.add((TOPIC, 1))
+    again.closed.clean.add((TOPIC, 1))
     await again.apply(held_topic(partitions=(0, 1)))
     assert again.metrics.recovered_replicas == 1
 

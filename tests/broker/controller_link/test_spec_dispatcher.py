@@ -238,7 +238,7 @@ async def test_a_topic_of_many_partitions_goes_as_fast_as_one_of_a_single_one(
         await spu.apply(*left)
         took.append(trio.current_time() - since)
     assert took[0] == took[1] > 0
-    assert {(TOPIC, number) for number in range(CLOSES_AT_ONCE)} <= spu.closed.whole
+    assert {(TOPIC, number) for number in range(CLOSES_AT_ONCE)} <= spu.closed.clean
 
 
 async def test_the_same_topic_again_finds_its_records_and_another_of_its_name_starts_empty(spu: DispatcherSpu) -> None:

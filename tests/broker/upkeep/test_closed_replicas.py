@@ -15,16 +15,16 @@ def test_of_replicas_that_have_gone_not_all_is_known_for_ever(monkeypatch: pytes
     closed = ClosedReplicas()
     for partition in (1, 0, 2):
         closed.keep((TOPIC, partition), SAVED)
-        closed.whole.add((TOPIC, partition))
+        closed.clean.add((TOPIC, partition))
     assert set(closed.high_watermarks) == {(TOPIC, 0), (TOPIC, 2)}
-    assert not closed.take_whole((TOPIC, 1))
+    assert not closed.take_clean((TOPIC, 1))
 
 
 def test_a_log_that_was_opened_is_not_known_to_be_whole_any_more() -> None:
     closed = ClosedReplicas()
-    closed.whole.add((TOPIC, 0))
-    assert closed.take_whole((TOPIC, 0))
-    assert not closed.take_whole((TOPIC, 0))
+    closed.clean.add((TOPIC, 0))
+    assert closed.take_clean((TOPIC, 0))
+    assert not closed.take_clean((TOPIC, 0))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_of_what_was_removed_nothing_is_known(removed: Storage, left: set[tuple[
     closed = ClosedReplicas()
     for key in ((TOPIC, 0), (TOPIC, 1), (OTHER, 0)):
         closed.keep(key, SAVED)
-        closed.whole.add(key)
+        closed.clean.add(key)
     closed.forget(removed)
-    assert closed.whole == set(closed.high_watermarks) == left
+    assert closed.clean == set(closed.high_watermarks) == left

@@ -9,7 +9,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, beyond_time, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.upkeep.housekeeping import COMPACTION_REST_SECONDS
+from tailrace.broker.upkeep.housekeeping import COMPACTION_RETRY_SECONDS
 from tailrace.cluster.specs import Shelf
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.record_batch import iterate
@@ -189,7 +189,7 @@ async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock
         log.write_at(0, sound)
         await later(running)
         assert [offset for offset, _ in await consume(client, "damaged")] == [0, 1]
-        await later(running, COMPACTION_REST_SECONDS)
+        await later(running, COMPACTION_RETRY_SECONDS)
         assert await consume(client, "damaged") == [(1, b"2")]
 
 
@@ -231,7 +231,7 @@ async def test_what_lacks_an_open_file_is_done_another_time(autojump_clock: obje
         assert {"housekeeping_postponed", "high_watermarks_not_saved"} <= events, events
         assert [replica.log.log_start for replica in replicas] == starts
         files.opens_left = None
-        await later(running, COMPACTION_REST_SECONDS + BACKOFF_SECONDS)
+        await later(running, COMPACTION_RETRY_SECONDS + BACKOFF_SECONDS)
         assert [replica.offline_reason for replica in replicas] == [None, None]
         assert await consume(client, "t") == [(1, b"2")]
         assert replicas[0].log.log_start == 2

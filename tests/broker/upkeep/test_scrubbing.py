@@ -146,8 +146,8 @@ async def test_flipped_bits_are_restored_from_who_has_them(autojump_clock: objec
         await bench.scrubbing.scrub_all()
     assert bench.content() == sound
     assert [(each["event"], each["segment"], each["positions"], each["copied_from"]) for each in logs] == [
-        ("segment_mended", 0, [300], [OTHER]),
-        ("segment_mended", 10, [0, 400], [OTHER]),
+        ("segment_repaired", 0, [300], [OTHER]),
+        ("segment_repaired", 10, [0, 400], [OTHER]),
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (3, 3)
 
@@ -177,7 +177,7 @@ async def test_an_open_segment_is_mended_as_it_is_while_not_all_before_it_is_com
     assert len(bench.replica.log.segments()) == 3
     assert bench.open_file.read_at(0, BATCH_BYTES) == sound
     assert [(each["event"], each["segment"], each["copied_from"]) for each in logs] == [
-        ("segment_mended", BATCHES, [OTHER])
+        ("segment_repaired", BATCHES, [OTHER])
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
 
@@ -271,7 +271,7 @@ async def test_what_others_do_not_know_to_be_committed_is_a_copy_if_it_proves_it
         await bench.scrubbing.scrub_all()
     assert bench.content() == sound
     assert [(each["event"], each["positions"], each["copied_from"]) for each in logs] == [
-        ("segment_mended", [0, 300], [OTHER])
+        ("segment_repaired", [0, 300], [OTHER])
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
 
@@ -286,7 +286,7 @@ async def test_an_offset_and_an_epoch_come_back_without_a_copy(has_copies: bool,
         await bench.scrubbing.scrub_all()
     assert bench.content() == sound
     assert [(each["event"], each["positions"], each["copied_from"]) for each in logs] == [
-        ("segment_mended", [300, 600], [])
+        ("segment_repaired", [300, 600], [])
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
 
@@ -304,7 +304,7 @@ async def test_where_leaders_epochs_meet_the_manifest_tells_if_the_neighbours_do
     with capture_logs() as logs:
         await bench.scrubbing.scrub_all()
     assert bench.content() == [sound]
-    assert [(each["event"], each["positions"]) for each in logs] == [("segment_mended", [len(sound) // 4 * 3])]
+    assert [(each["event"], each["positions"]) for each in logs] == [("segment_repaired", [len(sound) // 4 * 3])]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
 
 
@@ -396,25 +396,28 @@ async def test_an_end_that_nobody_else_has_is_cut_off_where_nobody_waits_for_it(
     bench = await _bench(has_copies=False)
     _lose_end(bench)
     bench.copies.answers = False
-    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
     assert bench.replica.log.log_end == BATCHES + 3
     bench.copies.answers = True
     with capture_logs() as logs:
-        assert await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+        assert await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
     assert bench.replica.log.log_end == BATCHES
-    assert [(each["event"], each.get("to")) for each in logs] == [("segment_damaged", None), ("lone_end_cut", BATCHES)]
-    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert [(each["event"], each.get("to")) for each in logs] == [
+        ("segment_damaged", None),
+        ("damaged_tail_truncated", BATCHES),
+    ]
+    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
 
 
 async def test_nothing_is_cut_off_that_others_have_or_that_is_committed(autojump_clock: object) -> None:
     bench = await _bench()
     _lose_end(bench)
-    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5), "it was mended"
+    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5), "it was mended"
     assert bench.replica.log.log_end == BATCHES + 3
     committed = await _bench(has_copies=False)
     _lose_end(committed)
     committed.replica.high_watermark = BATCHES + 1
-    assert not await committed.scrubbing.mend_or_cut(committed.replica, BATCHES - 5)
+    assert not await committed.scrubbing.repair_or_truncate(committed.replica, BATCHES - 5)
     assert committed.replica.log.log_end == BATCHES + 3
 
 
@@ -442,7 +445,7 @@ async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
         nursery.start_soon(bench.scrubbing.run)
         await _looked_into(bench, BATCHES - 5)
     else:
-        assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+        assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
     assert bench.replica.offline_reason is None
     assert bench.replica.log.log_end == BATCHES + 1
 
@@ -462,7 +465,7 @@ async def test_an_end_is_cut_off_also_where_what_is_left_does_not_tell_of_its_pr
     for end in (10, 20):
         bench.files.remove(f"{log.directory}/{end:020}.producers")
     _lose_end(bench)
-    assert await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
     assert log.log_end == BATCHES
     with pytest.raises(ProducersUnknownError):
         log.load_producers()
@@ -478,7 +481,7 @@ async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the index cannot be built again")
 
     monkeypatch.setattr(Log, "truncate_before_damage", fail)
-    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
 
 
 @pytest.mark.parametrize("leads", [True, False])
@@ -532,7 +535,7 @@ async def test_a_hopeless_replica_is_not_read_again_and_again(nursery: trio.Nurs
         for _ in range(3):
             await _looked_into(bench, 11)
         assert [each["event"] for each in logs] == ["segment_damaged"]
-        await trio.sleep(scrubbing.DOUBTED_AGAIN_SECONDS)
+        await trio.sleep(scrubbing.SUSPECTED_AGAIN_SECONDS)
         logs.clear()
         await _looked_into(bench, 11)
         assert [each["event"] for each in logs] == ["segment_damaged"]

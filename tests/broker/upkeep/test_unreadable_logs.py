@@ -112,11 +112,11 @@ async def test_a_log_is_opened_when_all_that_is_damaged_has_been_mended(
     bench: _Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
     bench.damage(3, 6)
-    bench.unreadable.add(bench.replica, 2, was_whole=False)
+    bench.unreadable.add(bench.replica, 2, was_clean=False)
     await trio.testing.wait_all_tasks_blocked()
     assert bench.asked == [(0, 2), (0, 5)], "what was mended is not waited for"
     assert bench.readable == [KEY]
-    assert bench.closed.whole == set()
+    assert bench.closed.clean == set()
 
 
 async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
@@ -124,7 +124,7 @@ async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
 ) -> None:
     bench.damage(3)
     bench.mends = lambda offset: trio.current_time() > 200
-    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    bench.unreadable.add(bench.replica, 2, was_clean=True)
     await trio.sleep(200)
     times = [at for at, _ in bench.asked]
     assert times[:5] == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
@@ -132,7 +132,7 @@ async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
     assert bench.readable == []
     await trio.sleep(PAUSE_SECONDS_MAX)
     assert bench.readable == [KEY]
-    assert bench.closed.whole == {KEY}
+    assert bench.closed.clean == {KEY}
 
 
 async def test_a_log_whose_end_was_cut_off_is_not_as_it_was_closed(
@@ -140,10 +140,10 @@ async def test_a_log_whose_end_was_cut_off_is_not_as_it_was_closed(
 ) -> None:
     bench.damage(3)
     bench.cuts = True
-    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    bench.unreadable.add(bench.replica, 2, was_clean=True)
     await trio.testing.wait_all_tasks_blocked()
     assert bench.readable == [KEY]
-    assert bench.closed.whole == set()
+    assert bench.closed.clean == set()
 
 
 async def test_a_log_that_is_given_back_is_closed_and_left_alone(
@@ -151,13 +151,13 @@ async def test_a_log_that_is_given_back_is_closed_and_left_alone(
 ) -> None:
     bench.damage(3)
     bench.mends = lambda offset: False
-    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    bench.unreadable.add(bench.replica, 2, was_clean=True)
     await trio.testing.wait_all_tasks_blocked()
     await bench.unreadable.give_back((KEY[0], 1))
     assert not bench.replica.log.has_failed, "another one was meant"
     await bench.unreadable.give_back(KEY)
     assert bench.replica.log.has_failed
-    assert bench.closed.whole == {KEY}, "it is as it was found"
+    assert bench.closed.clean == {KEY}, "it is as it was found"
     await bench.unreadable.give_back(KEY)
     await trio.sleep(100)
     assert len(bench.asked) == 1
@@ -174,10 +174,10 @@ async def test_a_log_that_is_found_to_be_unreadable_again_and_again_is_opened_ev
         begun.append(trio.current_time())
         log = log_at(bench.files, bench.replica.log.directory, bench.replica.settings.log, clean=False)
         bench.replica = Replica(HERE, bench.replica.spec, log, bench.replica.settings, 1)
-        bench.unreadable.add(bench.replica, 1, was_whole=False)
+        bench.unreadable.add(bench.replica, 1, was_clean=False)
 
     bench.open_again = open_again
-    bench.unreadable.add(bench.replica, 1, was_whole=False)
+    bench.unreadable.add(bench.replica, 1, was_clean=False)
     await trio.sleep(300)
     assert begun[:4] == pytest.approx([0, 0.1, 0.3, 0.7])
     assert begun[-1] - begun[-2] == PAUSE_SECONDS_MAX
@@ -191,7 +191,7 @@ async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock:
         return True
 
     bench.mends = fail
-    bench.unreadable.add(bench.replica, 2, was_whole=False)
+    bench.unreadable.add(bench.replica, 2, was_clean=False)
     await trio.sleep(100)
     assert len(bench.asked) == 1
     assert bench.readable == []
@@ -203,7 +203,7 @@ async def test_who_lacks_an_open_file_looks_again(
 ) -> None:
     with monkeypatch.context() as now:
         now.setattr(Log, "headers", lack_open_files)
-        bench.unreadable.add(bench.replica, 2, was_whole=False)
+        bench.unreadable.add(bench.replica, 2, was_clean=False)
         await trio.sleep(3)
         assert bench.let_go == []
     await trio.sleep(PAUSE_SECONDS_MAX)

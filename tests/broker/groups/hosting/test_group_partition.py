@@ -133,7 +133,7 @@ async def test_what_has_flipped_is_mended_before_it_is_read(
     async def mend(self: Scrubbing, replica: Replica, offset: int) -> None:
         flip()
 
-    monkeypatch.setattr(Scrubbing, "mend", mend)
+    monkeypatch.setattr(Scrubbing, "repair", mend)
     flip()
     assert await replayed(world, monkeypatch) == [("before", 1), ("flipped", 2), ("after", 3)]
 
