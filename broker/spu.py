@@ -27,7 +27,7 @@ from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_pa
 from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
 from tailrace.broker.groups.hosting.group_context import GroupContext
 from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
-from tailrace.broker.groups.hosting.group_gauges import gauge_groups
+from tailrace.broker.groups.hosting.group_metrics import gauge_groups
 from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
 from tailrace.broker.handlers.records.refused_batches import RefusedBatches

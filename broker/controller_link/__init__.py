@@ -1,4 +1,4 @@
-"""The link to the Streaming Controller: registration, lease, specs, the mirror of the cluster, forwarded requests.
+"""The link to the Streaming Controller: registration, lease, specs, mirror, forwarded requests.
 
 May import replicas, roles, upkeep and descriptions; knows no handler.
 """

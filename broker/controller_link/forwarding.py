@@ -1,7 +1,8 @@
-"""Forwards requests that change the cluster to the Streaming Controller, and responds when this SPU knows the outcome.
+"""Forwards requests that change the cluster to the Streaming Controller.
 
 Only the controller changes the cluster, but clients may send such requests to any SPU. A request is forwarded in the
-client's version of the message, so that the response can be passed on unchanged.
+client's version of the message, so that the response can be passed on unchanged. The
+response is sent when the local mirror of the cluster has the change.
 """
 
 from collections.abc import Mapping, Sequence

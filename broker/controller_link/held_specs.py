@@ -1,4 +1,4 @@
-"""The specs that the Streaming Controller sends to one SPU: its configs, its replicas and its shelves.
+"""The specs that the Streaming Controller sends to one SPU: configs, replicas and shelves.
 
 What the SPU knows of the whole cluster for clients comes in other messages: see `MirrorUpdater`.
 """

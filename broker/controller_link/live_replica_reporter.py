@@ -1,4 +1,4 @@
-"""Reports the live replicas of led partitions, and failed local replicas, to the Streaming Controller.
+"""Reports live replicas and failed replicas to the Streaming Controller.
 
 The controller counts a partition as online when its leader has reported. If there are followers, the leader proposes a
 live replica set and repeats the proposal until the controller's specs respond to it. If there are none, the set cannot

@@ -1,4 +1,4 @@
-"""Keeps this SPU's mirror of the cluster up to date, and lets tasks wait until the mirror has a change.
+"""Keeps this SPU's mirror of the cluster up to date, and lets tasks wait for changes of it.
 
 A request that makes the controller change something gets its response only when the local mirror has the change,
 because the client may send its next request to this SPU.

@@ -1,4 +1,4 @@
-"""Decides which Streaming Controller (SC) to connect to next, after which pause, and when to give up.
+"""Decides which Streaming Controller (SC) to connect to next, when, and when to give up.
 
 Several addresses are those of one SC and its standbys. They are tried one after the other without a pause, because the
 next one may be active. A pause follows each round. The pause grows and has a random part, so that not all SPUs

@@ -1,4 +1,4 @@
-"""Opens the replicas that belong on this SPU: prepares their storage, opens their logs, finds their high watermarks.
+"""Opens the replicas that belong on this SPU: their storage, logs and high watermarks.
 
 A replica that does not open is registered as damaged, and reported to the Streaming Controller, so that another one can
 lead.

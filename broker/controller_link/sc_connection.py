@@ -1,4 +1,4 @@
-"""The connection to the Streaming Controller (SC): registers this SPU, renews its lease, and reconnects.
+"""The connection to the Streaming Controller (SC): registration, lease, and reconnects.
 
 The SC may be unreachable at any time. Requests to it then wait, and clients are served from the last specs and
 metadata. After each reconnect the SC first sends all specs and all metadata, so the connection has no state to restore.

@@ -1,4 +1,4 @@
-"""What the SPU reports to people and tools: metrics, and descriptions of replicas, segments and group lag.
+"""What the SPU reports: metrics, and descriptions of replicas, segments and group lag.
 
 Reads the other rooms and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""Describes positions in the partitions that this SPU leads: the readable end, and timestamps at given offsets.
+"""Describes the readable end and timestamps of led partitions, for computing group lag.
 
 Group lag is computed from them. Only headers of batches are read, which the index locates.
 """

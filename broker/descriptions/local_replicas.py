@@ -1,4 +1,4 @@
-"""Describes the replicas of this SPU for the Streaming Controller, which asks on behalf of people."""
+"""Describes the replicas of this SPU for the Streaming Controller."""
 
 from collections.abc import Iterator
 

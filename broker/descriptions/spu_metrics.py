@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from tailrace.broker.groups.hosting import group_metrics
-from tailrace.broker.groups.hosting.group_gauges import GroupGauges
+from tailrace.broker.groups.hosting.group_metrics import GroupGauges
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.server import metric_text
 from tailrace.server.metric_text import counters, gauge, labels

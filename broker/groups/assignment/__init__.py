@@ -1,1 +1,4 @@
-"""Assignors: which member of a group gets which partitions. Pure; imports nothing else of the groups."""
+"""Assignors, which distribute partitions over the members of a group.
+
+Pure; imports nothing else of the groups.
+"""

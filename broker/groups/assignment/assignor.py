@@ -1,4 +1,4 @@
-"""The interface of assignors, which decide which member of a consumer group gets which partitions.
+"""The interface of assignors, which distribute partitions over the members of a group.
 
 An assignor is a pure function. It can be tested alone, and if an assignment is lost with its coordinator, the next
 coordinator makes the same assignment again.

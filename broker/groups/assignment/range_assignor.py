@@ -1,4 +1,4 @@
-"""The assignor "range", which gives each subscriber one range of neighbouring partitions of each topic.
+"""The assignor "range", which gives each subscriber a range of partitions of each topic.
 
 Members have one order for all topics. If topics have the same number of partitions and the same subscribers, a member
 therefore gets the same partition numbers of each topic, and records with the same key meet in one member. Static

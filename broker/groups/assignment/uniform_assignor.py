@@ -1,4 +1,4 @@
-"""The assignor "uniform", which gives all members the same number of partitions and moves as few as possible.
+"""The assignor "uniform", which makes shares equal and moves few partitions.
 
 If all members subscribe to the same topics, the sizes of their shares differ by at most one, and no other assignment
 with such sizes moves fewer partitions. If subscriptions differ, some shares may have to be larger. Then neither moving

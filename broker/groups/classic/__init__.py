@@ -1,1 +1,4 @@
-"""Groups of the classic protocol: members, rebalances, records. Pure; may import assignment and common."""
+"""Classic groups: members, rebalances and records.
+
+Pure; may import assignment and common.
+"""

@@ -1,11 +1,12 @@
-"""A classic group: its members join, its leader makes the assignment, and a change of members starts a rebalance.
+"""A classic group: its members join, and its leader makes the assignment.
 
     Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
       ▲           │ ▲  waits for joins      │  waits for       │
       └───────────┘ └──────────────────────┴── the leader ────┘
 
 The record of the group is appended when the leader has sent the assignment, and when the last member has left. What
-happens in between is known to this object alone: a new coordinator begins with the previous generation.
+happens in between is known to this object alone: a new coordinator begins with the previous generation. A change of the
+members starts a rebalance.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Reads and writes the messages of consumers inside the classic protocol: subscriptions and assignments.
+"""Reads and writes the subscriptions and assignments inside the classic protocol.
 
 Each is two bytes of version and a message that the broker usually does not read. The coordinator reads it if it makes
 the assignment itself: when a classic group becomes a consumer group, and for members of a consumer group that use the

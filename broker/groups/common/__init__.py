@@ -1,1 +1,4 @@
-"""What both kinds of groups share: settings, sessions, records, output. Pure; imports nothing else of the groups."""
+"""What both kinds of groups share: settings, deadlines, records and output.
+
+Pure; imports nothing else of the groups.
+"""

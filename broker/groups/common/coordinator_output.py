@@ -36,7 +36,7 @@ class PendingResponse(NamedTuple):
 
 
 class CoordinatorOutput(Struct):
-    """What the groups of one coordinator want done, since it was last taken."""
+    """The effects of one coordinator since they were last taken."""
 
     counts: GroupCounts
     """The counters that all coordinators of this SPU share."""

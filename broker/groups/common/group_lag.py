@@ -1,4 +1,4 @@
-"""Computes the lag of groups from their committed offsets and the high watermarks of the partitions."""
+"""Computes the lag of groups from committed offsets and the ends of partitions."""
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence

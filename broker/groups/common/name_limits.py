@@ -1,4 +1,4 @@
-"""The largest length of the names that clients give: of groups, members, instances, patterns and protocols.
+"""The largest length of the names that clients give to groups, members and others.
 
 Newer requests allow names of any length, but the keys of our records do not. A name that does not fit into a record is
 refused before anything is decided about it.

@@ -1,1 +1,4 @@
-"""Groups of the KIP-848 protocol: members, reconciliation, records. Pure; may import classic groups to convert them."""
+"""Consumer groups (KIP-848): members, reconciliation and records.
+
+Pure; may import classic groups in order to convert them.
+"""

@@ -1,4 +1,7 @@
-"""Checks whether a heartbeat is refused, and with which error. The error tells the client what to do next."""
+"""Checks whether a heartbeat is refused, and with which error.
+
+The error tells the client what to do next.
+"""
 
 from tailrace.broker.groups.assignment.assignments import Partitions
 from tailrace.broker.groups.common.group_settings import GroupSettings

@@ -1,4 +1,4 @@
-"""A consumer group (KIP-848): the coordinator makes the assignment, and each member reconciles to it by heartbeats.
+"""A consumer group (KIP-848): the coordinator assigns, and members reconcile by heartbeats.
 
 `apply` is the only way to change what outlives a coordinator, for new records and for replayed ones. Counters and
 indexes follow from the records, so that the work for a heartbeat does not grow with the number of members.

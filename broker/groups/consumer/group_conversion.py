@@ -1,8 +1,9 @@
-"""Upgrades a classic group to a consumer group and downgrades it again, while its members go on working.
+"""Upgrades a classic group to a consumer group and downgrades it again.
 
-The first member that sends ConsumerGroupHeartbeat upgrades the group. The other members go on with the classic
-protocol, and the coordinator makes their assignment too. When the last member that uses the consumer protocol has left,
-the group becomes a classic group again. Both keep the epoch, or the generation, of the members.
+The members go on working meanwhile. The first member that sends ConsumerGroupHeartbeat upgrades the group. The other
+members go on with the classic protocol, and the coordinator makes their assignment too. When the last member that uses
+the consumer protocol has left, the group becomes a classic group again. Both keep the epoch, or the generation, of the
+members.
 """
 
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition
@@ -121,7 +122,7 @@ def _assigned_to(member: ClassicMember, cluster: Cluster) -> Partitions:
 
 
 def _protocols_of_all(group: ConsumerGroup) -> list[str]:
-    """Those that all members know, in the order in which one of them likes them."""
+    """Returns the protocols that all classic members support, in the order of preference of one of them."""
     for member in group.members.values():
         if member.profile.classic is not None:
             names = [name for name, _ in member.profile.classic.protocols]

@@ -1,4 +1,4 @@
-"""Reconciles the current assignment of a member with its target, one heartbeat at a time (KIP-848).
+"""Reconciles the current assignment of a member with its target (KIP-848).
 
 A member revokes before it is assigned. It keeps its epoch until it has reported that it revoked all partitions that are
 not in its target. It then gets those partitions of its target that no other member has any more. Two members therefore

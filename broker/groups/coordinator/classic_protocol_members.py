@@ -1,4 +1,4 @@
-"""Handles the classic protocol of members of consumer groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+"""Handles the classic protocol of members of consumer groups.
 
 No request waits for other members. JoinGroup has the effect of a ConsumerGroupHeartbeat. SyncGroup responds with the
 partitions of the member. Heartbeat responds with REBALANCE_IN_PROGRESS if the member has to revoke partitions or could

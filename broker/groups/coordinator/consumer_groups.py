@@ -27,7 +27,7 @@ class ConsumerGroups:
         return ConsumerChange(group, table.settings(group.group_id), table.cluster, self.patterns, table.output, moment)
 
     def after_removal(self, group: ConsumerGroup, moment: Moment) -> None:
-        """Downgrades the group to a classic group if all members that are left speak the classic protocol."""
+        """Downgrades the group to a classic group if all members that are left use the classic protocol."""
         table = self._table
         if not may_downgrade(group, table.settings(group.group_id)):
             table.reschedule(group)

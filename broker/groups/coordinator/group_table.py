@@ -18,7 +18,7 @@ _Alarm = tuple[float, int, Group]
 
 
 class GroupTable:
-    """What all kinds of requests share: the groups, their output, and what a coordinator knows of its SPU."""
+    """The groups of one coordinator, with what their request handlers share."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The groups that this SPU coordinates: those of the partitions of `__consumer_offsets` that it leads.
+"""The groups that this SPU coordinates, by the partitions of `__consumer_offsets` it leads.
 
 Without such partitions the modules of groups are not imported. Most SPUs start without them.
 """

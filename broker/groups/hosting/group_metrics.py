@@ -1,17 +1,23 @@
-"""The Prometheus metrics of groups."""
+"""The Prometheus metrics of groups: counters, and gauges that are read at each scrape."""
 
-from collections.abc import Iterator
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
+from tailrace.broker.groups.common.group import Group, GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_lag import GroupLag
 from tailrace.server.metric_text import counters, gauge, labels
 
-from .group_gauges import GroupGauges
-
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+GROUPS_MAX = 10_000
+"""How many groups are reported by name. The number is bounded because clients choose group ids."""
 
 _COUNTERS = (
     ("group_rebalances", "Assignments made for groups because their members or topics had changed."),
@@ -25,6 +31,27 @@ _LAG_GAUGES = (
     ("records", "tailrace_group_lag_records", "Records of the partition that the group has not read."),
     ("seconds", "tailrace_group_lag_seconds", "Age of the first record that the group has not read."),
 )
+
+
+class GroupGauges(Struct):
+    """Gauges of the groups that an SPU coordinates."""
+
+    states: Counter[tuple[GroupKind, str]] = field(default_factory=Counter)
+    """The number of groups of each kind in each state."""
+    members: Sequence[tuple[str, int]] = ()
+    """The ids and member counts of the largest groups."""
+    group_lags: Sequence[GroupLag] = ()
+    """The largest lags of groups."""
+
+
+def gauge_groups(groups: Iterable[Group], group_lags: Sequence[GroupLag]) -> GroupGauges:
+    found = list(groups)
+    members = ((group.group_id, len(group.members)) for group in found)
+    return GroupGauges(
+        Counter((group.kind, str(group.state)) for group in found),
+        heapq.nlargest(GROUPS_MAX, members, key=lambda each: each[1]),
+        group_lags,
+    )
 
 
 def group_families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric"]:

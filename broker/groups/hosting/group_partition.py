@@ -1,4 +1,4 @@
-"""A partition of `__consumer_offsets` that this SPU leads, with its coordinator between clients and the log.
+"""A led partition of `__consumer_offsets`, with its coordinator between clients and the log.
 
 The coordinator's records are appended first, and its responses are sent when the records are committed. When this SPU
 stops leading, the coordinator is discarded: the next leader loads the same state from its log.

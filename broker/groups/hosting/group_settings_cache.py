@@ -25,7 +25,7 @@ class GroupSettingsCache:
         self._broker_configs = broker_configs
         self._cluster = cluster
         self._made_from: BrokerSettings | None = None
-        """The settings of the broker at that time. They become another object when a config is altered."""
+        """The settings of the broker from which `_common` was made. An altered config replaces this object."""
         self._common = GroupSettings()
         self._own: dict[str, tuple[Mapping[str, str], GroupSettings]] = {}
         """For each group with configs of its own: these configs, and the settings that were made from them."""

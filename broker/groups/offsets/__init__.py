@@ -1,1 +1,4 @@
-"""Committed offsets: stored, fetched, expired. Pure; may import common."""
+"""Committed offsets: their storage, fetching and expiry.
+
+Pure; may import common.
+"""

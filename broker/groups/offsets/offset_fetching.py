@@ -1,4 +1,4 @@
-"""Builds the OffsetFetch response for one group, from the requested offsets or from all of them."""
+"""Builds the OffsetFetch response for one group."""
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec

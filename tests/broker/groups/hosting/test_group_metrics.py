@@ -1,5 +1,8 @@
 from collections import Counter
+from typing import Any
 
+import pytest
+from msgspec import Struct, field
 from scrapes import Sample, sample, samples
 from spus import batch, running_spu
 from trio.testing import wait_all_tasks_blocked
@@ -7,8 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 from tailrace.broker.groups.common.group import GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_lag import GroupLag
-from tailrace.broker.groups.hosting.group_gauges import GroupGauges
-from tailrace.broker.groups.hosting.group_metrics import group_families, group_series
+from tailrace.broker.groups.hosting import group_metrics
+from tailrace.broker.groups.hosting.group_metrics import GroupGauges, gauge_groups, group_families, group_series
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.offset_commit import (
@@ -84,3 +87,34 @@ async def test_a_commit_shows_in_the_next_scrape(autojump_clock: object) -> None
             "tailrace_group_loads_total 3.0",
         ):
             assert f"\n{line}\n" in text
+
+
+class SomeGroup(Struct):
+    group_id: str
+    state: str
+    members: list[str] = field(default_factory=list)
+    kind: GroupKind = GroupKind.CLASSIC
+
+
+def _gauged(*groups: Any) -> GroupGauges:
+    return gauge_groups(groups, [])
+
+
+def test_groups_are_counted_by_kind_and_state() -> None:
+    gauges = _gauged(
+        SomeGroup("a", "Stable", ["m", "n"]),
+        SomeGroup("b", "Stable", ["m"]),
+        SomeGroup("c", "Empty"),
+        SomeGroup("d", "Stable", ["m"], GroupKind.CONSUMER),
+    )
+    assert gauges.states == Counter(
+        {(GroupKind.CLASSIC, "Stable"): 2, (GroupKind.CLASSIC, "Empty"): 1, (GroupKind.CONSUMER, "Stable"): 1}
+    )
+    assert dict(gauges.members) == {"a": 2, "b": 1, "c": 0, "d": 1}
+
+
+def test_of_too_many_groups_the_largest_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_metrics, "GROUPS_MAX", 2)
+    gauges = _gauged(*(SomeGroup(str(size), "Stable", ["m"] * size) for size in (1, 3, 2)))
+    assert gauges.members == [("3", 3), ("2", 2)]
+    assert gauges.states.total() == 3
