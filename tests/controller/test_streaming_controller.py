@@ -25,7 +25,7 @@ from tailrace.runtime.error_groups import first_error
 
 
 async def create_topic(spu: ObedientSpu, name: str, partitions: int, replicas: int) -> CreateTopicsResponse:
-    """As a client of the SPU would."""
+    """Creates a topic as a client of the SPU would."""
     request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], timeout_ms=10_000)
     answer = await spu.forward(ApiKey.CREATE_TOPICS, 7, b"".join(encode(request, 7)))  # type: ignore[arg-type]
     assert answer.error_code == ErrorCode.NONE, answer.error_message

@@ -194,7 +194,10 @@ async def test_a_deleted_topic_can_be_brought_back_as_it_was() -> None:
 async def test_a_topic_that_is_brought_back_while_a_late_write_arrives_has_its_leaders_elected_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A report that the SC had decided about before the deletion. Who leads has ended, and would never begin again."""
+    """The late write is a report from before the deletion.
+
+    Without new elections, leaders that have ended would never lead again.
+    """
     store = await store_with(1)
     async with running_workflow(store) as running:
         await running.connect(1)

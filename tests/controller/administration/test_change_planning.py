@@ -232,7 +232,7 @@ def test_partitions_are_added_to_topics_that_have_their_first_ones() -> None:
 
 
 def test_added_partitions_have_as_many_replicas_as_those_that_there_are() -> None:
-    """A reassignment has given the topic more than it was created with."""
+    """A reassignment has given the topic more replicas than it was created with."""
     moved = replace(topic(), status=TopicStatus(TopicResolution.PROVISIONED, {0: (SpuId(1), SpuId(2))}))
     local = local_with(spu(1), spu(2), moved)
     by_hand = MorePartitions("orders", 2, ((SpuId(2), SpuId(1)),))

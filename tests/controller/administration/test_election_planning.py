@@ -1,4 +1,4 @@
-"""Elections that a person asks for."""
+"""Elections that a person requests."""
 
 import pytest
 from controller_model import ModelSc, model, topic, topic_id
@@ -20,7 +20,7 @@ KEY = topic_id(1), 0
 
 
 def led_by_two() -> ModelSc:
-    """Its preferred leader, 1, is live again."""
+    """Returns an SC whose partition SPU 2 leads, while its preferred leader, SPU 1, is live again."""
     sc = model(1, 2, 3)
     sc.write(topic("t", 1, 2, {0: (1, 2)}))
     sc.settle()
@@ -88,7 +88,7 @@ def test_a_preferred_leader_whose_disk_has_failed_cannot() -> None:
 
 
 def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
-    """The others would be live no more, and never lead."""
+    """The other replicas would be removed from the live set, and never lead."""
     sc = led_by_two()
     sc.report(sc.partition(1), (ONE, TWO))
     sc.settle()

@@ -1,4 +1,4 @@
-"""Other replicas for partitions, as a person asks for them."""
+"""Reassignments of partitions that a person requests."""
 
 from controller_model import ModelSc, model, topic
 from msgspec.structs import replace

@@ -151,7 +151,7 @@ class _World:
         return ForwardResponse(metadata_version=self.cluster.version, body=message.body[::-1])
 
     def store_objects(self, *objects: Object) -> None:
-        """As if the KV store had said so; the mirror's changes go out at the end, as at the end of a turn."""
+        """Stores objects as if the KV store had reported them, then publishes the mirror, as at the end of a turn."""
         for found in objects:
             self._version += 1
             change = self.store.apply(Stored(replace(found, version=self._version)))
@@ -166,7 +166,7 @@ class _World:
             self.manager.publish(change)
 
     async def spu(self, number: int = 1, incarnation: str = "first") -> ScriptedSpu:
-        """Connected, and not registered."""
+        """Connects an SPU that does not register."""
         found = ScriptedSpu(number, incarnation)
         await found.connect(self.network, ADDRESS, self.nursery)
         return found
@@ -299,7 +299,7 @@ async def test_who_does_not_register_is_not_waited_for_long(autojump_clock: trio
         assert silent.link.closed_because is not None
 
 
-# what changes later
+# later changes
 
 
 async def test_changes_are_told_to_whom_they_concern_specs_first(autojump_clock: trio.testing.MockClock) -> None:
@@ -408,7 +408,7 @@ async def test_a_stalled_spu_holds_nobody_up_and_then_hears_the_newest_once(
             world.store_objects(partition(0, 1, 2, epoch=epoch))
             await trio.sleep(0.3)
         assert len(two.specs) == 27
-        assert len(one.specs) == 2  # the full one, and the one that it does not answer
+        assert len(one.specs) == 2  # the full one, and the one without a response
         stalled, well = world.manager.connections()
         assert (stalled.is_up_to_date, well.is_up_to_date) == (False, True)
         one.may_answer.set()
@@ -452,7 +452,7 @@ async def test_ten_thousand_partitions_go_over_whole(autojump_clock: trio.testin
         assert len(one.specs[0].topics[0].partitions) == len(one.metadata[0].topics[0].partitions) == 10_000
 
 
-# who is here
+# leases
 
 
 async def test_a_lease_that_is_renewed_goes_on(autojump_clock: trio.testing.MockClock) -> None:
@@ -688,7 +688,7 @@ def _live(partition: PartitionState) -> list[int]:
     return [each.spu_id for each in partition.live_replicas]
 
 
-# what SPUs say and ask
+# reports and requests of SPUs
 
 
 def _reported(number: int) -> ReportedPartition:

@@ -30,7 +30,7 @@ TOPIC = UUID(int=7)
 
 
 def _partition(number: int, *replicas: int) -> Partition:
-    """The first of them leads."""
+    """Returns a partition that the first replica leads."""
     spus = tuple(map(SpuId, replicas))
     status = PartitionStatus(PartitionResolution.ONLINE, spus[0], Epoch(3), "first", {spus[0]: "store"})
     return Partition("orders", TOPIC, number, PartitionSpec(spus[0], spus), status)

@@ -136,7 +136,7 @@ async def test_more_than_can_travel_costs_the_stream_alone(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("elected", "leader"), [("first", ONE), ("earlier", NO_LEADER)])
 async def test_a_process_leads_only_what_it_was_elected_for_itself(elected: str, leader: SpuId) -> None:
-    """What the process before it had in its page cache may be lost: in that epoch nothing more is to be written."""
+    """The process before may have lost records with the page cache, so nothing more may be written in its epoch."""
     async with _world() as world:
         status = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(5), elected, {ONE: "store"})
         world.cache.put_partition(Partition("t", TopicId(int=7), 0, PartitionSpec(ONE, (ONE, TWO)), status))

@@ -42,7 +42,7 @@ def _descriptions(running: RunningWorkflow) -> SegmentDescriptions:
 
 
 def _copies(described: SegmentedPartition) -> list[list[tuple[int, str]]]:
-    """Of each segment."""
+    """Returns the copies of each segment."""
     return [sorted((copy.spu_id, copy.comparison) for copy in each.copies) for each in described.segments]
 
 

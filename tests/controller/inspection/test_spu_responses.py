@@ -27,7 +27,7 @@ async def _ask_a_mute(spu: SpuId, request: str) -> str:
 
 
 def _local() -> LocalStore:
-    """One is online, two is not."""
+    """Returns a store in which SPU 1 is online and SPU 2 is not."""
     local = LocalStore()
     online = SpuStatus(SpuResolution.ONLINE, "first", "a")
     local.apply(Stored(replace(custom(ONE), status=online, version=1)))

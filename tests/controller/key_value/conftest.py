@@ -1,4 +1,4 @@
-"""The stores that the conformance suite holds to one behaviour; `-m etcd` is for the one that takes a server."""
+"""The stores that the conformance suite tests; `-m etcd` selects the one that needs a server."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    """One server for the session; its tests keep apart by the prefixes of their keys."""
+    """Runs one server for the session; tests use different prefixes for their keys."""
     server = Etcd(tmp_path_factory.mktemp("etcd"))
     server.start()
     try:
@@ -53,7 +53,7 @@ async def world(kind: str, endpoint: Address | None, tmp_path: Path) -> AsyncIte
         return opened[-1]
 
     async def write_much() -> None:
-        """More than a store of this process remembers."""
+        """Writes more changes than the history of a store within this process keeps."""
         await opened[0].write([Put(f"elsewhere/{number}", b"", 0) for number in range(HISTORY_CHANGES_MAX + 1)])
 
     async def compact() -> None:

@@ -1,4 +1,4 @@
-"""Every store gives the same answers: what the interface says, on a dictionary, on SQLite and on a real etcd."""
+"""The conformance suite: a dictionary, SQLite and a real etcd all behave as the interface says."""
 
 from random import Random
 
@@ -48,7 +48,7 @@ async def events(store: KeyValueStore, prefix: str, after_revision: int, count: 
     return found
 
 
-# Versioned compare-and-set
+# compare-and-set
 
 
 async def test_an_entry_is_what_was_put(world: World) -> None:
@@ -160,7 +160,7 @@ async def test_of_several_writers_at_once_none_is_overwritten(world: World) -> N
     assert entry.value == b"20"
 
 
-# Values and keys
+# values and keys
 
 
 @pytest.mark.parametrize("value", [b"", bytes(range(256)), b"\0" * 3, Random(1).randbytes(VALUE_BYTES_MAX)], ids=len)
@@ -200,7 +200,7 @@ async def test_a_long_list_is_whole(world: World) -> None:
     assert [entry.key for entry in (await world.store.list("k/")).entries] == keys
 
 
-# The guard
+# the guard
 
 
 async def test_who_leads_writes(world: World) -> None:
@@ -211,7 +211,7 @@ async def test_who_leads_writes(world: World) -> None:
 async def test_who_does_not_lead_any_more_writes_nothing(world: World) -> None:
     old = await take(world.store, "leader", b"one")
     await world.store.give_up(old)
-    for _ in range(2):  # nobody leads, then another
+    for _ in range(2):  # first no SC is active, then another one
         with pytest.raises(LeadershipLost):
             await world.store.write([Put("a", b"", NO_VERSION), Put("b", b"", 7)], guard=old)
         await world.another().take("leader", b"two", TTL_SECONDS)
@@ -240,7 +240,7 @@ async def test_the_guard_is_checked_with_each_write_of_many(world: World) -> Non
     assert len(listing.entries) == lost_after
 
 
-# Watches
+# watches
 
 
 async def test_a_watch_tells_changes_below_its_prefix_in_order(world: World) -> None:
@@ -285,7 +285,7 @@ async def test_who_gave_up_waiting_may_ask_again(world: World) -> None:
 
 
 async def test_a_list_and_the_watch_after_it_are_the_whole_truth(world: World) -> None:
-    """Whoever lists at any moment and watches from there ends with what the store has, having seen nothing twice."""
+    """A listing at any moment and a watch after it give the contents of the store, without a change seen twice."""
     keys = [f"k/{number}" for number in range(6)]
     seen: list[dict[str, Entry]] = []
 
@@ -349,7 +349,7 @@ async def test_a_watch_from_a_forgotten_past_fell_behind(world: World) -> None:
     assert await events(world.store, "", now, 1) == [EntryPut(entry)]
 
 
-# Leases
+# leases
 
 
 async def test_one_of_two_contenders_takes_the_key(world: World) -> None:
@@ -357,12 +357,12 @@ async def test_one_of_two_contenders_takes_the_key(world: World) -> None:
     entry = await take(one, "leader", b"one")
     assert await one.get("leader") == entry
     assert await two.take("leader", b"two", TTL_SECONDS) is None
-    assert await one.take("leader", b"two", TTL_SECONDS) is None  # nor twice
+    assert await one.take("leader", b"two", TTL_SECONDS) is None  # not even by itself
     await one.give_up(entry)
     assert await one.get("leader") is None
     later = await take(two, "leader", b"two")
     assert later.version > entry.version
-    await one.give_up(entry)  # of no use to anybody, and no harm
+    await one.give_up(entry)  # useless but harmless
     assert await one.get("leader") == later
 
 
@@ -412,7 +412,7 @@ async def test_without_a_watch_a_lease_runs_out_all_the_same(world: World, clock
     entry = await take(world.store, "leader")
     await pass_time(clock, TTL_SECONDS)
     taken = None
-    with trio.fail_after(20):  # etcd notices by the half second
+    with trio.fail_after(20):  # etcd checks leases every half second
         while taken is None:
             taken = await world.another().take("leader", b"next", TTL_SECONDS)
     assert taken.version > entry.version
@@ -436,7 +436,7 @@ async def test_what_is_under_no_lease_cannot_be_renewed_and_stays(world: World, 
     assert await world.store.get("a") == entry
 
 
-# The end
+# closing
 
 
 async def test_a_closed_store_is_unavailable(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Bounded, in order, one cursor for each watch."""
+"""The history is bounded and ordered, and each watch has its own cursor."""
 
 import math
 

@@ -24,5 +24,5 @@ def test_the_range_of_a_prefix_holds_all_that_begin_with_it_and_nothing_else(pre
 
 @given(st.lists(TEXT))
 def test_keys_are_ordered_as_their_bytes(keys: list[str]) -> None:
-    """So a dictionary that sorts text agrees with a database that sorts bytes."""
+    """A dictionary that sorts text agrees with a database that sorts bytes."""
     assert sorted(keys) == sorted(keys, key=str.encode)

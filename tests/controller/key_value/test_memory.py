@@ -1,4 +1,4 @@
-"""The conformance suite says what it does; here is what it is for: a store that outlives the SCs on it."""
+"""The memory store outlives the SCs that use it. The conformance suite tests everything else."""
 
 import trio
 from trio.testing import MockClock

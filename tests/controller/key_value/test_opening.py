@@ -1,4 +1,4 @@
-"""A store by the name that a person gives it."""
+"""Opening a store by the name in the settings."""
 
 import os
 from pathlib import Path

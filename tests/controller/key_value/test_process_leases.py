@@ -1,4 +1,4 @@
-"""Who holds which key, and until when."""
+"""Leases of keys: who holds which key, and until when."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a store on the disk still has after its process, and what it refuses to read."""
+"""What the SQLite store still has after its process has ended, and which files it refuses."""
 
 import sqlite3
 from pathlib import Path

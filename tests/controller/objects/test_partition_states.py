@@ -1,4 +1,4 @@
-"""That there are these transitions and no others, test_metadata_dispatcher.py finds out."""
+"""The diagram of transitions. `test_metadata_dispatcher.py` checks that there are no others."""
 
 from tailrace.controller.objects.objects import PartitionResolution
 from tailrace.controller.objects.partition_states import TRANSITIONS, mermaid

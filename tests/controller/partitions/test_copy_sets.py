@@ -24,7 +24,7 @@ ONE, TWO, THREE, FOUR = map(SpuId, (1, 2, 3, 4))
 
 
 def spus(*online: int) -> dict[SpuId, Spu]:
-    """All of them with store a."""
+    """Returns SPUs that are online with the store incarnation a."""
     found = {}
     for number in (1, 2, 3, 4):
         resolution = SpuResolution.ONLINE if number in online else SpuResolution.OFFLINE
@@ -156,7 +156,7 @@ def test_nothing_changes_while_there_is_an_election(resolution: PartitionResolut
     assert next_copy_set(before, (ONE, THREE), ALL) == before
 
 
-# Where W of N commit
+# with quorum policies
 
 MAJORITY = "majority"
 
@@ -219,7 +219,7 @@ def test_the_set_before_goes_when_the_leader_says_so() -> None:
 
 
 def test_so_it_does_if_all_of_it_stay() -> None:
-    """Nobody leaves, and yet another number of stores commits."""
+    """No replica leaves, but the number of stores that commit changes."""
     wanted = (ONE, TWO, THREE, FOUR)
     before = taking_over(wanted, (ONE, TWO, THREE), wanted)
     assert is_changing(before, wanted)
@@ -235,7 +235,7 @@ def test_a_change_to_fewer_is_one_of_sets_as_well() -> None:
 
 
 def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
-    """Something may have been committed there."""
+    """Records may have been committed by the set that is given up."""
     before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
     after = next_copy_set(before, (ONE, TWO, THREE), spus(1, 2, 4), MAJORITY)
     sets = ((ONE, TWO, THREE), (ONE, TWO, FOUR), (ONE, TWO, THREE))
@@ -246,7 +246,7 @@ def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
 
 
 def test_who_is_to_come_and_not_wanted_any_more_does_not_stay() -> None:
-    """The set before has taken over, and another change has begun meanwhile."""
+    """The earlier set has taken over, and another change has begun in the meantime."""
     before = taking_over((ONE, TWO), (ONE, TWO, THREE), (ONE, TWO), adding=(FOUR,))
     after = next_copy_set(before, (ONE, TWO, THREE), ALL, MAJORITY, has_taken_over=True)
     assert after.spec == PartitionSpec(ONE, (ONE, TWO)), "three is added by the next step"
@@ -277,7 +277,7 @@ def test_nothing_changes_where_the_next_leader_would_not_be_answered_by_enough(
 
 
 def test_where_all_must_commit_one_that_is_dead_is_replaced_as_well() -> None:
-    """Nothing could be committed any more."""
+    """Otherwise nothing could be committed any more."""
     before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
     after = next_copy_set(before, (ONE, TWO, FOUR), spus(1, 2, 4), "nrw:3,1,3")
     assert after.spec.copy_set == (ONE, TWO, FOUR)

@@ -1,4 +1,4 @@
-"""The rules by which a leader is elected, and by which its live replicas are stored."""
+"""The rules for elections of leaders and for changes of live replicas."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ def spus(**stores: str) -> dict[SpuId, Spu]:
 
 
 def partition(*live: int, leader: int = 1, epoch: int = 5, resolution: PartitionResolution = ONLINE) -> Partition:
-    """With replicas on 1 to 4, led by 1, all live ones with store a."""
+    """Returns a partition with replicas on SPUs 1 to 4, led by SPU 1, whose live replicas have the store a."""
     replicas = tuple(map(SpuId, (1, 2, 3, 4)))
     live_replicas = dict.fromkeys(map(SpuId, live), "a")
     status = PartitionStatus(resolution, SpuId(leader), Epoch(epoch), "of a", live_replicas, 7)
@@ -65,7 +65,7 @@ def silent(*names: int, store: str = "a") -> PartitionReports:
 
 
 def elected(before: Partition, leader: int, online: Mapping[SpuId, Spu]) -> Decision:
-    """At the next epoch, with the live set that there was."""
+    """Returns the partition as elected in the next epoch, with the same live set."""
     incarnation = online[SpuId(leader)].status.incarnation
     epoch = Epoch(before.status.epoch + 1)
     return Decision(
@@ -133,7 +133,7 @@ def test_who_is_not_ready_is_waited_for_only_if_nobody_is() -> None:
 
 
 def test_the_status_is_election_before_there_is_a_candidate() -> None:
-    """Even if all is known already: people and other SPUs see that there is an election."""
+    """Even if all log ends are known, so that people and other SPUs see that there is an election."""
     before = partition(1, 2, 3)
     assert decide(before, spus(s2="a", s3="a"), ends(s2=4, s3=5)).status.resolution is ELECTION
 
@@ -153,7 +153,7 @@ def test_none_leads_that_was_not_live() -> None:
     assert decide(before, spus(s2="a", s3="a"), PartitionReports()) == after
 
 
-# who does not respond
+# SPUs that do not respond
 
 
 def test_a_candidate_that_does_not_respond_is_followed_by_the_next_until_none_is_left() -> None:
@@ -217,7 +217,7 @@ def test_then_only_the_one_with_the_most_may_lead() -> None:
     said = {spu: ReportedLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (TWO, 9))}
     assert decide(before, found, PartitionReports(log_ends={ONE: said[ONE]})).asks == (TWO,)
     decision = decide(before, found, PartitionReports(log_ends=said))
-    # One that had left before may know that more was committed.
+    # A replica that had left the live set before may have more committed records.
     assert decision.status == replace(elected(before, 2, found).status, was_unclean=True)
     one_is_not_ready = {**said, TWO: ReportedLogEnd("of b", Epoch(5), None)}
     assert decide(before, found, PartitionReports(log_ends=one_is_not_ready)) == Decision(before.status)
@@ -228,7 +228,7 @@ def test_then_only_the_one_with_the_most_may_lead() -> None:
     )
 
 
-# where any W of N commit
+# with quorum policies
 
 
 BY_QUORUM = ElectionRules(by_quorum=True)
@@ -250,7 +250,7 @@ def test_who_was_elected_by_quorum_has_all_once_it_leads() -> None:
     candidate = replace(before, status=decide(before, found, PartitionReports(), BY_QUORUM).status)
     led = status_after_report(candidate, spus(s1="a", s3="b"), reported(candidate, ((ONE, ""), (THREE, ""))))
     assert led.live_replicas == {ONE: "a", THREE: "b"}
-    # Or it fails before, and stays what it was while somebody else leads.
+    # If the new leader fails first, its entry stays as it was while another one leads.
     by_one = replace(candidate, status=elected(candidate, 1, spus(s1="a")).status)
     after = status_after_report(by_one, spus(s1="a"), reported(by_one, ((ONE, ""), (THREE, ""))))
     assert after.live_replicas == {ONE: "a", THREE: UNKNOWN_STORE}
@@ -322,7 +322,7 @@ def test_only_an_unclean_election_takes_somebody_out() -> None:
     assert not is_unclean(before, moved)
 
 
-# who leads, and who is sure
+# leaders and sure replicas
 
 
 def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
@@ -359,7 +359,7 @@ def test_the_preferred_replica_may_lead_again_when_it_is_sure_and_responds() -> 
     assert not can_return(partition(1, 2), online, PartitionReports())
 
 
-# what leaders report
+# reports of leaders
 
 
 def test_a_report_is_current_from_that_process_at_that_epoch() -> None:
@@ -390,10 +390,10 @@ def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None
 @pytest.mark.parametrize(
     "members",
     [
-        ((ONE, ""), (THREE, "a")),  # it has started anew since
-        ((ONE, ""), (THREE, "")),  # nothing is stored for it
-        ((ONE, ""), (FOUR, "a")),  # nobody knows it
-        ((ONE, ""), (FIVE, "a")),  # no replica
+        ((ONE, ""), (THREE, "a")),  # its store has changed since
+        ((ONE, ""), (THREE, "")),  # no incarnation is stored for it
+        ((ONE, ""), (FOUR, "a")),  # it is not registered
+        ((ONE, ""), (FIVE, "a")),  # it has no replica
     ],
 )
 def test_what_cannot_be_stored_raises_the_version_all_the_same(members: tuple[tuple[SpuId, str], ...]) -> None:
@@ -438,13 +438,13 @@ def test_who_leads_has_it_all_with_the_store_that_it_has_now() -> None:
 
 
 def test_what_is_undecided_is_decided_and_what_is_decided_stays() -> None:
-    """Whoever decides again, without news, asks for the same."""
+    """Without new events, the same decision is made again."""
     for before in (partition(1, 2), partition(1, 2, resolution=FOUND), partition(1, epoch=int(NO_EPOCH))):
         status = decide(before, spus(s1="a", s2="a"), PartitionReports()).status
         assert decide(replace(before, status=status), spus(s1="a", s2="a"), PartitionReports()).status == status
 
 
-# what is on shelves
+# partitions with shelves
 
 
 def shelved(before: Partition, end: int) -> Partition:

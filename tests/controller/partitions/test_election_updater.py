@@ -1,4 +1,4 @@
-"""What elections ask of SPUs, and how long they wait for who was elected."""
+"""Questions to candidates, and how long elected leaders have to report."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ TOPIC = Topic("orders", ORDERS, TopicSpec(partitions=3), version=1)
 
 @dataclass
 class _World:
-    """SPUs that say at once how far their logs go, and the events that come of it."""
+    """SPUs that respond at once with their log ends, and the resulting events."""
 
     log_ends: dict[SpuId, dict[PartitionKey, int | None]] = field(default_factory=dict)
     """None: the log cannot be read."""
@@ -71,7 +71,7 @@ class _World:
 
     @property
     def answers(self) -> list[tuple[float, Event]]:
-        """Without the news that one has to wait for them."""
+        """Returns the events, without those that only say that an SPU is busy."""
         return [each for each in self.events if not (isinstance(each[1], LogEndsReported) and each[1].is_busy)]
 
     async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
@@ -202,7 +202,7 @@ async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock
 
 @pytest.mark.parametrize("slowness", [1.5, 3.9])
 async def test_who_is_slow_to_answer_is_given_the_time_it_takes(slowness: float, autojump_clock: MockClock) -> None:
-    """Else it would be too late each time."""
+    """Otherwise its response would be late each time."""
     world = _World({ONE: {(ORDERS, 0): 4}}, slowness=slowness)
     async with world.taking(_ask(ONE)):
         await trio.sleep(10)
@@ -329,7 +329,7 @@ async def test_who_has_stopped_reporting_has_no_more_time(autojump_clock: MockCl
 
 
 async def test_who_is_late_with_many_has_twice_as_long_the_next_time(autojump_clock: MockClock) -> None:
-    """Else elections that are given up are the work for which there is no time to lead."""
+    """Otherwise elections that are given up take the time that the SPU needs to lead."""
     world = _World()
 
     async def waited(epoch: int, numbers: range, resolution: PartitionResolution) -> float:

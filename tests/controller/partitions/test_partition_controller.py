@@ -1,4 +1,4 @@
-"""The Partition Controller: which partitions the connections are told of, and who leads each."""
+"""The Partition Controller: which partitions are sent to SPUs, and which SPU leads each."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ def with_topic(rows: dict[int, tuple[int, ...]], *spus: int) -> ModelSc:
 
 
 def set_live(sc: ModelSc, *live: int) -> None:
-    """The leader reports that these have caught up with it."""
+    """Makes the leader report that these replicas have caught up."""
     live_replicas = tuple(map(SpuId, live))
     sc.report(sc.partition(1), live_replicas)
     sc.settle()
@@ -382,7 +382,7 @@ def test_a_deleted_topic_is_told_to_nobody_and_its_epoch_goes_on_when_it_is_brou
 def test_a_disk_that_failed_before_a_topic_was_deleted_is_not_held_against_it_when_it_is_brought_back(
     is_late: bool,
 ) -> None:
-    """Its logs are opened anew, and whoever cannot says so again."""
+    """SPUs open its logs anew, and report failures again."""
     sc = with_topic({0: (1, 2)})
     set_live(sc, 1)
     failed = ReplicaFailed(SpuId(1), "first", topic_id(1), 0, Epoch(0))
@@ -508,7 +508,7 @@ def test_a_config_that_allows_an_election_brings_it_about() -> None:
 
 
 def with_a_replica_to_come() -> ModelSc:
-    """A majority of SPUs 1 and 2 commits, and 3 is to take the place of 2."""
+    """Returns a controller in which SPUs 1 and 2 commit by majority, and SPU 3 should replace SPU 2."""
     sc = model(1, 2, 3)
     wanted = topic("t", 1, 2, {0: (1, 2)})
     sc.write(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})))
@@ -615,7 +615,7 @@ def test_leaders_give_back_what_they_took_over_a_part_at_a_time(monkeypatch: pyt
 
 
 def test_nothing_is_given_back_to_whom_a_log_does_not_open() -> None:
-    """It says so of no epoch, so that it may be elected where nobody else is left."""
+    """It reports the failure for no epoch, so that it may be elected if no other replica is left."""
     sc = with_topic({0: (1, 2), 1: (1, 2)})
     sc.stop_spu(1)
     sc.settle()
@@ -630,7 +630,7 @@ def test_nothing_is_given_back_to_whom_a_log_does_not_open() -> None:
 
 
 def with_shelf(*stores: int) -> ModelSc:
-    """Begun by the leader on SPUs 3 and 4, and filled up to 10."""
+    """Returns a controller with a shelf on SPUs 3 and 4 that is filled up to offset 10."""
     sc = with_topic({0: (1, 2)}, 1, 2, *stores)
     sc.report_shelves(sc.partition(1), next_base=5)
     sc.settle()
@@ -667,7 +667,7 @@ def test_what_another_leader_said_of_shelves_counts_no_more() -> None:
 
 @pytest.mark.parametrize("live", [True, False])
 def test_what_was_said_while_another_write_was_under_way_is_not_lost(live: bool) -> None:
-    """The partition is one object: of two writes, one loses, and is decided again."""
+    """The partition is one object, so one of two writes loses, and its decision is made again."""
     sc = with_shelf(3, 4)
     partition = sc.partition(1)
     sc.report_shelves(partition, (5, 3, 20), (5, 4, 20))

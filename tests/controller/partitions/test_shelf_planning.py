@@ -1,4 +1,4 @@
-"""What becomes of shelves: by what the leader reports, and when those that keep them go, or come."""
+"""How shelves change when the leader reports, and when their stores go offline or come back."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -28,7 +28,7 @@ NO_SHELF = PartitionSpec(SpuId(1), (SpuId(1), SpuId(2)))
 
 
 def stores(*ids: int, racks: str = "", unwanted: tuple[int, ...] = (), load: dict[int, int] | None = None) -> Stores:
-    """These take more; `racks`: a letter for each."""
+    """Returns SPUs that accept more shelves; `racks` has a letter for each."""
     on_racks = [SpuOnRack(SpuId(spu), rack) for spu, rack in zip(ids, racks or [None] * len(ids), strict=True)]
     return Stores(
         lambda: on_racks, lambda spu: spu in unwanted, Counter({SpuId(k): v for k, v in (load or {}).items()})
@@ -50,7 +50,7 @@ def said(*filled: tuple[int, int, int], start: int = 0, base: int = -1) -> Shelv
 
 ALL = stores(1, 2, 3, 4, 5)
 
-# another shelf
+# beginning shelves
 
 
 def test_the_first_shelf_begins_where_the_log_does_and_is_kept_by_others() -> None:
@@ -126,7 +126,7 @@ def test_no_more_are_begun_than_the_store_can_hold() -> None:
     assert len(encode(Partition("t", topic_id(1), 0, replaced))) < VALUE_BYTES_MAX * 0.6, "nor do they get many stores"
 
 
-# what stores have
+# growing and filling
 
 
 def test_the_last_shelf_ends_where_the_slowest_of_its_stores_is() -> None:
@@ -168,7 +168,7 @@ def test_the_last_one_grows_whoever_is_still_to_get_it() -> None:
     assert spec_after_report(spec, said((0, 3, 30), (0, 4, 20)), ALL).shelves == (shelf(0, 20, 3, 4),)
 
 
-# what is deleted
+# deletion
 
 
 def test_shelves_that_end_before_what_is_left_go() -> None:
@@ -190,7 +190,7 @@ def test_after_all_of_them_another_may_begin_though_not_at_what_is_deleted() -> 
     assert spec_after_report(shelved(start=15), said(base=12), ALL) == shelved(shelf(12, 12, 3, 4), start=12)
 
 
-# who keeps them
+# stores of shelves
 
 
 def test_who_goes_is_replaced_and_leaves_when_the_other_has_it() -> None:
@@ -244,7 +244,7 @@ def test_many_that_go_over_are_spread() -> None:
     assert Counter(each.filling for each in after.shelves) == {(5,): 3, (6,): 2, (7,): 1}
 
 
-# all of it
+# properties
 
 _ids = st.integers(1, 8).map(SpuId)
 _groups = st.lists(_ids, min_size=1, max_size=3, unique=True)
@@ -254,7 +254,7 @@ _groups = st.lists(_ids, min_size=1, max_size=3, unique=True)
 def _specs(draw: st.DrawFn) -> PartitionSpec:
     bounds = sorted(draw(st.lists(st.integers(0, 12), min_size=1, max_size=5, unique=True)))
     if draw(st.booleans()):
-        bounds.append(bounds[-1])  # the last one is empty
+        bounds.append(bounds[-1])  # The last shelf is empty.
     shelves = []
     for base, end in pairwise(bounds):
         named = draw(_groups)

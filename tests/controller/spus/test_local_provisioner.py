@@ -1,4 +1,4 @@
-"""The provisioner with SPUs that are values, on a clock that jumps."""
+"""The local provisioner with scripted SPUs, on a clock that jumps."""
 
 import structlog
 import trio
@@ -88,7 +88,7 @@ async def test_an_spu_is_started_once_and_stopped_when_it_is_to_go(
     launcher = FakeLauncher()
     provisioner = await _provisioner(nursery, launcher)
     await provisioner.provision(_spu(1))
-    await provisioner.provision(_spu(1, size_bytes=5))  # the SC tells that to the SPU
+    await provisioner.provision(_spu(1, size_bytes=5))  # The SC sends the size to the SPU.
     await launcher.next_launch()
     await provisioner.terminate(SpuId(1))
     await provisioner.terminate(SpuId(1))

@@ -1,4 +1,4 @@
-"""The SPU Controller: who may connect, and who is online."""
+"""The SPU Controller: which SPUs may connect, and which are online."""
 
 from controller_model import Brain, address, connected, custom, listener, lost, model, storage
 from msgspec.structs import replace

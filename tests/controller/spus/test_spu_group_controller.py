@@ -1,4 +1,4 @@
-"""The SPU Group Controller: managed SPUs as their group wants them."""
+"""The SPU Group Controller: managed SPUs follow the spec of their group."""
 
 import pytest
 from controller_model import ModelSc, custom, group, model, topic
@@ -165,7 +165,7 @@ def test_an_spu_is_not_deleted_under_rows_that_are_just_being_written() -> None:
             sc.deliver_from_store()
         elif isinstance(put := sc.writes[0], Put) and put.object.version == sc.topic("t").version:
             if sc.status_of("t").resolution is TopicResolution.PENDING:
-                break  # the rows are under way
+                break  # The rows are being written.
             sc.carry_out_a_write()
     sc.scale("main", 1)
     sc.settle()
@@ -208,7 +208,7 @@ def test_a_changed_template_reaches_all_spus_of_the_group() -> None:
 
 
 def _lose_to_a_status(sc: ModelSc, spu: int) -> None:
-    """What is to be written of the SPU, and no more, to the news that it is away."""
+    """Makes only the waiting write of the SPU's object lose to a write of its status."""
     sc.deliver_from_store()
     assert [each.object.spec.id for each in sc.writes if isinstance(each.object, Spu)] == [spu]
     sc.lose_a_write()

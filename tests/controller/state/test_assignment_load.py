@@ -1,4 +1,4 @@
-"""Which SPUs the rows of topics name."""
+"""The load of SPUs, counted from the rows of topics."""
 
 from controller_model import topic_id
 from hypothesis import given

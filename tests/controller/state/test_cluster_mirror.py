@@ -1,4 +1,4 @@
-"""The mirror of the cluster: what clients are told, and when."""
+"""The mirror of the cluster: what clients see, and when."""
 
 from controller_model import ModelSc, custom, group, model, topic, topic_id
 from msgspec.structs import replace
@@ -130,7 +130,7 @@ def test_a_topic_that_grows_keeps_its_partitions_until_the_new_ones_are_ready() 
 
 
 def test_a_topic_that_grows_while_another_sc_begins_is_there_all_the_time() -> None:
-    """SPUs that forgot it would forget what groups have committed of it."""
+    """If SPUs forgot the topic, they would forget the committed offsets of its groups."""
     sc = model(1)
     sc.write(topic("t", 2))
     sc.settle()
@@ -171,7 +171,7 @@ def test_while_replicas_move_those_stand_first_that_the_partition_is_to_have() -
     sc.settle()
 
     def told(*row: int) -> tuple[SpuId, ...]:
-        """When the topic wants this row, and nobody new is live yet."""
+        """Returns the replicas that clients see when the topic wants this row and no new replica is live yet."""
         wanted = {0: tuple(map(SpuId, row))}
         now = sc.topic("t")
         sc.write(replace(now, status=replace(now.status, replica_map=wanted)))

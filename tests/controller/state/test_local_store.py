@@ -1,4 +1,4 @@
-"""The Local Store: the mirror of the KV store, and its indexes."""
+"""The Local Store: the copy of the KV store, and its indexes."""
 
 from collections.abc import MutableMapping
 from typing import Any, cast
@@ -127,7 +127,7 @@ def test_partitions_are_known_by_topic_and_replica() -> None:
 
 
 def shelved(number: int, *stores: int, filling: tuple[int, ...] = ()) -> Partition:
-    """One of which these keep what is old; SPU 1 has the rest."""
+    """Returns a partition on SPU 1 whose shelf these SPUs store."""
     found = partition(number, 1)
     shelves = tuple(Shelf(5, 5, (SpuId(store),), tuple(map(SpuId, filling))) for store in stores)
     return replace(found, spec=replace(found.spec, shelves=shelves))
@@ -201,7 +201,7 @@ def test_indexes_are_those_of_a_store_that_was_told_only_what_is_left(changes: l
     topics: dict[str, str] = {}
     for version, (found, is_removed) in enumerate(changes, 1):
         if isinstance(found, Topic) and topics.setdefault(str(found.id), found.name) != found.name:
-            continue  # an id is one topic's for ever
+            continue  # An id belongs to one topic for ever.
         key = key_of(found)
         if is_removed:
             store.apply(Removed(key, version))

@@ -35,7 +35,7 @@ PARTITION = Partition("orders", TOPIC_ID, 3, PartitionSpec(SpuId(101), (SpuId(10
 
 
 def _resealed(document: dict[str, object]) -> bytes:
-    """As something would write it that knows our format as well as we do."""
+    """Encodes a document as another program would that knows the format."""
     body = json.dumps(document, separators=(",", ":"))[:-1].encode()
     return body + b',"crc32c":"%08x"}' % crc32c.crc32c(body)
 
@@ -73,7 +73,7 @@ def test_keys(found: Object, key: str) -> None:
 
 
 def test_the_bytes_of_a_partition_are_these() -> None:
-    """A store outlives the version that wrote it: whoever changes this has to read the old form too."""
+    """A store outlives the version that wrote it. If you change the format, keep reading the old one."""
     assert encode(PARTITION) == (
         b'{"format":1,"kind":"partition","topic":"orders","topicId":"0f0e0d0c-0b0a-0908-0706-050403020100","partition":3,'
         b'"spec":{"initialLeader":101,"replicas":[101,102]},'

@@ -1,4 +1,4 @@
-"""What SPUs said by their connections."""
+"""What SPUs reported over their connections."""
 
 from controller_model import connected, lost, storage, topic_id
 

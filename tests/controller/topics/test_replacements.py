@@ -1,4 +1,4 @@
-"""Other SPUs take the places of those that are to hold nothing any more."""
+"""Other SPUs take the places of SPUs that should hold nothing any more."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The Topic Controller: from what a topic asks for to rows, and from rows to partitions."""
+"""The Topic Controller: from the spec of a topic to rows, and from rows to partitions."""
 
 from collections import Counter
 
@@ -183,7 +183,7 @@ def test_rows_of_other_topics_count_also_those_that_are_just_being_written() -> 
     sc = model(1, 2, 3)
     for number in range(1, 10):
         sc.write(topic(f"t{number}", 1, 1, number=number))
-    while sc.from_store or sc.writes:  # every topic is placed before the first of them is known to be
+    while sc.from_store or sc.writes:  # All topics are placed before the store reports the first one.
         while sc.from_store:
             sc.deliver_from_store()
         while sc.writes:
@@ -206,7 +206,7 @@ def test_replicas_are_spread_over_racks_unless_the_topic_ignores_them() -> None:
 
 
 def test_partitions_are_made_from_the_rows_that_the_store_has() -> None:
-    """The rows that another write has overtaken are forgotten, and none of their partitions is ever made."""
+    """Rows that lost their compare-and-set are forgotten, and their partitions are never created."""
     sc = model(1, 2)
     sc.write(topic("t", 1, 1))
     while not (sc.writes and sc.status_of("t").resolution is TopicResolution.PENDING):

@@ -55,7 +55,7 @@ class NobodyThere:
 
 
 class Taken:
-    """What each updater was handed."""
+    """Records the actions that each updater got."""
 
     def __init__(self, unreadable: dict[str, int] | None = None) -> None:
         self.key_value: list[KvAction] = []

@@ -46,7 +46,7 @@ async def test_a_write_that_lost_returns_when_the_local_store_knows_why() -> Non
 
 
 class Doubtful(MemoryStore):
-    """Does what it is asked, and then says that it could not be reached."""
+    """A store that carries out each write and then claims to be unavailable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ async def test_a_write_that_was_done_but_not_answered_counts_as_done(autojump_cl
 
 
 async def test_what_controllers_went_on_from_counts_as_written(autojump_clock: trio.testing.MockClock) -> None:
-    """Who asked for it would be told that somebody else had done it, or that there is nothing to do."""
+    """Otherwise the client would be told that someone else had made the change, or that there is nothing to do."""
     store = Doubtful()
     await put(store, *registered(1, 2, 3))
     async with running_workflow(store) as running:

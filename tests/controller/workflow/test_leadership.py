@@ -1,4 +1,4 @@
-"""Two SCs on one store: one leads at a time, and the other takes over as soon as it may."""
+"""Two SCs on one store: one is active at a time, and the other takes over as soon as it can."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,7 +27,7 @@ logger = structlog.get_logger()
 
 
 class Link:
-    """One SC's way to the store, which may break."""
+    """The connection of one SC to the store, which may break."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class Link:
 
 
 class Contender:
-    """An SC that stands by, leads, and writes down when it did."""
+    """An SC that stands by, becomes active, and records when."""
 
     def __init__(self, store: MemoryStore, name: str) -> None:
         self.link = Link(store)
@@ -151,7 +151,7 @@ async def test_who_cannot_renew_stops_before_another_can_begin(
 
 
 async def test_a_renewal_counts_from_when_it_was_sent(store: MemoryStore, autojump_clock: MockClock) -> None:
-    """Its answer may take long, and the next one may be lost."""
+    """Its response may take long, and the next one may be lost."""
     one, two = Contender(store, "one"), Contender(store, "two")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(one.run)

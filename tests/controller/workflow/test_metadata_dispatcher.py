@@ -1,4 +1,4 @@
-"""The whole of the deciding: from events to actions and back, whatever the order in which they come."""
+"""All decisions of the SC together: events become actions, and actions become events, in any order."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -40,14 +40,14 @@ TOPICS = (1, 2, 3)
 
 
 class World:
-    """Chooses, by numbers that a test draws, what happens next to a cluster of three custom SPUs and two groups."""
+    """A cluster of three custom SPUs and two groups, in which drawn numbers choose the next event."""
 
     def __init__(self) -> None:
         self.sc = ModelSc()
         self.starts = 0
 
     def step(self, choice: int) -> None:
-        """Most often something that waits goes on; now and then something happens outside."""
+        """Makes one step. Usually something that waits goes on, and sometimes something happens outside."""
         steps = self.sc.enabled()
         if not steps or choice % 8 == 0:
             steps = self._possible(choice // 8 % 13)
@@ -122,7 +122,7 @@ class World:
         return steps
 
     def _report(self, told: Partition) -> None:
-        """Its leader, if it lives, says that all who live have caught up."""
+        """Makes the leader, if it is online, report that all SPUs that are online have caught up."""
         sc = self.sc
         if sc.running.get(told.status.leader) == told.status.incarnation:
             there = [spu for spu in told.spec.replicas if spu in sc.running and f"spu/{spu}" in sc.kv.objects]
@@ -134,7 +134,7 @@ class World:
         self.sc.report_shelves(told, shelved_from=told.spec.shelved_from, next_base=base)
 
     def _fill_shelves(self, told: Partition) -> None:
-        """All that keep one or are to get one have it; of the last one there is more."""
+        """Makes the leader report that all stores have their shelves, and that the last shelf has grown."""
         shelves = told.spec.shelves
         last = shelves[-1] if shelves else None
         filled = [
@@ -147,7 +147,7 @@ class World:
         self.sc.report_shelves(told, *filled)
 
     def _commit(self, end: int) -> None:
-        """Whoever may lead has it; and what is on shelves is committed."""
+        """Commits more records, which all possible leaders have. Shelved records are committed."""
         self.sc.log_ends |= {spu: max(self.sc.log_ends.get(spu, 0), end) for spu in SPUS}
 
     def _delete_shelf(self, told: Partition) -> None:
@@ -158,7 +158,7 @@ class World:
         self.sc.reconcile()
 
     def _start(self, spu: int) -> None:
-        """A new process is admitted as soon as the stream of the one before has ended."""
+        """Starts a process, which is admitted as soon as the stream of the one before has ended."""
         self.starts += 1
         self.sc.start_spu(spu, f"start {self.starts}")
 
@@ -167,7 +167,7 @@ class World:
         self.sc.start_spu(spu, f"start {self.starts}", self.sc.stores.get(spu))
 
     def heal(self) -> None:
-        """All SPUs are there and run, and the SC has had the time for all that it began."""
+        """Brings all SPUs online, and lets the SC finish everything that it has begun."""
         sc = self.sc
         sc.mute.clear()
         sc.mute_elected.clear()
@@ -236,7 +236,10 @@ def check_history(sc: ModelSc) -> None:
 
 
 def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Mapping[int, str]) -> None:
-    """From one version to the next. A store that was left never comes back: so who is not sure now never will be."""
+    """Checks one change of a partition.
+
+    A store incarnation never comes back, so a replica that is not sure stays so.
+    """
     before, status = previous.status, current.status
     if status.epoch != before.epoch or status.resolution != before.resolution:
         assert (before.resolution, status.resolution) in TRANSITIONS
@@ -258,7 +261,7 @@ def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Map
 
 
 def check_shelves(before: PartitionSpec, now: PartitionSpec) -> None:
-    """Nothing is lost that was not deleted."""
+    """Checks that no shelved records are lost unless they are deleted."""
     assert all(shelf.end == following.base for shelf, following in pairwise(now.shelves))
     left = {shelf.base: shelf for shelf in now.shelves}
     for shelf in before.shelves:

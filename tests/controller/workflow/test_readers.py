@@ -23,7 +23,7 @@ async def put(store: MemoryStore, name: str, replicas: int, version: int = 0) ->
 
 
 class Reading:
-    """A reader that runs, and what it reported."""
+    """A running reader, and the events that it reported."""
 
     def __init__(self, store: MemoryStore, ignored: frozenset[str] = frozenset(), room: int = 100) -> None:
         sending, self.receiving = trio.open_memory_channel[Event](room)
@@ -86,7 +86,7 @@ async def test_a_reader_that_fell_behind_reports_what_changed_and_what_vanished(
         await put(store, name, 1)
     reading = Reading(store, room=3)
     await nursery.start(reading.reader.run)
-    # One change is on its way into the full channel, while the store forgets those that follow.
+    # One change waits for room in the full channel, while the store forgets the following ones.
     await put(store, "a", 2, version=1)
     await wait_all_tasks_blocked()
     await store.write([Delete("spu-group/b", 2)])
@@ -137,7 +137,7 @@ async def test_keys_that_hold_no_object_are_passed_over(nursery: trio.Nursery) -
 
 
 class Flaky(MemoryStore):
-    """Unavailable for the first lists, and at the end of each watch."""
+    """A store that is unavailable for the first lists, and at the end of each watch."""
 
     def __init__(self, failures: int) -> None:
         super().__init__()

@@ -115,7 +115,7 @@ async def test_what_the_store_may_not_have_written_is_written_again_in_order_unl
     updater.take(Put(group("c")))
     await trio.sleep(10)
     found = await objects_in(store)
-    b = group("b", 1 if afterwards else 5, version=2)  # a write that was done counts, and the newer decision has lost
+    b = group("b", 1 if afterwards else 5, version=2)  # A write that succeeded counts, and the newer decision loses.
     assert found == [group("a", version=1), b, group("c", version=3)]
     nursery.cancel_scope.cancel()
 
@@ -172,7 +172,7 @@ async def test_an_object_that_is_too_large_holds_up_no_other(nursery: trio.Nurse
 
 
 class ScriptedProvisioner:
-    """Fails as often as it is told, then remembers what was asked of it."""
+    """A provisioner that fails as often as scripted, then records the calls."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures

@@ -1,4 +1,4 @@
-"""Calls end in an answer or in one clear error, and the next one goes where it may be answered."""
+"""Calls end with a response or with one clear error, and the next call fails over."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is sent to etcd stays within its limits, and what it leaves out of its answers is known."""
+"""Requests stay within the limits of etcd, and fields that its responses leave out are understood."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What only a store with a server can suffer: it is away, it restarts, it hangs, it serves others too."""
+"""Failures that only a store with a server has: it is down, restarts, hangs, or serves others as well."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.etcd
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Etcd]:
-    """A server of the test's own."""
+    """Runs a server for one test."""
     server = Etcd(tmp_path)
     server.start()
     yield server
@@ -74,7 +74,7 @@ async def test_a_server_that_is_away_is_unavailable_until_it_is_back(server: Etc
     with pytest.raises(StoreUnavailable, match=f"etcd cannot be reached: .*{server.endpoint}: Connection refused"):
         await store.get("a")
     server.start()
-    assert await store.get("a") == entry  # what counted was durable
+    assert await store.get("a") == entry  # What was written is durable.
 
 
 async def test_a_watch_goes_on_after_a_restart_without_a_gap(server: Etcd, store: EtcdStore) -> None:
@@ -177,7 +177,7 @@ async def test_an_sc_that_stands_by_leads_when_the_other_is_gone(server: Etcd) -
         began.append(guard.value)
         first_began.set()
         if guard.value == b"one":
-            await one.close()  # as a crash: nobody gives the lease up
+            await one.close()  # like a crash, in which no one gives up the lease
             await trio.sleep_forever()
 
     async def be_first() -> None:

@@ -1,4 +1,4 @@
-"""A watch sees each change once, whatever becomes of its connections; the server here is a script."""
+"""A watch sees each change once, however its connections fail. The server is scripted."""
 
 import json
 from base64 import b64encode
@@ -32,7 +32,7 @@ def created(revision: int) -> bytes:
 
 
 class Server:
-    """Says one script after the other, one per connection: bytes, seconds of silence, END for its end."""
+    """Plays one script for each connection: bytes, seconds of silence, or END to close it."""
 
     def __init__(self, *scripts: Sequence[bytes | float | None]) -> None:
         self._scripts = list(scripts)
@@ -97,7 +97,7 @@ async def test_half_a_revision_is_told_to_nobody(
 async def test_a_connection_with_no_news_is_made_anew(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """Its other end may have vanished, which looks the same."""
+    """The other end may have vanished, which looks the same as no events."""
     server = Server([created(10), message(11, "a")], [created(11)], [created(12), message(12, "b")])
     followed = await watch(network, nursery, server)
     assert await versions(followed, 2) == [("a", 11), ("b", 12)]
@@ -130,7 +130,7 @@ async def test_deletions_are_told(network: MemoryNetwork, nursery: trio.Nursery,
 async def test_what_is_gone_from_the_history_is_missed_by_name(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock, reason: bytes
 ) -> None:
-    """Compacted away, or never there: a server that was set back to a copy."""
+    """The changes were compacted away, or the server was restored from an older copy."""
     followed = await watch(network, nursery, Server([STREAM_HEAD + reason]))
     with pytest.raises(FellBehind, match="after revision 10"):
         await anext(followed)

@@ -1,4 +1,4 @@
-"""Requests and answers over one connection, however they arrive."""
+"""Requests and responses over one connection, in whatever parts they arrive."""
 
 import h11
 import pytest
