@@ -222,8 +222,8 @@ def forgets_that_an_election_was_unclean(patch: pytest.MonkeyPatch) -> None:
         decision = original(partition, *arguments)
         return replace(decision, status=replace(decision.status, was_unclean=partition.status.was_unclean))
 
-    original = election._among_unsure
-    patch.setattr(election, "_among_unsure", among_unsure)
+    original = election._among_unsure_replicas
+    patch.setattr(election, "_among_unsure_replicas", among_unsure)
 
 
 def drops_replicas_before_their_successors_have_everything(patch: pytest.MonkeyPatch) -> None:

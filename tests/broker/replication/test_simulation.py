@@ -183,7 +183,7 @@ def _reads_on_after_a_difference(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery._Reader, "agrees_with", agrees)
 
 
-def _reads_stores_that_were_away(patch: pytest.MonkeyPatch) -> None:
+def _reads_stores_that_missed_commits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "has_committed_prefix", lambda committed, start, entries: True)
 
 
@@ -194,7 +194,7 @@ def _seals_with_one_store_fewer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QuorumPolicy, "is_sealed", is_sealed)
 
 
-def _leaves_in_peace_who_does_not_know(patch: pytest.MonkeyPatch) -> None:
+def _sends_nothing_to_followers_that_do_not_know(patch: pytest.MonkeyPatch) -> None:
     """Sends nothing to a follower that has everything but may not know that it is committed."""
     on_append_reply, send_append = Leader.on_append_reply, Leader._send_append
 
@@ -221,7 +221,7 @@ def _takes_gaps_for_holes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader, "recovered_log", recovered_log)
 
 
-def _keeps_whatever_lies_in_gaps(patch: pytest.MonkeyPatch) -> None:
+def _keeps_entries_in_gaps(patch: pytest.MonkeyPatch) -> None:
     def is_same_as(self: Entry, other: Entry) -> bool:
         return (self.base, self.end, self.content) == (other.base, other.end, other.content) or self.may_equal(other)
 
@@ -242,7 +242,7 @@ def _starts_with_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replication_store, "high_watermark_at_start", at_start)
 
 
-def _believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyPatch) -> None:
+def _trusts_high_watermarks_from_before_an_unclean_election(patch: pytest.MonkeyPatch) -> None:
     def compare(self: Follower, seal: Seal, log_end: int) -> None:
         self.is_compared = True
 
@@ -254,15 +254,15 @@ def _lets_the_live_set_shrink_to_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LiveReplicaTracker, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
 
 
-def _keeps_what_another_has_deleted(patch: pytest.MonkeyPatch) -> None:
+def _keeps_records_that_another_store_has_deleted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "_take_over_log_start", lambda self: None)
 
 
-def _says_at_once_that_all_is_deleted(patch: pytest.MonkeyPatch) -> None:
+def _reports_deletions_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
 
 
-def _takes_what_it_deleted_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
+def _takes_deleted_records_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
     """Takes deleted records for the leader's, even after an unclean election."""
     compare = Follower._compare
 
@@ -273,11 +273,11 @@ def _takes_what_it_deleted_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_compare", believing)
 
 
-def _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
+def _takes_stamps_of_recovery_for_epoch_starts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_expect_stamped", lambda self, append: None)
 
 
-def _believes_what_earlier_recoveries_have_stamped(patch: pytest.MonkeyPatch) -> None:
+def _trusts_stamps_of_earlier_recoveries(patch: pytest.MonkeyPatch) -> None:
     """Trusts stamps of earlier recoveries if the leader itself has recovered nothing."""
     expect_stamped = Follower._expect_stamped
 
@@ -288,13 +288,13 @@ def _believes_what_earlier_recoveries_have_stamped(patch: pytest.MonkeyPatch) ->
     patch.setattr(Follower, "_expect_stamped", expect)
 
 
-def _believes_what_is_stamped_elsewhere(patch: pytest.MonkeyPatch) -> None:
+def _trusts_stamps_of_other_stores(patch: pytest.MonkeyPatch) -> None:
     """Trusts the stamps of another store where the leader's log has other stamps."""
     expect_stamped = Follower._expect_stamped
 
     def expect(self: Follower, append: Append) -> None:
         if self._is_worth_copying(append):
-            self._expects_stamped_to = append.stamped_end
+            self._stamped_end_noted = append.stamped_end
         else:
             expect_stamped(self, append)
 
@@ -309,7 +309,7 @@ def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CopySetsPolicy, "is_sealed", is_sealed)
 
 
-def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
+def _drops_the_earlier_copy_set_at_once(patch: pytest.MonkeyPatch) -> None:
     """Drops the earlier copy set before the new one has what was committed there."""
 
     def next_copy_set(partition: Partition, *args: Any, has_taken_over: bool) -> Partition:
@@ -318,18 +318,18 @@ def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replication_moves, "next_copy_set", next_copy_set)
 
 
-def _believes_that_what_others_know_to_be_committed_is_there(patch: pytest.MonkeyPatch) -> None:
+def _believes_that_the_copy_set_has_what_others_committed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "_copy_set_has_all", lambda self, matched_end: self.has_sealed_earlier_segments)
 
 
-def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
+def _counts_replicas_that_were_just_added(patch: pytest.MonkeyPatch) -> None:
     def committed_end(self: CopySetsPolicy, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         return self.sets[-1].quorum.committed_end(matched, live)
 
     patch.setattr(CopySetsPolicy, "committed_end", committed_end)
 
 
-def _compares_where_compaction_left_nothing(patch: pytest.MonkeyPatch) -> None:
+def _compares_compacted_entries(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_end_known_to_later_leaders", lambda self, append: 0)
 
 
@@ -389,26 +389,26 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _recovers_the_longest_log: MAJORITY,
     _leaves_stamps_as_they_are: WORLDS["majority, restless"],
     _reads_on_after_a_difference: WORLDS["nrw:3,1,3"],
-    _reads_stores_that_were_away: MAJORITY,
+    _reads_stores_that_missed_commits: MAJORITY,
     _seals_with_one_store_fewer: WORLDS["nrw:3,1,3"],
-    _leaves_in_peace_who_does_not_know: LIVE,
+    _sends_nothing_to_followers_that_do_not_know: LIVE,
     _lets_the_live_set_shrink_to_one: WORLDS["live, two at least"],
     _takes_gaps_for_holes: MAJORITY,
-    _keeps_whatever_lies_in_gaps: MAJORITY,
+    _keeps_entries_in_gaps: MAJORITY,
     _starts_with_the_checkpoint: MAJORITY,
-    _believes_high_watermarks_of_before_an_unclean_election: WORLDS["live, unclean"],
-    _keeps_what_another_has_deleted: LIVE,
-    _says_at_once_that_all_is_deleted: LIVE,
-    _takes_what_it_deleted_for_the_leaders: WORLDS["live, unclean"],
-    _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: MAJORITY,
-    _believes_what_earlier_recoveries_have_stamped: WORLDS["nrw:3,1,3, moving"],
-    _believes_what_is_stamped_elsewhere: WORLDS["majority, moving, copying"],
+    _trusts_high_watermarks_from_before_an_unclean_election: WORLDS["live, unclean"],
+    _keeps_records_that_another_store_has_deleted: LIVE,
+    _reports_deletions_at_once: LIVE,
+    _takes_deleted_records_for_the_leaders: WORLDS["live, unclean"],
+    _takes_stamps_of_recovery_for_epoch_starts: MAJORITY,
+    _trusts_stamps_of_earlier_recoveries: WORLDS["nrw:3,1,3, moving"],
+    _trusts_stamps_of_other_stores: WORLDS["majority, moving, copying"],
     reports_copies_before_it_has_them: WORLDS["live, copying"],
     _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
-    _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
-    _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
-    _lets_those_commit_who_are_about_to_come: WORLDS["majority, moving"],
-    _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
+    _drops_the_earlier_copy_set_at_once: WORLDS["majority, moving"],
+    _believes_that_the_copy_set_has_what_others_committed: WORLDS["majority, moving"],
+    _counts_replicas_that_were_just_added: WORLDS["majority, moving"],
+    _compares_compacted_entries: WORLDS["majority, restless, compacted"],
     _forgets_when_the_high_watermark_was_committed: WORLDS["majority, killed, compacted"],
     _readers_take_the_smaller_epoch: MAJORITY,
     shows_quorum_readers_unproven_records: WORLDS["majority, restless"],
@@ -421,20 +421,20 @@ IN_THE_CORE: Mapping[Patch, World] = {
 
 FIRST_SEED: Mapping[Patch | str, int] = {
     _leaves_stamps_as_they_are: 100,
-    _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: 150,
+    _takes_stamps_of_recovery_for_epoch_starts: 150,
     _recovers_the_longest_log: 450,
-    _reads_stores_that_were_away: 350,
+    _reads_stores_that_missed_commits: 350,
     _forgets_the_epoch_check: 150,
-    _keeps_whatever_lies_in_gaps: 770,
+    _keeps_entries_in_gaps: 770,
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
-    _believes_what_earlier_recoveries_have_stamped: 630_300,
+    _trusts_stamps_of_earlier_recoveries: 630_300,
     _forgets_when_the_high_watermark_was_committed: 850,
-    _believes_what_is_stamped_elsewhere: 130,
+    _trusts_stamps_of_other_stores: 130,
     reports_copies_before_it_has_them: 100,
     _seals_the_new_copy_set_alone: 170,
-    _drops_the_copy_set_before_at_once: 70,
-    _believes_that_what_others_know_to_be_committed_is_there: 200,
+    _drops_the_earlier_copy_set_at_once: 70,
+    _believes_that_the_copy_set_has_what_others_committed: 200,
     _readers_count_copies_under_any_stamps: 100,
     "controller_ignores_versions": 130,
     "kill_ends_doubt": 300,
