@@ -31,7 +31,7 @@ def open_log(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool =
 
 
 def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: Any) -> bytes:
-    """One batch."""
+    """Appends one batch."""
     records = [
         Record(log.log_end + index, time, key.encode(), None if value is None else value.encode())
         for index, (key, value) in enumerate(pairs)
@@ -48,7 +48,7 @@ def seal(log: Log) -> None:
 
 
 def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
-    """A sealed segment for each list, a batch for each pair, and an empty open segment."""
+    """Makes a log with a sealed segment for each list, a batch for each pair, and an empty open segment."""
     log = open_log(files or SimulatedFiles(), replace(CONFIG, **config))  # type: ignore[arg-type]
     for pairs in segments:
         for pair in pairs:
@@ -58,7 +58,7 @@ def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None
 
 
 def batches(log: Log, offset: int | None = None) -> list[tuple[BatchHeader, bytes]]:
-    """All that a consumer gets who reads from the offset on, small piece by piece."""
+    """Returns everything that a consumer gets that reads from the offset on in small pieces."""
     result = []
     position = log.log_start if offset is None else offset
     while (found := log.read(position, 150, log.log_end, at_least_one=True)) is not None:
@@ -78,7 +78,7 @@ def records(log: Log, offset: int | None = None) -> list[Record]:
 
 
 def contents(log: Log) -> list[tuple[int, str, str | None]]:
-    """Offset, key and value of all records."""
+    """Returns offset, key and value of all records."""
     return [
         (record.offset, (record.key or b"").decode(), None if record.value is None else record.value.decode())
         for record in records(log)
@@ -86,7 +86,7 @@ def contents(log: Log) -> list[tuple[int, str, str | None]]:
 
 
 def table(found: Iterable[Record]) -> dict[bytes, bytes]:
-    """What a reader makes of the records who keeps the last value of each key."""
+    """Returns the table of a reader that keeps the last value of each key."""
     result: dict[bytes, bytes] = {}
     for record in found:
         assert record.key is not None

@@ -35,7 +35,7 @@ def offsets(log: Log) -> list[int]:
 
 
 def produced(offset: int, epoch: int) -> bytearray:
-    """By one of three producers, of which a log keeps what it knows at the ends of segments."""
+    """Returns a batch of one of three producers, so that segments end with producer states."""
     record = Record(0, 1_700_000_000_000, None, b"a value")
     data = bytearray(build_batch([record], producer_id=offset % 3, producer_epoch=0, base_sequence=offset // 3))
     stamp(data, 0, offset, epoch)
@@ -48,7 +48,8 @@ def bridge_of(log: Log, epoch: int) -> None:
 
 
 async def recovered(files: SimulatedFiles, *, sync_first: bool) -> Log:
-    """Epoch 1 left 25 batches; the leader of epoch 2 knew that 15 are committed, recovered the rest and went on."""
+    """Makes a log in which epoch 1 left 25 batches; the leader of epoch 2 knew 15 committed ones, recovered the
+    rest, and went on."""
     log = open_log(files)
     append(log, 25, epoch=1)
     if sync_first:

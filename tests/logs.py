@@ -1,4 +1,4 @@
-"""Logs by themselves: what all logs of an SPU share, each of these has alone."""
+"""Makes single logs, which share nothing with other logs."""
 
 from tailrace.runtime.files import Files
 from tailrace.storage.directory.directory_syncs import DirectorySyncs

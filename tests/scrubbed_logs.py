@@ -33,7 +33,7 @@ def content(log: Log) -> bytes:
 def scrub(
     log: Log, copies: dict[int, bytearray] | None = None, *, headers_of: SegmentScrub | None = None
 ) -> tuple[SegmentScrub, list[DamagedBatch]]:
-    """To the end, with these copies at hand; and with the headers that the one before says there should be."""
+    """Scrubs the segment to its end with these copies, and with the corrections that `headers_of` suggests."""
     if headers_of is not None:
         tried = [scrub_to_end(other, copies) for other in headers_of.with_other_headers()]
         return next((each for each in tried if each[0].is_proven), tried[0])
@@ -66,7 +66,10 @@ async def prefix_of(log: Log) -> OpenSegmentPrefix:
 
 
 async def reopened_with_a_time_that_has_flipped(log: Log, files: SimulatedFiles) -> Log:
-    """A scan at the start computes no checksums of what was on the disk, and believes the headers."""
+    """Returns a log with a corrupt timestamp that was believed.
+
+    The scan at the start computes no checksums of synced batches, and believes their headers.
+    """
     flip(log, 3 * SIZE + 42, bit=5)
     await log.restamp(0, COUNT * 5, 4)
     await log.close(clean=False)

@@ -41,13 +41,14 @@ async def test_a_child_is_asked_to_stop_and_killed_if_it_does_not() -> None:
     await child.close()
 
 
-async def test_what_is_no_program_is_an_error() -> None:
+async def test_a_missing_program_is_an_error() -> None:
     with pytest.raises(OSError, match="No such file"):
         await start_child(["/nowhere/program"], {})
 
 
 def test_a_child_sees_its_input_end_when_its_parent_is_killed() -> None:
-    """Three processes: this one, a parent that it kills, and the parent's child, whose standard error ends last."""
+    """Three processes take part: this one, a parent that it kills, and the parent's child, whose standard error ends
+    last."""
     child = """
         import trio
         from tailrace.runtime.process import end_of_input

@@ -1,4 +1,4 @@
-"""How many cores the process may use, by what the system says."""
+"""The number of usable cores, by what the system says."""
 
 import os
 from pathlib import Path

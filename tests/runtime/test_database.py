@@ -1,4 +1,4 @@
-"""Transactions are all or nothing and outlive the process; what is not ours is refused by name."""
+"""Transactions are all or nothing and survive the process; a foreign file is refused with its name."""
 
 import sqlite3
 import subprocess
@@ -27,7 +27,7 @@ def numbers(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in connection.execute("SELECT number FROM numbers")]
 
 
-async def test_what_was_done_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_committed_work_survives_a_restart(tmp_path: Path) -> None:
     database = await opened(tmp_path / "d")
     await database.run(insert(2))
     await database.close()
@@ -36,7 +36,7 @@ async def test_what_was_done_is_there_after_a_restart(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_what_was_done_is_there_after_a_kill(tmp_path: Path) -> None:
+async def test_committed_work_survives_a_kill(tmp_path: Path) -> None:
     script = (
         "import os, trio\n"
         "from tailrace.runtime.database import open_database\n"
@@ -68,7 +68,7 @@ async def test_a_transaction_that_fails_has_done_nothing(tmp_path: Path) -> None
 
 
 async def test_every_commit_waits_for_the_disk(tmp_path: Path) -> None:
-    """SQLite's own setting says so; that power may fail is not for a test to try."""
+    """SQLite's own setting says so; a test cannot cause a power failure."""
     database = await opened(tmp_path / "d")
     full = 2
     assert await database.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone()[0]) == full
@@ -109,7 +109,7 @@ async def test_a_second_process_is_refused(tmp_path: Path) -> None:
         (b"SQLite format 3\0" + bytes(4080), "is no database, or a damaged one"),
     ],
 )
-async def test_what_is_no_database_is_named(tmp_path: Path, content: bytes, finding: str) -> None:
+async def test_an_error_names_a_file_that_is_no_database(tmp_path: Path, content: bytes, finding: str) -> None:
     path = tmp_path / "d"
     path.write_bytes(content)
     with pytest.raises(DatabaseDamagedError, match=finding) as caught:
@@ -145,14 +145,14 @@ async def test_a_database_of_another_format_is_refused(tmp_path: Path) -> None:
         await opened(tmp_path / "d")
 
 
-async def test_one_that_was_not_finished_is_made_anew(tmp_path: Path) -> None:
+async def test_an_unfinished_database_is_made_again(tmp_path: Path) -> None:
     (tmp_path / "d").touch()
     database = await opened(tmp_path / "d")
     assert await database.run(numbers) == [1]
     await database.close()
 
 
-async def test_where_no_file_can_be_it_is_unavailable(tmp_path: Path) -> None:
+async def test_a_database_in_a_missing_directory_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailableError, match="missing/d cannot be opened"):
         await opened(tmp_path / "missing" / "d")
 
@@ -165,7 +165,7 @@ async def test_after_closing_nothing_runs(tmp_path: Path) -> None:
         await database.run(numbers)
 
 
-async def test_a_full_disk_is_said_and_undone(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     database = await opened(tmp_path / "d")
     await database.run(lambda connection: connection.execute("PRAGMA max_page_count = 4"))
     with pytest.raises(DatabaseUnavailableError, match="d: database or disk is full"):

@@ -1,4 +1,4 @@
-"""Shares of the open files, and what waits for one."""
+"""The shares of the descriptors, and retries when they run out."""
 
 import errno
 
@@ -21,11 +21,11 @@ def test_all_shares_together_leave_some(descriptors_max: int) -> None:
     assert descriptors_max < 10 or sum(shares) <= descriptors_max * 7 / 8
 
 
-def test_who_may_open_as_many_as_he_likes_shares_nothing_out() -> None:
+def test_without_a_limit_nothing_is_shared_out() -> None:
     assert spu_clients_max(None) == controller_clients_max(None) == log_files_max(None) == UNBOUNDED
 
 
-async def test_what_lacks_an_open_file_is_done_later_and_what_fails_otherwise_is_not(autojump_clock: object) -> None:
+async def test_only_work_that_ran_out_of_files_is_retried(autojump_clock: object) -> None:
     errors = [errno.EMFILE, errno.ENFILE, None, errno.EIO]
 
     async def work() -> str:
@@ -41,7 +41,7 @@ async def test_what_lacks_an_open_file_is_done_later_and_what_fails_otherwise_is
     assert errors == []
 
 
-async def test_nobody_waits_for_ever(autojump_clock: object) -> None:
+async def test_retries_end(autojump_clock: object) -> None:
     async def work() -> None:
         await trio.lowlevel.checkpoint()
         raise OSError(errno.EMFILE, "too many open files")

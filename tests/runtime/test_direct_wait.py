@@ -1,4 +1,4 @@
-"""What comes first for a task that waits for an epoll of its own: real descriptors, and Trio's real loop."""
+"""What a task waits for in the place of Trio's loop, with real descriptors and Trio's real loop."""
 
 import os
 import select
@@ -28,7 +28,7 @@ class _Waiting:
         self.incoming = incoming
 
     def may_wait(self) -> bool:
-        """Whether it gets what has come for it."""
+        """Sends something, and returns whether the task gets it without Trio's loop."""
         self.outgoing.send(b"x")
         events = self.direct_wait.wait(9)
         self.incoming.recv(100)
@@ -60,7 +60,7 @@ class _Rests(trio.abc.Instrument):
 
 
 async def _rest() -> None:
-    """Trio has nothing to do for a moment. (Where others have the core a moment is over before Trio comes to wait.)"""
+    """Returns after Trio had nothing to do for a moment. On a busy machine that may take several tries."""
     rests = _Rests()
     trio.lowlevel.add_instrument(rests)
     while True:
@@ -70,18 +70,18 @@ async def _rest() -> None:
     trio.lowlevel.remove_instrument(rests)
 
 
-async def test_nothing_comes_first_while_there_is_more_for_the_task_alone() -> None:
+async def test_the_task_waits_on_while_only_its_sockets_are_ready() -> None:
     async with _woken() as waiting:
         assert all(waiting.may_wait() for _ in range(3))
 
 
-async def test_trio_is_to_wait_for_what_does_not_come_soon() -> None:
+async def test_trio_waits_for_what_does_not_come_soon() -> None:
     async with _woken() as waiting:
         assert not waiting.direct_wait.wait(9)
         assert waiting.may_wait()
 
 
-async def test_a_task_that_can_go_on_comes_first() -> None:
+async def test_a_task_that_can_continue_comes_first() -> None:
     async with _woken() as waiting, trio.open_nursery() as nursery:
         event = trio.Event()
         nursery.start_soon(event.wait)
@@ -103,21 +103,21 @@ async def test_what_another_task_waits_for_comes_first() -> None:
             assert not waiting.may_wait()
 
 
-async def test_what_a_thread_has_done_comes_first() -> None:
+async def test_the_result_of_a_thread_comes_first() -> None:
     async with _woken() as waiting:
-        trio.lowlevel.current_trio_token().run_sync_soon(waiting.outgoing.fileno)  # as threads say that they are done
+        trio.lowlevel.current_trio_token().run_sync_soon(waiting.outgoing.fileno)  # as threads report their results
         assert not waiting.may_wait()
 
 
-async def test_where_trios_epoll_is_unknown_trio_does_all_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_trios_epoll_trio_does_all_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_wait, "trio_epoll", lambda: None)
     async with _woken() as waiting:
         assert not waiting.may_wait()
 
 
 class _Epoll:
-    """Of which a test says how long it is until something comes; each look takes a hundredth of a millisecond, and a
-    core that is lent comes back when the test says."""
+    """A simulated epoll for which a test sets when something arrives. Each poll takes 10 µs; a yielded core returns
+    when the test says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 2) -> None:
         self.now = 0.0
@@ -140,7 +140,7 @@ class _Epoll:
         return [(1, select.EPOLLIN)] if self.now >= self.comes_at else []
 
     def slept(self, direct_wait: DirectWait, comes_after_seconds: float) -> float:
-        """How long a wait for that sleeps."""
+        """Returns how long a wait for an event after this time sleeps."""
         self.comes_at = self.now + comes_after_seconds
         self.slept_seconds = 0.0
         while not direct_wait._wait(self.poll, 9):
@@ -151,7 +151,7 @@ class _Epoll:
 SOON, LATE = BUSY_SECONDS_MAX / 2, 10 * BUSY_SECONDS_MAX
 
 
-async def test_what_came_soon_the_last_time_is_waited_for_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_busy_waits_if_the_last_event_came_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     epoll = _Epoll(monkeypatch)
     with closing(DirectWait()) as waiting:
         assert epoll.slept(waiting, SOON)
@@ -161,7 +161,7 @@ async def test_what_came_soon_the_last_time_is_waited_for_awake(monkeypatch: pyt
         assert not epoll.slept(waiting, SOON)
 
 
-async def test_what_is_expected_is_waited_for_awake_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_busy_waits_longer_for_an_announced_event(monkeypatch: pytest.MonkeyPatch) -> None:
     epoll = _Epoll(monkeypatch)
     with closing(DirectWait()) as waiting:
 
@@ -172,25 +172,27 @@ async def test_what_is_expected_is_waited_for_awake_longer(monkeypatch: pytest.M
         not_so_soon = (BUSY_SECONDS_MAX + BUSY_SECONDS_MAX_IF_EXPECTED) / 2
         assert slept_for_what_is_expected(not_so_soon)
         assert not slept_for_what_is_expected(not_so_soon)
-        assert epoll.slept(waiting, not_so_soon), "nobody has said so again"
+        assert epoll.slept(waiting, not_so_soon), "it was not announced again"
         assert slept_for_what_is_expected(not_so_soon), "it was late the last time"
         assert slept_for_what_is_expected(2 * BUSY_SECONDS_MAX_IF_EXPECTED) > 0
         assert slept_for_what_is_expected(not_so_soon)
 
 
-async def test_nobody_stays_awake_on_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_does_not_busy_wait_on_a_single_core(monkeypatch: pytest.MonkeyPatch) -> None:
     epoll = _Epoll(monkeypatch, cores=1)
     with closing(DirectWait()) as waiting:
         assert all(epoll.slept(waiting, SOON) for _ in range(3))
 
 
-async def test_nobody_stays_awake_who_is_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_does_not_busy_wait_if_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     epoll = _Epoll(monkeypatch)
     with closing(DirectWait(waits_awake=False)) as waiting:
         assert all(epoll.slept(waiting, SOON) for _ in range(3))
 
 
-async def test_who_does_not_get_its_core_back_sleeps_ever_longer_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_loss_of_the_core_doubles_the_pause_until_busy_waiting_pays_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     epoll = _Epoll(monkeypatch)
 
     def seconds_asleep(waiting: DirectWait) -> float:
@@ -209,9 +211,9 @@ async def test_who_does_not_get_its_core_back_sleeps_ever_longer_until_it_does(m
             epoll.lent_seconds = 0.0
             kept = waiting._pause_seconds
             pauses.append(seconds_asleep(waiting))
-            waiting._pause_seconds = kept  # as if that had not been worth it either
+            waiting._pause_seconds = kept  # as if busy-waiting had not paid off
         assert [round(pause / PAUSE_SECONDS_MIN) for pause in pauses] == [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]
-        assert not epoll.slept(waiting, SOON)  # which is worth it
+        assert not epoll.slept(waiting, SOON)  # busy-waiting pays off
         epoll.lent_seconds = 2 * YIELD_SECONDS_MAX
         epoll.slept(waiting, LATE)
         epoll.lent_seconds = 0.0

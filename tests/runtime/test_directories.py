@@ -5,7 +5,7 @@ from simulation.files import SimulatedFiles
 from tailrace.runtime.directories import make_directories_durably
 
 
-async def test_directories_outlive_a_power_failure() -> None:
+async def test_directories_survive_a_power_failure() -> None:
     files = SimulatedFiles()
     await make_directories_durably(files, "/data/cluster/sc")
     after = files.crash("synced")
@@ -13,7 +13,7 @@ async def test_directories_outlive_a_power_failure() -> None:
 
 
 @pytest.mark.parametrize("operations", range(1, 7))
-async def test_they_do_so_if_whoever_made_them_was_killed_meanwhile(operations: int) -> None:
+async def test_directories_of_a_killed_process_are_made_durable(operations: int) -> None:
     files = SimulatedFiles()
     left = operations
 
@@ -31,7 +31,7 @@ async def test_they_do_so_if_whoever_made_them_was_killed_meanwhile(operations: 
     assert files.crash("synced").exists("/data/cluster/sc")
 
 
-async def test_whose_parent_cannot_be_read_is_left_alone() -> None:
+async def test_a_directory_with_an_unreadable_parent_is_left_alone() -> None:
     class OthersFiles(SimulatedFiles):
         async def sync_directory(self, directory: str) -> None:
             raise PermissionError(directory)

@@ -1,4 +1,4 @@
-"""The one error inside, however many nurseries it came through."""
+"""The first error is found inside any number of groups."""
 
 from tailrace.runtime.error_groups import first_error
 

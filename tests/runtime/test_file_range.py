@@ -1,4 +1,4 @@
-"""A stretch of a file."""
+"""A range of a file."""
 
 import pytest
 from simulation.files import SimulatedFiles

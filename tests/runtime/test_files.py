@@ -1,4 +1,4 @@
-"""What storage relies on holds for real files and for the simulated ones alike."""
+"""What storage relies on holds for real files and simulated ones alike."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ def files(request: pytest.FixtureRequest) -> Files:
 
 @pytest.fixture
 def directory(files: Files, tmp_path: Path) -> str:
-    """An empty one, that exists in whichever files."""
+    """Returns an existing empty directory, real or simulated."""
     path = f"{tmp_path}/data"
     files.make_directories(path)
     return path
@@ -58,11 +58,11 @@ def test_writing_in_place_changes_no_more_than_that(files: Files, directory: str
     assert file.read_at(0, 20) == b"012abc6789"
     file.write_at(9, b"xyz")
     file.append(b"!")
-    assert file.read_at(0, 20) == b"012abc678xyz!", "what reaches past the end moves it"
+    assert file.read_at(0, 20) == b"012abc678xyz!", "a write past the end moves the end"
     file.close()
 
 
-def test_a_cut_file_goes_on_where_it_was_cut(files: Files, directory: str) -> None:
+def test_a_truncated_file_is_appended_to_at_its_new_end(files: Files, directory: str) -> None:
     file = files.open(f"{directory}/log", create=True)
     file.append(b"0123456789")
     file.truncate(4)
@@ -72,14 +72,14 @@ def test_a_cut_file_goes_on_where_it_was_cut(files: Files, directory: str) -> No
     file.close()
 
 
-def test_who_cannot_read_hears_of_which_file() -> None:
-    path = "/proc/self/mem"  # nothing of a process lies at its address 0
+def test_a_read_error_names_the_file() -> None:
+    path = "/proc/self/mem"  # address 0 is never mapped, so reading to it fails
     with pytest.raises(UnreadableError, match=path) as failed:
         RealFiles(read_only=True).open(path).read_at(0, 10)
     assert failed.value.filename == path
 
 
-def test_a_disk_that_gives_only_a_part_is_asked_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_read_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pread
     (tmp_path / "log").write_bytes(b"0123456789")
     file = RealFiles().open(str(tmp_path / "log"))
@@ -104,7 +104,7 @@ def test_an_empty_file_maps_to_nothing(files: Files, directory: str) -> None:
     file.close()
 
 
-def test_a_missing_file_is_an_error_unless_it_is_to_be_made(files: Files, directory: str) -> None:
+def test_opening_a_missing_file_is_an_error_unless_it_is_created(files: Files, directory: str) -> None:
     with pytest.raises(FileNotFoundError):
         files.open(f"{directory}/log")
     with pytest.raises(FileNotFoundError):
@@ -131,10 +131,10 @@ def test_a_directory_lists_its_own_names_in_order(files: Files, directory: str) 
     assert files.list(directory) == ["a", "b", "topics"]
     assert files.list(f"{directory}/topics") == ["t"]
     assert files.list(f"{directory}/missing") == []
-    assert files.list(f"{directory}/a") == [], "someone else's file among our directories is no reason to stop"
+    assert files.list(f"{directory}/a") == [], "a foreign file among our directories is no error"
 
 
-def test_removing_what_is_not_there_is_no_error(files: Files, directory: str) -> None:
+def test_removing_a_missing_file_is_no_error(files: Files, directory: str) -> None:
     files.open(f"{directory}/a", create=True).close()
     files.remove(f"{directory}/a")
     files.remove(f"{directory}/a")
@@ -160,14 +160,14 @@ def test_a_reader_outlives_the_removal_of_its_file(files: Files, directory: str)
     file.close()
 
 
-async def test_a_large_file_goes_and_a_missing_one_is_no_error(files: Files, directory: str) -> None:
+async def test_discarding_a_missing_file_is_no_error(files: Files, directory: str) -> None:
     files.open(f"{directory}/large", create=True).close()
     for _ in range(2):
         await files.discard(f"{directory}/large")
         assert files.list(directory) == []
 
 
-async def test_a_tree_goes_as_a_whole(files: Files, directory: str) -> None:
+async def test_a_tree_is_removed_as_a_whole(files: Files, directory: str) -> None:
     files.make_directories(f"{directory}/tree/deep")
     files.make_directories(f"{directory}/tree-top")
     files.open(f"{directory}/tree/deep/leaf", create=True).close()
@@ -206,7 +206,7 @@ async def test_an_interrupted_replacement_is_no_obstacle(files: Files, directory
 async def test_a_replacement_that_fails_leaves_the_old_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What there was room for of the new one would be the last room that there is."""
+    """The partial new file is removed as well, because it would occupy the last free space."""
     files, directory = RealFiles(), str(tmp_path)
     await files.replace(f"{directory}/state", b"old")
 
@@ -230,7 +230,7 @@ async def test_reaching_the_disk(files: Files, directory: str) -> None:
         await files.sync_directory(f"{directory}/missing")
 
 
-async def test_without_a_thread_the_same_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_threads_syncs_still_happen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -260,12 +260,12 @@ def test_a_lock_is_held_by_one(files: Files, directory: str) -> None:
     again.release()
 
 
-def test_there_is_room_on_the_volume(files: Files, directory: str) -> None:
+def test_the_volume_has_room(files: Files, directory: str) -> None:
     total, usable = files.free_bytes(directory)
     assert 0 < usable <= total
 
 
-def test_the_machine_is_the_one_that_it_was(files: Files) -> None:
+def test_the_boot_id_stays_the_same_while_the_machine_runs(files: Files) -> None:
     assert files.boot_id() == files.boot_id() != ""
 
 
@@ -279,7 +279,7 @@ def test_a_closed_file_gives_an_error_and_not_another_files_bytes(tmp_path: Path
     assert failed.value.errno == errno.EBADF
 
 
-def test_a_file_closes_itself_when_nobody_holds_it(tmp_path: Path) -> None:
+def test_a_file_closes_itself_with_its_last_reference(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x")
     file = RealFiles().open(str(tmp_path / "log"))
     descriptor = file.descriptor
@@ -290,7 +290,7 @@ def test_a_file_closes_itself_when_nobody_holds_it(tmp_path: Path) -> None:
         os.fstat(descriptor)
 
 
-def test_a_disk_that_takes_only_a_part_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, position: real(descriptor, data[:3], position))
     file = RealFiles().open(str(tmp_path / "log"), create=True)

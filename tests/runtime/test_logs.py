@@ -23,7 +23,7 @@ def test_json_is_one_object_a_line_on_standard_error(capsys: pytest.CaptureFixtu
     first, second = map(json.loads, captured.err.splitlines())
     assert first.pop("timestamp").endswith("Z")
     assert first == {"event": "segment_sealed", "level": "info", "topic": "orders", "base_offset": 7}
-    assert second["reason"] == "{1}", "what JSON has no word for is written as text"
+    assert second["reason"] == "{1}", "values that JSON cannot express are written as text"
 
 
 def test_an_exception_is_still_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +36,7 @@ def test_an_exception_is_still_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(line)["exception"][0]["exc_value"] == "bad"
 
 
-def test_what_cannot_be_written_is_lost_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_unwritable_log_lines_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - to close it fails
     monkeypatch.setattr("sys.stderr", full)
     logs.configure("info", json=True)
@@ -53,7 +53,7 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("level", "heard"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_a_level_keeps_what_is_below_it_quiet(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_below_the_level_are_not_logged(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(level, json=True)
     assert logs.shows_debug() is (level == "debug")
     logger = logs.get_logger()

@@ -1,4 +1,4 @@
-"""What servers rely on holds for real sockets on the loopback and for the network in memory alike."""
+"""What servers rely on holds for real sockets on the loopback and for the simulated network alike."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ async def _connected(network: Network) -> AsyncIterator[tuple[Connection, Connec
 
 
 async def _receive(connection: Connection, count: int) -> bytes:
-    """That many bytes, or fewer at the end of the stream."""
+    """Receives `count` bytes, or fewer at the end of the stream."""
     received = bytearray()
     buffer = memoryview(bytearray(64 * 1024))
     while len(received) < count:
@@ -63,7 +63,7 @@ async def _receive(connection: Connection, count: int) -> bytes:
     return bytes(received)
 
 
-async def test_calls_come_as_bytes_come_until_one_says_that_it_is_enough(network: Network) -> None:
+async def test_it_is_called_for_each_arrival_until_it_returns_false(network: Network) -> None:
     received = bytearray()
     buffer = memoryview(bytearray(100))
     async with _connected(network) as (client, server, _):
@@ -110,7 +110,7 @@ async def test_a_taken_address_is_one_sentence(network: Network) -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "a..b", "x" * 70])
-async def test_a_host_that_is_not_ours_or_cannot_be_is_one_sentence(host: str) -> None:
+async def test_a_foreign_or_impossible_host_is_one_sentence(host: str) -> None:
     with pytest.raises(CannotListenError, match="cannot listen on "):
         await TcpNetwork().listen(Address(host, 0))
 
@@ -174,7 +174,7 @@ async def test_a_send_of_very_many_parts_takes_a_prefix(network: Network) -> Non
         assert await _receive(server, len(expected)) == expected
 
 
-async def test_a_stretch_of_a_file_is_sent(network: Network, tmp_path: Path) -> None:
+async def test_a_range_of_a_file_is_sent(network: Network, tmp_path: Path) -> None:
     content = os.urandom(300_000)
     (tmp_path / "log").write_bytes(content)
     file = RealFiles().open(str(tmp_path / "log"))
@@ -201,7 +201,7 @@ async def test_a_file_that_ended_early_is_an_error_and_not_a_hang(network: Netwo
 
 
 @pytest.mark.parametrize(("code", "is_of_the_file"), [(errno.EIO, True), (errno.ECONNRESET, False)])
-async def test_whether_the_file_or_the_connection_has_failed_can_be_told(
+async def test_an_error_tells_whether_the_file_or_the_connection_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_of_the_file: bool
 ) -> None:
     def fail(*_: object) -> int:
@@ -232,7 +232,7 @@ async def test_sending_to_a_peer_that_has_gone_fails_in_the_end(network: Network
         server.close()
         await client.wait_readable()
         with pytest.raises(OSError):
-            for _ in range(3):  # TCP tells only after it has tried
+            for _ in range(3):  # TCP reports the failure only after it has tried to send
                 client.send([b"hello"])
                 await client.wait_readable()
                 client.receive_into(memoryview(bytearray(10)))
@@ -249,10 +249,10 @@ async def test_closing_wakes_the_tasks_that_wait_on_it(network: Network) -> None
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
             client.close()
-        client.close()  # once more does no harm
+        client.close()  # closing twice does no harm
 
 
-async def test_nobody_waits_on_what_has_been_closed(network: Network) -> None:
+async def test_waiting_on_a_closed_connection_is_an_error(network: Network) -> None:
     async with _connected(network) as (client, _, _):
         client.close()
         for _ in range(2):
@@ -271,7 +271,7 @@ async def test_closing_a_listener_frees_its_address(network: Network) -> None:
 
 
 async def test_the_send_buffer_is_as_large_as_asked() -> None:
-    """The kernel doubles what is asked for and keeps it: a fixed size is what makes bulk reads cheap."""
+    """The kernel doubles the requested size and keeps it. The fixed size is what makes bulk reads cheap."""
     import socket
 
     async with _connected(TcpNetwork(send_buffer_bytes=128 * 1024)) as (_, server, _):
@@ -302,7 +302,7 @@ async def test_everything_is_sent_though_it_does_not_fit_at_once_and_received_to
 
 
 def _stand_for(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> None:
-    """Any name stands for these."""
+    """Makes every host name resolve to these addresses."""
 
     async def found(*_: object, **options: object) -> list[object]:
         return [(socket.AF_INET, 0, 0, "", (each.host, each.port)) for each in addresses]
@@ -312,7 +312,8 @@ def _stand_for(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> None:
 
 @contextmanager
 def _black_hole() -> Iterator[Address]:
-    """Where connecting never ends: nobody accepts, and Linux drops what is more than may wait for that."""
+    """Returns an address to which connecting never ends: no one accepts, and Linux drops connections beyond the
+    backlog."""
     with ExitStack() as open_sockets:
         listening = open_sockets.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))
@@ -326,7 +327,7 @@ def _black_hole() -> Iterator[Address]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
-    """Every socket that is made."""
+    """Returns the sockets that are made during the test."""
     sockets: list[socket.socket] = []
 
     class Made(socket.socket):
@@ -339,7 +340,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
 
 
 async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a server that listens on IPv4 alone, and a name that stands for IPv6 first."""
+    """This happens if a server listens only on IPv4 and its name resolves to IPv6 first."""
     network = TcpNetwork()
     listener = await network.listen(Address("127.0.0.1", 0))
     nobody = await network.listen(Address("127.0.0.1", 0))
@@ -352,7 +353,7 @@ async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) 
     listener.close()
 
 
-async def test_an_address_that_drops_everything_does_not_keep_from_the_next(
+async def test_an_address_that_drops_everything_does_not_block_the_next(
     monkeypatch: pytest.MonkeyPatch, made: list[socket.socket], autojump_clock: object
 ) -> None:
     network = TcpNetwork()
@@ -368,7 +369,7 @@ async def test_an_address_that_drops_everything_does_not_keep_from_the_next(
     listener.close()
 
 
-async def test_who_stops_waiting_for_a_connection_leaves_no_socket_behind(
+async def test_a_cancelled_connect_leaves_no_socket_open(
     monkeypatch: pytest.MonkeyPatch, made: list[socket.socket], autojump_clock: object
 ) -> None:
     with _black_hole() as hole:
@@ -380,7 +381,7 @@ async def test_who_stops_waiting_for_a_connection_leaves_no_socket_behind(
         assert [each.fileno() < 0 for each in made] == [True, True, True]
 
 
-async def test_of_addresses_that_answer_at_once_one_is_connected(
+async def test_only_one_of_several_fast_addresses_is_connected(
     monkeypatch: pytest.MonkeyPatch, made: list[socket.socket]
 ) -> None:
     monkeypatch.setattr(network_module, "NEXT_ADDRESS_SECONDS", 0)

@@ -16,7 +16,7 @@ def test_running_time_does_not_go_back() -> None:
     assert 0 <= running_ms() <= running_ms()
 
 
-def test_the_limit_of_open_files_is_raised_to_what_the_system_lets_us(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_open_files_is_raised_as_far_as_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
     try:
@@ -26,7 +26,7 @@ def test_the_limit_of_open_files_is_raised_to_what_the_system_lets_us(monkeypatc
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_system_that_does_not_let_us_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_cannot_be_raised_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(which: int, limits: tuple[int, int]) -> None:
         raise ValueError("current limit exceeds maximum limit")
 
@@ -46,7 +46,7 @@ async def test_signals_to_stop_arrive_as_values(asked: signal.Signals) -> None:
 
 
 @pytest.mark.trio
-async def test_who_is_to_outlive_its_terminal_does() -> None:
+async def test_a_process_that_ignores_sighup_outlives_its_terminal() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         async with stop_signals() as signals:
@@ -82,7 +82,7 @@ async def test_work_ends_by_itself_or_is_stopped() -> None:
 
 @pytest.fixture
 def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The other end of a pipe that is the standard input meanwhile."""
+    """Returns the other end of a pipe that is the standard input during the test."""
     reading, writing = os.pipe()
     monkeypatch.setattr(process, "STANDARD_INPUT", reading)
     yield writing

@@ -1,4 +1,4 @@
-"""One epoll over pairs of real sockets: who is called, when, and what else goes on meanwhile."""
+"""One epoll over pairs of real sockets: which callbacks run, when, and what else runs in between."""
 
 import gc
 import socket
@@ -15,7 +15,7 @@ from tailrace.runtime.readiness import CALLS_PER_TURN, Readiness
 
 
 class _Reader:
-    """One end of a pair; reads all there is in each call, and goes on until it has read `last`."""
+    """One end of a pair. Each call reads everything, until it has read `last`."""
 
     def __init__(self, readiness: Readiness, incoming: socket.socket, last: bytes = b".") -> None:
         self.readiness = readiness
@@ -43,12 +43,12 @@ def _pairs(count: int) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
 
 @contextmanager
 def _ordinary_file() -> Iterator[int]:
-    """Which no epoll takes."""
+    """Yields a descriptor that no epoll accepts."""
     with open(__file__) as file:
         yield file.fileno()
 
 
-async def test_the_waiting_task_sleeps_until_a_call_says_that_it_is_enough() -> None:
+async def test_the_waiting_task_sleeps_until_a_call_returns_false() -> None:
     with _pairs(1) as ((outgoing, incoming),):
         reader = _Reader(Readiness(), incoming)
         async with trio.open_nursery() as nursery:
@@ -62,7 +62,7 @@ async def test_the_waiting_task_sleeps_until_a_call_says_that_it_is_enough() -> 
         assert reader.received[3:] == [b"more."]
 
 
-async def test_what_cannot_be_watched_can_be_closed() -> None:
+async def test_a_descriptor_that_cannot_be_watched_can_be_closed() -> None:
     readiness = Readiness()
     with _ordinary_file() as descriptor:
         with pytest.raises(PermissionError):
@@ -70,7 +70,7 @@ async def test_what_cannot_be_watched_can_be_closed() -> None:
         readiness.on_closing(descriptor)
 
 
-async def test_everybody_is_called_though_there_are_more_than_fit_in_a_turn() -> None:
+async def test_all_are_called_even_if_there_are_too_many_for_one_turn() -> None:
     readiness = Readiness()
     with _pairs(3 * CALLS_PER_TURN) as pairs:
         readers = [_Reader(readiness, incoming) for _, incoming in pairs]
@@ -81,7 +81,7 @@ async def test_everybody_is_called_though_there_are_more_than_fit_in_a_turn() ->
         assert all(reader.received == [b"x."] for reader in readers)
 
 
-async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns() -> None:
+async def test_a_socket_that_is_always_ready_does_not_starve_others() -> None:
     readiness = Readiness()
     calls = 0
 
@@ -103,7 +103,7 @@ async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns
 
 
 class _Circle:
-    """Sends on what it reads, to itself: there is always something."""
+    """Sends what it reads to itself, so that it is always readable."""
 
     def __init__(self, outgoing: socket.socket, incoming: socket.socket, rounds_max: int) -> None:
         self.rounds = 0
@@ -119,7 +119,7 @@ class _Circle:
 
 
 class _Passes(trio.abc.Instrument):
-    """Through Trio's loop."""
+    """Counts the passes through Trio's loop."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -128,7 +128,7 @@ class _Passes(trio.abc.Instrument):
         self.count += 1
 
 
-async def test_trio_rests_while_nothing_comes_but_what_calls_are_made_for() -> None:
+async def test_trios_loop_rests_while_only_called_back_sockets_are_ready() -> None:
     readiness, passes = Readiness(), _Passes()
     with _pairs(1) as ((outgoing, incoming),):
         circle = _Circle(outgoing, incoming, rounds_max=5000)
@@ -138,7 +138,7 @@ async def test_trio_rests_while_nothing_comes_but_what_calls_are_made_for() -> N
     assert passes.count < circle.rounds / 1000
 
 
-async def test_what_trio_does_by_its_clock_does_not_wait_until_nothing_comes() -> None:
+async def test_deadlines_are_kept_while_sockets_are_always_ready() -> None:
     readiness = Readiness()
     with _pairs(1) as ((outgoing, incoming),):
         circle = _Circle(outgoing, incoming, rounds_max=1_000_000)
@@ -149,7 +149,7 @@ async def test_what_trio_does_by_its_clock_does_not_wait_until_nothing_comes() -
     assert 0 < circle.rounds < 1_000_000
 
 
-async def test_a_task_that_a_call_wakes_goes_on_before_the_next_turn() -> None:
+async def test_a_task_woken_by_a_call_continues_before_the_next_turn() -> None:
     readiness, woken = Readiness(), trio.Event()
     calls_when_woken = calls = 0
     with _pairs(1) as ((outgoing, incoming),):
@@ -170,10 +170,10 @@ async def test_a_task_that_a_call_wakes_goes_on_before_the_next_turn() -> None:
             await trio.lowlevel.checkpoint()
             outgoing.send(b"x")
             await readiness.call_when_readable(incoming.fileno(), on_readable)
-    assert calls_when_woken in (1, 2)  # of two tasks that can go on, either may be the first
+    assert calls_when_woken in (1, 2)  # Trio may run two ready tasks in either order
 
 
-async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
+async def test_an_exception_of_a_call_is_raised_only_in_its_task() -> None:
     readiness = Readiness()
 
     def fail() -> bool:
@@ -191,7 +191,7 @@ async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
 
 
 async def _call_all_in_one_turn(calls: list[Callable[[], bool]], turn_ended: Callable[[], None]) -> list[str]:
-    """What was raised to those who waited for them."""
+    """Makes all sockets ready for one turn. Returns the exceptions that the waiting tasks got."""
     readiness, raised = Readiness(), []
 
     async def wait(incoming: socket.socket, on_readable: Callable[[], bool]) -> None:
@@ -208,7 +208,7 @@ async def _call_all_in_one_turn(calls: list[Callable[[], bool]], turn_ended: Cal
     return raised
 
 
-async def test_a_turn_ends_once_for_all_who_were_called_in_it_also_if_a_call_fails() -> None:
+async def test_a_turn_ends_once_for_all_callers_even_if_a_call_fails() -> None:
     happened: list[str] = []
 
     def on_readable() -> bool:
@@ -227,14 +227,14 @@ async def test_a_turn_ends_once_for_all_who_were_called_in_it_also_if_a_call_fai
 
 
 @pytest.mark.parametrize("calls", [[lambda: True], [lambda: False, lambda: False]])
-async def test_what_the_end_of_a_turn_raises_is_raised_to_one_who_was_called(calls: list[Callable[[], bool]]) -> None:
+async def test_an_exception_at_the_end_of_a_turn_is_raised_in_one_waiting_task(calls: list[Callable[[], bool]]) -> None:
     def turn_ended() -> None:
         raise ValueError("no such end")
 
     assert await _call_all_in_one_turn(calls, turn_ended) == ["no such end"]
 
 
-async def test_who_gave_another_end_has_an_end_of_its_own() -> None:
+async def test_another_turn_ended_function_is_called_by_itself() -> None:
     readiness, ended = Readiness(), []
     with _pairs(2) as pairs:
         async with trio.open_nursery() as nursery:
@@ -245,8 +245,8 @@ async def test_who_gave_another_end_has_an_end_of_its_own() -> None:
     assert sorted(ended) == [0, 1]
 
 
-async def test_what_a_call_had_at_hand_when_it_raised_goes_with_the_error() -> None:
-    """It may be a request of a hundred megabytes, and the collector comes seldom."""
+async def test_the_frame_of_a_failed_call_is_freed_with_its_error() -> None:
+    """The frame may hold a request of a hundred megabytes, and the garbage collector runs rarely."""
     readiness = Readiness()
     at_hand: list[weakref.ref[_Reader]] = []
 
@@ -267,7 +267,7 @@ async def test_what_a_call_had_at_hand_when_it_raised_goes_with_the_error() -> N
         gc.enable()
 
 
-async def test_nobody_is_called_any_more_who_was_cancelled_in_the_same_turn() -> None:
+async def test_a_task_cancelled_in_a_turn_is_not_called_in_it() -> None:
     readiness = Readiness()
     scopes = [trio.CancelScope(), trio.CancelScope()]
     called: list[int] = []
@@ -277,7 +277,7 @@ async def test_nobody_is_called_any_more_who_was_cancelled_in_the_same_turn() ->
             called.append(number)
             scopes[1 - number].cancel()
             incoming.recv(100)
-            return number == 0  # either way is right when somebody else ends it
+            return number == 0  # another task cancels it: both outcomes are right
 
         with scopes[number]:
             await readiness.call_when_readable(incoming.fileno(), on_readable)
@@ -305,7 +305,7 @@ async def test_a_call_may_cancel_its_own_task() -> None:
         assert scope.cancelled_caught
 
 
-async def test_closing_a_socket_is_an_error_for_who_waits() -> None:
+async def test_closing_a_socket_is_an_error_for_the_waiting_task() -> None:
     readiness = Readiness()
     with _pairs(1) as ((_, incoming),):
         async with trio.open_nursery() as nursery:
@@ -317,10 +317,10 @@ async def test_closing_a_socket_is_an_error_for_who_waits() -> None:
             nursery.start_soon(wait)
             await trio.testing.wait_all_tasks_blocked()
             readiness.on_closing(incoming.fileno())
-        readiness.on_closing(incoming.fileno())  # nobody waits, and no harm
+        readiness.on_closing(incoming.fileno())  # without a waiting task it does nothing
 
 
-def test_it_serves_one_run_after_the_other() -> None:
+def test_it_serves_one_trio_run_after_another() -> None:
     readiness = Readiness()
     with _pairs(1) as ((outgoing, incoming),):
         for _ in range(2):

@@ -21,7 +21,7 @@ def test_production_has_the_real_ones() -> None:
 
 
 @pytest.mark.parametrize("waits_awake", [True, False])
-async def test_what_follows_at_once_is_waited_for_awake_if_that_is_wanted(
+async def test_it_busy_waits_for_the_next_event_if_that_is_on(
     waits_awake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yields = 0

@@ -27,12 +27,12 @@ def test_addresses(text: str, address: Address) -> None:
         *("my host:1", "http://host:1", "a,b:1", "\udcff:1", "h" * 256 + ":1"),
     ],
 )
-def test_what_is_no_address_is_refused_with_its_place(text: str) -> None:
+def test_an_invalid_address_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--public: .* is not HOST:PORT with a port from 0 to 65535$"):
         parse_address(text, "--public")
 
 
-def test_nobody_connects_to_port_0() -> None:
+def test_port_0_is_no_address_to_connect_to() -> None:
     assert parse_address("host:1", "--sc", port_min=1) == Address("host", 1)
     with pytest.raises(SettingsError, match=r"^--sc: 'host:0' is not HOST:PORT with a port from 1 to 65535$"):
         parse_address("host:0", "--sc", port_min=1)

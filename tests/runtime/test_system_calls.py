@@ -1,4 +1,4 @@
-"""The system calls that carry records, and what stands in where there are none."""
+"""The system calls that send and sync records, and their substitutes."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ CONTENT = bytes(range(256)) * 4096
 
 
 @pytest.mark.parametrize("send", [send_file, send_copied])
-def test_what_stands_in_for_sendfile_does_the_same(send: Callable[[int, int, int, int], int], tmp_path: Path) -> None:
+def test_the_substitute_for_sendfile_is_equivalent(send: Callable[[int, int, int, int], int], tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(CONTENT)
     near, far = socket.socketpair()
     with open(tmp_path / "log", "rb") as file, near, far:
@@ -30,12 +30,12 @@ def test_what_stands_in_for_sendfile_does_the_same(send: Callable[[int, int, int
         assert send(near.fileno(), file.fileno(), len(CONTENT), 10) == 0, "the end of the file"
 
 
-def test_a_copy_holds_no_more_than_a_part_of_a_large_stretch(tmp_path: Path) -> None:
+def test_a_copy_holds_only_a_part_of_a_large_range(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(CONTENT)
     with open(tmp_path / "log", "rb") as file, open(tmp_path / "copy", "wb") as copy:
         assert send_copied(copy.fileno(), file.fileno(), 0, len(CONTENT)) == SENT_AT_ONCE_BYTES_MAX
 
 
 @pytest.mark.skipif(not hasattr(os, "sendfile"), reason="nothing to choose on this platform")
-def test_linux_sends_and_syncs_by_its_own() -> None:
+def test_linux_uses_sendfile_and_fdatasync() -> None:
     assert (SENDING, SYNCING) == ("sendfile", "fdatasync")

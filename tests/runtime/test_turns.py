@@ -5,7 +5,7 @@ from tailrace.runtime.turns import Turns
 
 
 @pytest.mark.parametrize("steps", [(10,), (9, 1), (3, 30), (1,) * 10])
-async def test_others_get_their_turn_when_enough_was_done(steps: tuple[int, ...]) -> None:
+async def test_other_tasks_run_when_enough_was_done(steps: tuple[int, ...]) -> None:
     turns = Turns(10)
     for _ in range(2):
         *first, last = steps

@@ -1,4 +1,4 @@
-"""Wherever a compaction stops, the log opens again with the last value of every key, and no deleted key comes back."""
+"""Wherever a compaction stops, the log opens with the last value of every key, and no deleted key returns."""
 
 from collections.abc import Sequence
 from random import Random
@@ -92,7 +92,7 @@ class Workload:
                 self.synced_end = log.log_end
 
     async def recover(self, log: Log) -> None:
-        """As the leader of the next epoch does, who knows what was compacted to be committed."""
+        """Recovers as the leader of the next epoch does, which knows that everything compacted is committed."""
         await log.restamp(self.chance.randint(compacted_up_to(log.compactions), log.log_end), log.log_end, self.epoch)
         self.epoch_starts[self.epoch] = log.log_end
         made = bridge(log.log_end, self.epoch)
@@ -137,7 +137,7 @@ class Workload:
         return found
 
     def check_tombstones(self, found: Sequence[Record], log_end: int, state: CrashState) -> None:
-        """What a reader in the middle of the log may still need to learn is there."""
+        """Checks that a reader in the middle of the log still finds the tombstones that it needs."""
         last = {self.appended[offset].key: offset for offset in sorted(self.appended) if offset < log_end}
         missing = set(last.values()) - {record.offset for record in found}
         for offset in missing:

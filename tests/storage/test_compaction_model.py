@@ -1,4 +1,4 @@
-"""A compacted log holds what a dictionary would, however it was filled, cut, compacted and opened again."""
+"""A compacted log holds what a dictionary would, however it was filled, truncated, compacted and reopened."""
 
 from typing import Any
 

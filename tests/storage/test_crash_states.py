@@ -1,4 +1,4 @@
-"""Whatever a log was doing when the machine stopped, it opens again with everything that had been synced."""
+"""Whatever a log was doing when the machine stopped, it opens with everything that had been synced."""
 
 import math
 from itertools import pairwise
@@ -23,7 +23,7 @@ CONFIG = LogConfig(segment_bytes_max=1500, index_interval_bytes=200, retention_m
 
 
 class Expectation(Struct):
-    """What must be found, kept up to date by the workload: first it says what may happen, then it lets it happen."""
+    """What must be found. The workload announces what may happen before it lets it happen."""
 
     synced_end: int = 0
     start_min: int = 0
@@ -31,11 +31,11 @@ class Expectation(Struct):
     appended: dict[int, list[bytes]] = field(default_factory=dict)
     """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
     truncate: float = math.inf
-    """What lies from here on is about to be cut."""
+    """The offset from which on batches are about to be truncated."""
     births: dict[int, int] = field(default_factory=dict)
-    """The leader epoch of each batch as it was appended: that is what consumers go by."""
+    """The leader epoch with which each batch was appended, which is the one that consumers see."""
     stamps: dict[int, list[int]] = field(default_factory=dict)
-    """The leader epochs that it may carry; once all is synced, that is the last of them."""
+    """The leader epochs that a batch may carry; after a sync, the last of them."""
 
     def check(
         self, files: SimulatedFiles, *, clean: bool = False, verifies: bool = True, knows_epochs: bool = False
@@ -70,14 +70,14 @@ class Expectation(Struct):
         assert [start.epoch for start in log.epochs] == sorted({start.epoch for start in log.epochs})
         if verifies:
             for finding in ReplicaVerification(files, DIRECTORY).findings():
-                # A line of the manifest that never reached the disk may have others behind it.
+                # A line of the manifest that never reached the disk may have later lines behind it.
                 assert not finding.is_damage or not finding.path.endswith(".log"), finding
         batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)
         log.append(batch, header_of(batch))
         return log
 
     def check_epochs(self, log: Log) -> None:
-        """No consumer is told that what it has read was cut, but for what is being cut."""
+        """Checks that no consumer is told that a batch it has read was truncated, except for those being truncated."""
         end = int(min(log.log_end, self.truncate))
         found = [header.base_offset for header, _ in log.headers(log.log_start, end)]
         for epoch in {self.births[base] for base in found}:
@@ -114,7 +114,8 @@ class Workload:
             self.kill()
 
     def kill(self) -> None:
-        """The next process finds everything, also what the disk does not have yet, and the machine stops soon after."""
+        """Kills the process. The next one finds everything, even what is not on the disk, and the machine stops soon
+        after."""
         after = self.files.after_kill()
         after.on_operation = lambda: self.crash_again(after)
         self.expected.check(after, verifies=False, knows_epochs=True)
@@ -170,7 +171,7 @@ class Workload:
         self.epoch += 1
 
     async def recover(self, log: Log) -> None:
-        """Stamps what a new leader would, and mostly ends it with a bridge."""
+        """Stamps what a new leader would, and usually ends it with a bridge."""
         self.epoch += 1
         bases = [base for base in sorted(self.expected.appended) if log.log_start <= base < log.log_end]
         if not bases:

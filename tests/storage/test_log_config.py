@@ -1,4 +1,4 @@
-"""What no log can be configured to."""
+"""Which configs a log refuses."""
 
 import pytest
 

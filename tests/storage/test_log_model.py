@@ -1,4 +1,4 @@
-"""A log does what a list of records would do, whatever is asked of it in whatever order."""
+"""A log does what a list of records would do, for any sequence of operations."""
 
 from bisect import bisect_right
 from itertools import pairwise
@@ -42,7 +42,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
 
     def open(self, *, clean: bool) -> Log:
-        # Two files at most are open at once: nearly every use has to open its own again.
+        # At most two files are open at once, so nearly every use has to open its own again.
         return log_at(self.files, DIRECTORY, CONFIG, clean=clean, open_files=OpenFiles(self.files, 2))
 
     @property
@@ -64,7 +64,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log.append(memoryview(batch), header_of(batch))
 
     def make_batch(self, times: list[int], value_size: int, compression: Compression, new_epoch: bool) -> bytearray:
-        """Goes to the end of the list; the log does not have it yet."""
+        """Makes a batch and adds it to the list; the log does not have it yet."""
         epoch = self.newest_epoch + new_epoch * 2
         base = max(self.end, self.start)
         records = [
@@ -92,7 +92,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.end > self.start)
     @rule(count=st.integers(0, 12))
     def recover(self, count: int) -> None:
-        """A new leader stamps the last batches, and puts its bridge behind them."""
+        """Recovers as a new leader does: stamps the last batches, and appends its bridge."""
         epoch = self.newest_epoch + 1
         first = max(0, len(self.batches) - count)
         while first < len(self.batches) and header_of(self.batches[first]).base_offset < self.start:
@@ -112,7 +112,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(at_least_one=st.booleans(), bytes_max=st.integers(0, 1500), steps=st.integers(1, 3))
     def read_everywhere(self, at_least_one: bool, bytes_max: int, steps: int) -> None:
-        """Up to some batch ends, and with limits that batches just fit in and just do not."""
+        """Reads up to several ends of batches, with limits that batches just fit and just do not fit."""
         ends = [header_of(batch).next_offset for batch in self.batches]
         visible = [index for index, end in enumerate(ends) if end > self.start]
         for last in visible[:: -steps * 3]:
@@ -135,7 +135,7 @@ class LogMachine(RuleBasedStateMachine):
         assert len(content) <= bytes_max or (at_least_one and count == 1)
         last = header_of(self.batches[index + count - 1])
         assert last.next_offset <= up_to
-        # It stops no earlier than it must: at the limit, or at the end of the segment.
+        # It stops only at the limit, or at the end of the segment.
         assert (
             last.next_offset == up_to
             or len(content) + len(self.batches[index + count]) > bytes_max
@@ -145,7 +145,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def walk(self, data: Any) -> None:
-        """Along the headers between any two offsets, and over the bytes of whole batches."""
+        """Walks over the headers between any two offsets, and over the bytes of whole batches."""
         headers = [header_of(batch) for batch in self.batches]
         first = data.draw(st.integers(0, len(headers) - 1))
         last = data.draw(st.integers(first, len(headers) - 1))
@@ -205,14 +205,14 @@ class LogMachine(RuleBasedStateMachine):
             self.epochs.pop()
             self.records = [record for record in self.records if record.offset < base]
         if offset <= self.start or self.end <= self.start:
-            # What is left of the batch with the first record is nothing, so the log goes on where it starts.
+            # Nothing is left of the batch with the first record, so the log goes on where it starts.
             self.start = self.log.log_start
             if self.log.log_end > self.end or not self.batches:
                 self.batches, self.records, self.epochs = [], [], []
         assert self.log.log_end <= offset
 
     def bridged_end(self, epoch: int) -> int:
-        """Behind the bridge of the epoch that came after this one."""
+        """Returns the offset behind the bridge of the next epoch."""
         after = (batch for its_epoch, batch in zip(self.epochs, self.batches, strict=True) if its_epoch > epoch)
         return max((header_of(batch).next_offset for batch in after if header_of(batch).is_control), default=0)
 

@@ -1,4 +1,4 @@
-"""What compaction remembers and decides, without any file."""
+"""The rules of compaction, without files."""
 
 from tailrace.protocol.batches.keyed_records import keyed_records
 from tailrace.protocol.batches.record_batch import BatchHeader, read_header
@@ -33,7 +33,7 @@ def test_a_record_is_superseded_by_a_later_one_with_its_key() -> None:
     assert survey.end == 5
 
 
-def test_a_full_survey_ends_before_the_first_key_without_a_place() -> None:
+def test_a_full_survey_ends_before_the_first_key_that_does_not_fit() -> None:
     survey = survey_of(batch(0, "a", "b", "a", "c", "a"), keys_max=2)
     assert (survey.end, survey.has_ended, len(survey)) == (3, True, 2)
 
@@ -57,7 +57,7 @@ def test_control_batches_stay_and_supersede_nothing() -> None:
     assert not Rules(survey, tombstones_end=0, producers_since_ms=0, repeated_since_ms=0).looks_into(control[0])
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_dropped() -> None:
     survey = survey_of(batch(0, "a"))
     rules = Rules(survey, tombstones_end=0, producers_since_ms=0, repeated_since_ms=0)
     data = build_batch([Record(0, 0, None, b"")])

@@ -1,4 +1,4 @@
-"""When a log is compacted, up to where, and what becomes one."""
+"""When a log is compacted, up to which offset, and which segments are merged."""
 
 import pytest
 from msgspec.structs import replace
@@ -60,27 +60,27 @@ def test_the_open_segment_ends_when_its_records_waited_for_too_long(config: LogC
     assert must_roll(config, now_ms=now, since_ms=0) == rolls
 
 
-def test_timestamps_are_believed_of_the_segment_alone_that_was_there_at_first() -> None:
+def test_timestamps_count_only_for_the_first_open_segment() -> None:
     assert filled_since(None, 0, 3, 10) == (0, 3)
     assert filled_since(None, 0, 30, 10) == filled_since(None, 0, NO_TIMESTAMP, 10) == (0, 10)
     assert filled_since((0, 3), 0, 3, 20) == (0, 3), "the same one"
     assert filled_since((0, 3), 5, 3, 20) == (5, 20), "the next one"
 
 
-def test_neighbours_become_one_while_they_fit() -> None:
+def test_neighbours_are_merged_while_they_fit() -> None:
     assert groups(SEGMENTS, CONFIG) == [range(3)]
     assert groups(SEGMENTS, replace(CONFIG, segment_bytes_max=80)) == [range(2), range(2, 3)]
     assert groups(SEGMENTS, replace(CONFIG, segment_bytes_max=1)) == [range(1), range(1, 2), range(2, 3)]
     assert groups([], CONFIG) == []
 
 
-def test_elections_do_not_keep_them_apart() -> None:
+def test_segments_of_different_epochs_are_merged() -> None:
     first, second, third = SEGMENTS
     recovered = replace(second, epoch=1, epoch_starts=(EpochStart(1, 19),))
     assert groups([first, recovered, replace(third, epoch=2)], CONFIG) == [range(3)]
 
 
-def test_what_one_segment_cannot_hold_does_not_become_one() -> None:
+def test_segments_are_not_merged_beyond_the_size_of_one() -> None:
     first, second, _ = SEGMENTS
     assert len(groups([first, replace(second, end=2**33)], CONFIG)) == 2
     assert len(groups([replace(first, index_entries=50), second], replace(CONFIG, index_bytes_max=400))) == 2

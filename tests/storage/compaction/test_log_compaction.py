@@ -28,7 +28,7 @@ from tailrace.storage.segments.batch_walk import FAR_BYTES
 from tailrace.storage.verification.replica_verification import ReplicaVerification
 
 APART = replace(CONFIG, index_bytes_max=8)
-"""Segments that follow each other do not fit into one."""
+"""A config with which neighbouring segments do not fit into one."""
 
 
 async def test_of_each_key_the_last_record_stays_where_it_was() -> None:
@@ -42,7 +42,7 @@ async def test_of_each_key_the_last_record_stays_where_it_was() -> None:
     assert log.size_bytes == sum(sizes(log))
 
 
-async def test_what_was_compacted_is_judged_again_when_newer_records_come() -> None:
+async def test_compacted_records_are_judged_again_after_newer_records() -> None:
     log = log_of([("a", "1"), ("b", "1")])
     await log.compact(0, log.log_end)
     append(log, ("a", "2"))
@@ -62,7 +62,7 @@ async def test_the_open_segment_is_left_alone() -> None:
     assert contents(log) == [(0, "a", "1"), (1, "a", "2"), (2, "a", "3")]
 
 
-async def test_what_is_not_committed_is_left_alone() -> None:
+async def test_uncommitted_records_are_left_alone() -> None:
     log = log_of([("a", "1"), ("a", "2")], [("a", "3")])
     await log.compact(0, 2)
     assert contents(log) == [(1, "a", "2"), (2, "a", "3")]
@@ -82,7 +82,7 @@ async def test_a_tombstone_stays_until_every_reader_could_have_seen_it() -> None
     assert contents(log) == [(1, "b", "1"), (3, "c", "1"), (4, "d", "1")]
 
 
-async def test_the_age_of_a_tombstone_outlives_a_restart() -> None:
+async def test_the_age_of_a_tombstone_survives_a_restart() -> None:
     files = SimulatedFiles()
     log = log_of([("a", "1")], [("a", None)], files=files)
     await log.compact(10_000, log.log_end)
@@ -133,7 +133,7 @@ async def test_the_largest_timestamp_of_a_batch_is_that_of_its_records() -> None
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-async def test_what_stays_of_a_compressed_batch_is_compressed_as_before(compression: Compression) -> None:
+async def test_the_rest_of_a_compressed_batch_is_compressed_as_before(compression: Compression) -> None:
     log = open_log(SimulatedFiles())
     append(log, ("a", "1" * 50), ("b", "1" * 50), ("c", "1" * 50), compression=compression)
     append(log, ("b", "2"))
@@ -174,7 +174,7 @@ async def test_batches_that_a_producer_may_send_again_stay_for_their_sequences()
     assert [h.last_sequence for h, _ in batches(log) if h.has_producer] == [2, 3, 4, 5, 6, 7]
 
 
-async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -> None:
+async def test_a_segment_without_records_still_shows_where_it_ends() -> None:
     files = SimulatedFiles()
     big = "x" * 300
     log = log_of([("a", big)], [("a", big)], [("a", "last")], files=files)
@@ -182,7 +182,7 @@ async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -
     await log.compact(0, log.log_end)
     assert [segment.end for segment in log.segments()] == ends
     assert contents(log) == [(2, "a", "last")]
-    # Whoever lost the manifest finds the same.
+    # An opening without the manifest finds the same.
     await log.close()
     files.remove(f"{DIRECTORY}/manifest")
     again = open_log(files)
@@ -190,7 +190,7 @@ async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -
     assert contents(again) == [(2, "a", "last")]
 
 
-async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -> None:
+async def test_segments_without_records_are_skipped_if_others_follow() -> None:
     log = open_log(SimulatedFiles(), APART)
     for epoch in (0, 1, 2, 3):
         append(log, ("a", str(epoch)), time=1, epoch=epoch)
@@ -202,7 +202,9 @@ async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -
         found = log.read(0, 1000, up_to, at_least_one=True, passes_empty=True)
         return None if found is None else read_header(found.read()).base_offset
 
-    assert [header.record_count for header, _ in batches(log)] == [0, 0, 0, 0, 1], "who asks for all gets all"
+    assert [header.record_count for header, _ in batches(log)] == [0, 0, 0, 0, 1], (
+        "without `passes_empty` nothing is skipped"
+    )
     assert first_of(5) == 4
     assert first_of(4) == 3, "a reader gets to the end of what there is"
     assert first_of(0) is None
@@ -215,7 +217,7 @@ async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -
 
 
 @pytest.mark.parametrize("times", [(-5000, -5000), (-1, -1), (7, -1)])
-async def test_records_without_a_time_or_before_1970_are_not_passed_over(times: tuple[int, int]) -> None:
+async def test_records_without_a_timestamp_or_before_1970_are_not_skipped(times: tuple[int, int]) -> None:
     log = open_log(SimulatedFiles())
     producer = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     append(log, ("a", "1"), time=times[0], **producer)
@@ -230,7 +232,7 @@ async def test_records_without_a_time_or_before_1970_are_not_passed_over(times: 
         await log.compact(times[0], log.log_end)
 
 
-async def test_small_segments_become_one() -> None:
+async def test_small_segments_are_merged() -> None:
     log = log_of([("a", "1")], [("b", "1")], [("c", "1")], [("a", "2")])
     before = len(log.segments())
     await log.compact(0, log.log_end)
@@ -239,11 +241,12 @@ async def test_small_segments_become_one() -> None:
 
 
 STARTS = [(0, 0), (1, 2), (2, 4), (3, 6), (4, 7)]
-"""Of the leaders' epochs in the log of `elected`."""
+"""The starts of the leader epochs in the log of `elected`."""
 
 
 async def elected(files: SimulatedFiles) -> Log:
-    """Five have led it. The second and the last had nothing to recover; of the fourth there is nothing but a bridge."""
+    """Makes a log that five leaders have led. The second and the last had nothing to recover; the fourth left only a
+    bridge."""
     files.make_directories("/data")
     await files.sync_directory("")
     log = open_log(files, replace(CONFIG, segment_bytes_max=2000))
@@ -273,11 +276,11 @@ def ends(log: Log) -> list[int]:
 
 
 def left_of(log: Log) -> list[tuple[int, int, int]]:
-    """Of each batch the offset, the leader epoch and the number of records."""
+    """Returns offset, leader epoch and number of records of each batch."""
     return [(header.base_offset, header.leader_epoch, header.record_count) for header, _ in batches(log)]
 
 
-async def test_what_all_leaders_have_left_becomes_one() -> None:
+async def test_segments_of_all_leaders_are_merged() -> None:
     files = SimulatedFiles()
     log = await elected(files)
     await log.compact(0, log.log_end)
@@ -297,7 +300,7 @@ async def test_what_all_leaders_have_left_becomes_one() -> None:
         assert list(each.epochs) == [*STARTS, (5, 10)]
 
 
-async def test_an_epoch_outlives_its_records_where_the_manifest_is_lost_and_in_each_copy() -> None:
+async def test_an_epoch_outlives_its_records_even_without_the_manifest_and_in_copies() -> None:
     files = SimulatedFiles()
     log = await elected(files)
     for epoch in (5, 6):
@@ -319,7 +322,7 @@ async def test_an_epoch_outlives_its_records_where_the_manifest_is_lost_and_in_e
 
 
 @pytest.mark.parametrize("fact", ["sealed", "epoch", "stamped"])
-async def test_one_line_that_is_damaged_takes_no_epoch_along(fact: str) -> None:
+async def test_a_damaged_line_of_the_manifest_loses_no_epoch(fact: str) -> None:
     files = SimulatedFiles()
     log = await elected(files)
     await log.compact(0, log.log_end)
@@ -332,7 +335,7 @@ async def test_one_line_that_is_damaged_takes_no_epoch_along(fact: str) -> None:
     assert list(open_log(files, clean=True).epochs) == STARTS
 
 
-async def test_an_epoch_that_begins_with_its_bridge_does_so_also_where_that_is_the_first_of_several() -> None:
+async def test_an_epoch_begins_with_the_first_of_several_bridges() -> None:
     log = open_log(SimulatedFiles())
     append(log, ("a", "x" * 300))
     await log.sync()
@@ -343,7 +346,7 @@ async def test_an_epoch_that_begins_with_its_bridge_does_so_also_where_that_is_t
     assert [(segment.end, segment.epoch_starts) for segment in log.segments()[:-1]] == [(1, None), (3, ((2, 1),))]
 
 
-async def test_what_was_joined_can_be_stamped_cut_and_deleted() -> None:
+async def test_a_merged_segment_can_be_stamped_truncated_and_deleted() -> None:
     for how in ("stamped", "cut", "deleted"):
         files = SimulatedFiles()
         log = await elected(files)
@@ -375,7 +378,7 @@ async def test_a_reader_inside_a_gap_goes_on_with_the_next_record() -> None:
         assert [r.offset for r in records(log, offset)] == [each for each in (1, 3, 4) if each >= offset]
 
 
-async def test_times_are_found_among_the_records_that_are_left() -> None:
+async def test_timestamps_are_found_among_the_remaining_records() -> None:
     log = open_log(SimulatedFiles())
     for time, key in ((10, "a"), (50, "b"), (20, "c")):
         append(log, (key, "1"), time=time, producer_id=1, producer_epoch=0, base_sequence=time)
@@ -391,7 +394,7 @@ async def test_times_are_found_among_the_records_that_are_left() -> None:
     assert log.find_timestamp(0, log.log_end) == (10, 0, 0)
 
 
-async def test_the_time_of_an_empty_batch_is_no_records_time() -> None:
+async def test_the_timestamp_of_an_empty_batch_is_that_of_no_record() -> None:
     log = open_log(SimulatedFiles())
     for time, key in ((10, "x"), (20, "a"), (90, "b")):
         append(log, (key, "1"), time=time, producer_id=time, producer_epoch=0, base_sequence=0)
@@ -413,7 +416,7 @@ async def test_producers_are_known_after_a_restart(clean: bool) -> None:
         seal(log)
     append(log, ("a", "2"))
     seal(log)
-    # So late that not even an empty batch is left of what the producer sent.
+    # So late that not even an empty batch of the producer is left.
     await log.compact(2 * PRODUCERS_KEPT_MS, log.log_end)
     assert not any(header.has_producer for header, _ in batches(log))
     await log.close()
@@ -421,7 +424,7 @@ async def test_producers_are_known_after_a_restart(clean: bool) -> None:
     assert [(number, producer.batches[-1].last_sequence) for number, producer in log.producers] == [(5, 2)]
 
 
-async def test_who_reads_the_old_file_is_not_disturbed() -> None:
+async def test_a_reader_of_the_old_file_is_not_disturbed() -> None:
     log = log_of([("a", "1"), ("b", "1"), ("a", "2")])
     found = log.read(0, 10_000, log.log_end, at_least_one=True)
     assert found is not None
@@ -459,7 +462,7 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
 
 
 class HeldFiles(SimulatedFiles):
-    """The next sync waits until it is let go."""
+    """Files whose next sync waits until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -475,7 +478,7 @@ class HeldFiles(SimulatedFiles):
         await super().sync(node)
 
 
-async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
+async def test_a_segment_removed_meanwhile_ends_the_compaction() -> None:
     files = HeldFiles()
     log = log_of([("a", "1"), ("b", "1")], [("a", "2"), ("c", "1"), ("c", "2")], files=files)
     await log.sync()
@@ -498,7 +501,7 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
     assert contents(log) == [(2, "a", "2"), (4, "c", "2")]
 
 
-async def test_a_record_stays_if_what_supersedes_it_is_cut_meanwhile() -> None:
+async def test_a_record_stays_if_its_successor_is_truncated_meanwhile() -> None:
     files = HeldFiles()
     log = log_of([("a", "1"), ("b", "1"), ("b", "2")], files=files)
     append(log, ("a", "2"), epoch=1)
@@ -522,7 +525,7 @@ async def test_a_record_stays_if_what_supersedes_it_is_cut_meanwhile() -> None:
 
 
 async def test_replication_hears_of_each_segment_that_is_replaced() -> None:
-    """Another may take long."""
+    """It hears at once, since the next segment may take long."""
     log = log_of([("a", "1"), ("a", "2")], [("b", "1")], [("a", "3"), ("a", "4")], segment_bytes_max=150)
     heard = []
     log.on_compacted = lambda: heard.append(contents(log)[0])
@@ -559,7 +562,7 @@ async def test_more_keys_than_fit_into_memory_take_several_passes() -> None:
     assert contents(log) == [(10 + number, f"k{number}", "2") for number in range(10)]
 
 
-async def test_what_is_not_written_yet_keeps_nothing_else_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unwritten_batches_keep_no_read_buffers_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few small batches stay, far from each other."""
     log = open_log(SimulatedFiles(), replace(CONFIG, segment_bytes_max=2**30))
     for number in range(20):
@@ -580,7 +583,7 @@ async def test_what_is_not_written_yet_keeps_nothing_else_in_memory(monkeypatch:
     assert max(held) < 2 * FAR_BYTES
 
 
-async def test_of_the_records_that_stay_in_a_batch_their_bytes_alone_are_held() -> None:
+async def test_only_the_bytes_of_remaining_records_are_held() -> None:
     count = 3000
     batch = build_batch([Record(offset, 0, b"key", b"") for offset in range(count)])
     header, body = read_header(batch), open_body(batch, read_header(batch))
@@ -612,7 +615,7 @@ async def test_a_full_disk_ends_a_compaction_and_not_the_log() -> None:
 
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("room", range(0, 2000, 100))
-async def test_it_does_so_wherever_there_is_no_more_room(room: int, *, is_open: bool) -> None:
+async def test_a_full_disk_ends_a_compaction_at_any_step(room: int, *, is_open: bool) -> None:
     files = SimulatedFiles()
     log = open_log(files, replace(CONFIG, segment_age_ms_max=1000))
     for number in range(30):
@@ -635,10 +638,10 @@ async def test_it_does_so_wherever_there_is_no_more_room(room: int, *, is_open: 
 
 
 @pytest.mark.parametrize("syncs", range(3))
-async def test_a_segment_whose_place_could_not_be_synced_for_want_of_room_may_be_lost(
+async def test_a_replacement_that_a_full_disk_could_not_sync_may_be_lost(
     monkeypatch: pytest.MonkeyPatch, syncs: int
 ) -> None:
-    """The directory's, that of the manifest, and the directory's once more."""
+    """The syncs are those of the directory, of the manifest, and of the directory again."""
     files = SimulatedFiles()
     log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files)
     await log.sync()
@@ -681,8 +684,8 @@ async def test_damage_is_not_hidden_under_a_new_checksum() -> None:
 @pytest.mark.parametrize(
     ("position", "bit"), [(0, 0x80), (0, 0x40), (3, 1), (7, 1), (7, 2), (12, 0x80), (15, 1)], ids=str
 )
-async def test_an_offset_or_an_epoch_that_is_damaged_is_not_hidden_either(batch: int, position: int, bit: int) -> None:
-    """No checksum of a batch covers them."""
+async def test_a_damaged_offset_or_epoch_is_not_hidden(batch: int, position: int, bit: int) -> None:
+    """Checksums of batches do not cover offsets and epochs."""
     files = SimulatedFiles()
     log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files, index_interval_bytes=1)
     await log.sync()
@@ -706,7 +709,7 @@ async def test_an_old_open_segment_is_compacted_too() -> None:
 
 
 @pytest.mark.parametrize("time", [-5000, -1, 1000])
-async def test_records_of_long_ago_do_not_end_a_segment_at_each_look(time: int) -> None:
+async def test_old_timestamps_do_not_roll_a_segment_each_time(time: int) -> None:
     config = replace(CONFIG, segment_bytes_max=10_000, segment_age_ms_max=100_000, min_cleanable_dirty_ratio=1.0)
     log = open_log(SimulatedFiles(), config)
     for number in range(21):
@@ -741,7 +744,7 @@ async def test_segments_without_a_record_do_not_stop_retention() -> None:
 
 
 @pytest.mark.parametrize("is_synced", [True, False])
-async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> None:
+async def test_holes_and_bridges_stay_where_they_are(*, is_synced: bool) -> None:
     files = SimulatedFiles()
     log = log_of([("a", "1"), ("b", "1")], files=files)
     if is_synced:
@@ -760,7 +763,7 @@ async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> N
 
 
 @pytest.mark.parametrize("is_syncing", [True, False])
-async def test_a_segment_that_the_manifest_lost_is_not_passed_over(
+async def test_a_segment_missing_from_the_manifest_is_not_skipped(
     monkeypatch: pytest.MonkeyPatch, *, is_syncing: bool
 ) -> None:
     files = SimulatedFiles()
@@ -784,7 +787,7 @@ async def test_a_segment_that_the_manifest_lost_is_not_passed_over(
 
 
 @pytest.mark.parametrize("moments", range(8))
-async def test_a_segment_does_not_end_while_it_is_stamped(moments: int) -> None:
+async def test_a_segment_is_not_sealed_while_it_is_stamped(moments: int) -> None:
     files = SimulatedFiles()
     log = log_of([("a", "1")], files=files, segment_age_ms_max=10, index_bytes_max=APART.index_bytes_max)
     append(log, ("b", "1"), time=1, epoch=254)
@@ -799,7 +802,7 @@ async def test_a_segment_does_not_end_while_it_is_stamped(moments: int) -> None:
     assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
 
 
-async def test_where_no_more_files_can_be_opened_it_waits_or_is_put_off(autojump_clock: object) -> None:
+async def test_without_open_files_it_waits_or_is_postponed(autojump_clock: object) -> None:
     segments = [("a", "1"), ("b", "1"), ("a", "2")], [("c", "1"), ("b", "2")], [("a", "3"), ("d", "1")]
     for opens in count():
         files = SimulatedFiles()

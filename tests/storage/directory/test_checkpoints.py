@@ -1,4 +1,4 @@
-"""Small facts survive, and damaged ones are as good as none."""
+"""Checkpoints are read back, and damaged ones count as missing."""
 
 from uuid import UUID
 
@@ -44,7 +44,7 @@ async def test_the_clean_shutdown_mark_is_good_for_one_start(files: SimulatedFil
         assert await take_clean_shutdown_mark(files, "/data") is None
 
 
-async def test_a_damaged_clean_shutdown_mark_is_not_believed(files: SimulatedFiles) -> None:
+async def test_a_damaged_clean_shutdown_mark_is_ignored(files: SimulatedFiles) -> None:
     await write_clean_shutdown_mark(files, "/data", MARKS)
     file = files.open(clean_shutdown_path("/data"))
     file.write_at(7, bytes([file.read_at(7, 1)[0] ^ 4]))
@@ -52,7 +52,7 @@ async def test_a_damaged_clean_shutdown_mark_is_not_believed(files: SimulatedFil
     assert not files.exists(clean_shutdown_path("/data"))
 
 
-async def test_high_watermarks_come_back(files: SimulatedFiles) -> None:
+async def test_high_watermarks_are_read_back(files: SimulatedFiles) -> None:
     assert load_high_watermarks(files, "/data") == {}
     await save_high_watermarks(files, "/data", {})
     assert load_high_watermarks(files, "/data") == {}
@@ -60,7 +60,7 @@ async def test_high_watermarks_come_back(files: SimulatedFiles) -> None:
     assert load_high_watermarks(files, "/data") == MARKS
 
 
-async def test_a_damaged_file_of_high_watermarks_is_not_believed(files: SimulatedFiles) -> None:
+async def test_a_damaged_file_of_high_watermarks_is_ignored(files: SimulatedFiles) -> None:
     await save_high_watermarks(files, "/data", MARKS)
     file = files.open(high_watermarks_path("/data"))
     for position in range(file.size()):
@@ -88,7 +88,7 @@ async def test_replacing_high_watermarks_leaves_the_old_or_the_new(files: Simula
     assert all(each in (MARKS, newer) for each in found)
 
 
-async def test_what_was_removed_comes_back_in_its_order_or_not_at_all(files: SimulatedFiles) -> None:
+async def test_removed_replicas_are_read_back_in_order_or_not_at_all(files: SimulatedFiles) -> None:
     assert load_removed_replicas(files, "/data") == []
     removed = [(UUID(int=7), 3), (UUID(int=2), 0)]
     await save_removed_replicas(files, "/data", removed)

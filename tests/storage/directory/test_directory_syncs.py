@@ -1,4 +1,4 @@
-"""Nobody misses a sync, and nobody asks for one that there was."""
+"""No log misses a sync of a directory, and no needless sync happens."""
 
 import pytest
 import trio
@@ -9,7 +9,7 @@ from tailrace.storage.directory.directory_syncs import DIRECTORIES_MAX, Director
 
 
 class NotingFiles(SimulatedFiles):
-    """Says which directories were synced; each sync waits until it may go on."""
+    """Files that note which directories were synced; each sync waits until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class NotingFiles(SimulatedFiles):
             raise OSError("broken")
 
 
-async def test_one_sync_is_enough_for_all_who_came_before_it() -> None:
+async def test_one_sync_is_enough_for_all_earlier_callers() -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
     first, second = syncs.next_number(), syncs.next_number()
@@ -36,7 +36,7 @@ async def test_one_sync_is_enough_for_all_who_came_before_it() -> None:
     assert files.synced == ["/data/topics", "/data", "/data/topics"]
 
 
-async def test_a_sync_that_has_begun_does_not_count_for_who_comes_later(nursery: trio.Nursery) -> None:
+async def test_a_running_sync_does_not_count_for_later_callers(nursery: trio.Nursery) -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
     files.may_go_on = trio.Event()
@@ -64,7 +64,7 @@ async def test_a_sync_that_has_not_ended_or_has_failed_does_not_count(nursery: t
     files.may_go_on.set()
 
 
-async def test_it_remembers_so_many_and_syncs_what_it_forgot_again() -> None:
+async def test_a_forgotten_directory_is_synced_again() -> None:
     files = NotingFiles()
     syncs = DirectorySyncs(files)
     number = syncs.next_number()

@@ -26,7 +26,7 @@ async def test_without_room_the_long_file_stays(files: SimulatedFiles) -> None:
     assert files.read("/d/f") == b"long"
 
 
-async def test_what_took_its_place_and_may_be_gone_tomorrow_is_an_error(
+async def test_a_replacement_that_may_not_be_durable_is_an_error(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace = files.replace
@@ -41,7 +41,7 @@ async def test_what_took_its_place_and_may_be_gone_tomorrow_is_an_error(
 
 
 async def test_it_waits_until_files_can_be_opened(files: SimulatedFiles, autojump_clock: object) -> None:
-    """It may have come as far as to the directory."""
+    """The replacement may have got as far as the sync of the directory."""
     await files.sync_directory("")
     for opens in range(3):
         files.opens_left = opens

@@ -50,7 +50,7 @@ def test_all_directories_up_to_the_data_directory_hold_an_entry_of_the_path() ->
     assert layout.directories_up_to_data("/elsewhere") == ["/elsewhere"]
 
 
-def test_a_directory_in_a_data_directory_tells_whose_it_is() -> None:
+def test_a_replica_is_known_by_its_directory() -> None:
     directory = layout.replica_directory("/some/data", "t", TOPIC_ID, 12)
     assert layout.replica_of(directory) == layout.replica_of_file(f"{directory}/0.log") == (TOPIC_ID, 12)
     for other in ("/elsewhere", f"/backup/t/{TOPIC_ID}/0", "/data/topics/t/no-id/0", f"/data/topics/t/{TOPIC_ID}/x"):

@@ -20,11 +20,11 @@ def files() -> SimulatedFiles:
 
 
 def reopened(disk: SimulatedFiles) -> Promises:
-    """After the machine stopped, with nothing but what was synced."""
+    """Reopens the file after the machine stopped, with only what was synced."""
     return Promises(disk.crash("synced"), DATA)
 
 
-async def test_who_has_promised_nothing_has_no_epoch() -> None:
+async def test_a_replica_without_a_promise_has_no_epoch() -> None:
     assert Promises(files(), DATA).epoch(A) == NO_EPOCH
 
 
@@ -65,10 +65,10 @@ async def test_promises_made_together_share_a_sync() -> None:
                 nursery.start_soon(promises.promise, (UUID(int=9), number), Epoch(1))
         counting.cancel_scope.cancel()
     assert syncs <= 2
-    assert turns < 50, "they go on together, for a turn may take long"
+    assert turns < 50, "they wake together, since a turn may take long"
 
 
-async def test_a_torn_record_was_never_heard_of_and_what_follows_it_is_written_in_its_place() -> None:
+async def test_a_torn_record_is_ignored_and_overwritten() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -81,7 +81,7 @@ async def test_a_torn_record_was_never_heard_of_and_what_follows_it_is_written_i
     assert [reopened(disk).epoch(key) for key in (A, B)] == [3, 4]
 
 
-async def test_what_follows_a_record_whose_bits_have_flipped_still_counts() -> None:
+async def test_records_after_a_corrupt_one_still_count() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -113,7 +113,7 @@ async def test_doubt_stays_until_a_replica_has_caught_up() -> None:
         assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [False, True, False]
 
 
-async def test_who_waited_beside_one_whose_file_could_not_be_looked_at_writes_its_own(
+async def test_a_caller_retries_after_the_write_of_another_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = files()
@@ -150,7 +150,7 @@ async def test_after_a_failed_sync_nothing_is_promised_any_more() -> None:
     assert promises.epoch(A) == NO_EPOCH
 
 
-async def test_that_the_disk_failed_is_noted_also_if_that_is_how_it_was_noticed() -> None:
+async def test_a_failed_disk_is_noted_even_if_a_promise_revealed_it() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -171,7 +171,7 @@ async def test_that_the_disk_failed_is_noted_also_if_that_is_how_it_was_noticed(
         await promises.promise(A, Epoch(3))
 
 
-async def test_that_the_disk_failed_stays_noted_when_the_file_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_note_of_a_failed_disk_survives_a_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.storage.directory.promises._STALE_RECORDS_MAX", 2)
     disk = files()
     await disk.sync_directory("")
@@ -182,7 +182,7 @@ async def test_that_the_disk_failed_stays_noted_when_the_file_is_written_anew(mo
     assert reopened(disk).has_disk_failed
 
 
-async def test_a_file_full_of_old_promises_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_full_of_old_promises_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.storage.directory.promises._STALE_RECORDS_MAX", 10)
     disk = files()
     await disk.sync_directory("")
@@ -200,7 +200,7 @@ async def test_a_file_full_of_old_promises_is_written_anew(monkeypatch: pytest.M
         assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [True, False, False]
 
 
-async def test_a_disk_too_full_for_a_second_file_goes_on_with_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_room_for_a_second_file_the_long_one_stays_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.storage.directory.promises._STALE_RECORDS_MAX", 10)
     disk = files()
     await disk.sync_directory("")
@@ -219,7 +219,7 @@ async def test_a_disk_too_full_for_a_second_file_goes_on_with_the_long_one(monke
     assert reopened(disk).epoch(A) == 16
 
 
-async def test_a_replica_of_which_something_has_gone_is_in_doubt_until_it_has_caught_up() -> None:
+async def test_a_replica_that_lost_something_is_in_doubt_until_it_has_caught_up() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -227,13 +227,13 @@ async def test_a_replica_of_which_something_has_gone_is_in_doubt_until_it_has_ca
     for key in (A, B):
         await promises.doubt(key)
     again = reopened(disk)
-    assert [again.is_in_doubt(key) for key in (A, B)] == [True, False], "of the other there is nothing to be doubted"
+    assert [again.is_in_doubt(key) for key in (A, B)] == [True, False], "the other replica has no promise to doubt"
     assert again.epoch(A) == 3
     await promises.end_doubt(A)
     assert not reopened(disk).is_in_doubt(A)
 
 
-async def test_what_is_gone_for_good_is_forgotten() -> None:
+async def test_removed_storage_is_forgotten() -> None:
     promises = Promises(files(), DATA)
     await promises.promise(A, Epoch(1))
     await promises.promise(OTHER, Epoch(1))
@@ -241,7 +241,7 @@ async def test_what_is_gone_for_good_is_forgotten() -> None:
     assert [promises.epoch(key) for key in (A, OTHER)] == [NO_EPOCH, 1]
 
 
-async def test_what_is_gone_for_good_does_not_come_back_with_the_next_start() -> None:
+async def test_removed_storage_stays_forgotten_after_a_restart() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -256,7 +256,7 @@ async def test_what_is_gone_for_good_does_not_come_back_with_the_next_start() ->
     assert [again.is_in_doubt(key) for key in (A, B, OTHER)] == [False, True, True]
 
 
-async def test_what_is_promised_while_the_file_is_written_anew_is_in_it() -> None:
+async def test_a_promise_made_during_a_rewrite_is_in_the_new_file() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -270,7 +270,7 @@ async def test_what_is_promised_while_the_file_is_written_anew_is_in_it() -> Non
         assert [again.epoch((UUID(int=9), number)) for number in range(10)] == [1] * 10
 
 
-async def test_where_it_cannot_be_written_anew_the_old_file_is_gone_on_with() -> None:
+async def test_if_a_rewrite_fails_the_old_file_stays_in_use() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -284,7 +284,7 @@ async def test_where_it_cannot_be_written_anew_the_old_file_is_gone_on_with() ->
     assert [reopened(disk).epoch(key) for key in (A, OTHER)] == [1, 2]
 
 
-async def test_where_the_new_file_may_be_there_no_more_after_a_power_failure_nothing_is_promised_any_more(
+async def test_nothing_is_promised_after_a_rewrite_that_may_not_be_durable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = files()
@@ -304,7 +304,7 @@ async def test_where_the_new_file_may_be_there_no_more_after_a_power_failure_not
         await promises.promise(OTHER, Epoch(2))
 
 
-async def test_a_full_disk_takes_no_promise_and_later_all() -> None:
+async def test_promises_fail_on_a_full_disk_and_succeed_later() -> None:
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -328,10 +328,10 @@ async def test_a_full_disk_takes_no_promise_and_later_all() -> None:
     assert [reopened(disk).epoch(key) for key in (A, B)] == [1, 4]
 
 
-async def test_where_a_torn_record_cannot_be_removed_nothing_is_promised_any_more(
+async def test_nothing_is_promised_if_a_torn_record_cannot_be_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither by those who had waited for it, nor behind it, where nobody would read it again."""
+    """Neither waiting callers nor later ones may append behind it, where no one would read."""
     disk = files()
     await disk.sync_directory("")
     promises = Promises(disk, DATA)
@@ -377,7 +377,7 @@ async def test_a_file_that_was_never_synced_is_a_new_one(start: bytes) -> None:
     assert Promises(disk, DATA).epoch(A) == 1
 
 
-async def test_a_file_that_is_damaged_at_its_start_is_not_taken_for_no_promise() -> None:
+async def test_a_file_with_a_damaged_start_is_not_taken_for_an_empty_one() -> None:
     disk = files()
     await Promises(disk, DATA).promise(A, Epoch(1))
     disk.open(f"{DATA}/promises").write_at(1, b"x")
@@ -412,7 +412,7 @@ async def test_a_file_that_begins_with_zeros_and_goes_on_with_promises_was_synce
     assert [whole.is_in_doubt(key) for key in keys] == [False] * lost + [True] * (20 - lost)
 
 
-async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_counts() -> None:
+async def test_unsynced_records_of_a_killed_process_are_synced_before_they_count() -> None:
     disk = files()
     await disk.sync_directory("")
     await Promises(disk, DATA).promise(A, Epoch(3))
@@ -435,14 +435,14 @@ async def test_a_replica_that_promises_in_doubt_stays_so_until_it_has_caught_up(
     await promises.promise(A, Epoch(3), in_doubt=True)
     await promises.promise(A, Epoch(4), in_doubt=True)
     await promises.promise(B, Epoch(3))
-    await promises.settle()  # written anew
+    await promises.settle()  # rewritten
     again = reopened(disk)
     assert [(again.epoch(key), again.is_in_doubt(key)) for key in (A, B)] == [(4, True), (3, False)]
     await promises.end_doubt(A)
     assert not reopened(disk).is_in_doubt(A)
 
 
-async def test_a_promise_that_lacks_an_open_file_is_late_and_not_the_last_one(
+async def test_a_lack_of_open_files_only_delays_a_promise(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tailrace.storage.directory.promises._STALE_RECORDS_MAX", 2)

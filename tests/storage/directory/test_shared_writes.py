@@ -1,4 +1,4 @@
-"""One write for all who wait for it."""
+"""One write serves all callers that wait for it."""
 
 import errno
 
@@ -14,15 +14,15 @@ NO_ROOM = OSError(errno.ENOSPC, "no room for it", "/data/file")
 
 
 class Disk:
-    """On which each write takes until it is ended."""
+    """A disk on which each write takes until the test ends it."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.writes = SharedWrites(self._write)
         self.writing = 0
-        """Which write goes on; 0: none."""
+        """The number of the running write; 0 if there is none."""
         self.began = 0
         self.outcomes: dict[str, int | OSError] = {}
-        """Of those who have asked and need not wait any more: the write after which that was so, or what was raised."""
+        """The outcomes of finished calls: the number of the last write, or the exception."""
         self._nursery = nursery
         self._over = trio.Event()
         self._error: OSError | None = None
@@ -38,13 +38,13 @@ class Disk:
             self.writing, self._over = 0, trio.Event()
 
     async def end(self, error: OSError | None = None) -> None:
-        """The write that goes on; another one may have begun then."""
+        """Ends the running write; another one may have begun when this returns."""
         self._error = error
         self._over.set()
         await wait_all_tasks_blocked()
 
     async def ask(self, *names: str) -> trio.CancelScope:
-        """One after the other. The scope is that of the last one."""
+        """Starts these callers one after another. Returns the cancel scope of the last one."""
         for name in names:
             scope = trio.CancelScope()
             self._nursery.start_soon(self._take_part, name, scope)
@@ -65,7 +65,7 @@ def disk(nursery: trio.Nursery) -> Disk:
     return Disk(nursery)
 
 
-async def test_who_asks_while_nobody_writes_writes(disk: Disk) -> None:
+async def test_a_caller_writes_if_no_write_is_running(disk: Disk) -> None:
     for number in (1, 2):
         await disk.ask(f"{number}")
         assert disk.writing == number
@@ -74,7 +74,7 @@ async def test_who_asks_while_nobody_writes_writes(disk: Disk) -> None:
     assert disk.outcomes == {"1": 1, "2": 2}
 
 
-async def test_who_comes_while_another_one_writes_waits_for_the_next_write(disk: Disk) -> None:
+async def test_a_caller_during_a_write_waits_for_the_next_one(disk: Disk) -> None:
     await disk.ask("first", "second", "third")
     assert disk.writing == 1
     await disk.end()
@@ -87,8 +87,8 @@ async def test_who_comes_while_another_one_writes_waits_for_the_next_write(disk:
     assert disk.outcomes["late"] == disk.began == 3
 
 
-async def test_all_who_wait_go_on_in_the_same_turn(disk: Disk, nursery: trio.Nursery) -> None:
-    """One may take long when a leader is lost."""
+async def test_all_waiting_callers_wake_in_the_same_turn(disk: Disk, nursery: trio.Nursery) -> None:
+    """A turn may take long when a leader is lost."""
     await disk.ask("first", *[f"{number}" for number in range(100)])
     await disk.end()
     turns = 0
@@ -109,7 +109,7 @@ async def test_all_who_wait_go_on_in_the_same_turn(disk: Disk, nursery: trio.Nur
     assert disk.began == 2
 
 
-async def test_a_write_that_fails_is_told_to_the_one_who_made_it_and_the_others_try_for_themselves(disk: Disk) -> None:
+async def test_a_failed_write_raises_in_its_caller_and_the_others_retry(disk: Disk) -> None:
     await disk.ask("first", "second", "third", "fourth")
     await disk.end()
     await disk.end(NO_ROOM)
@@ -120,7 +120,7 @@ async def test_a_write_that_fails_is_told_to_the_one_who_made_it_and_the_others_
     assert 4 in disk.outcomes.values()
 
 
-async def test_a_write_that_failed_for_good_fails_for_all_who_waited_for_it_and_all_who_come(disk: Disk) -> None:
+async def test_a_permanent_failure_raises_in_all_present_and_later_callers(disk: Disk) -> None:
     await disk.ask("first", "second", "third")
     await disk.end()
     await disk.ask("late")
@@ -132,7 +132,7 @@ async def test_a_write_that_failed_for_good_fails_for_all_who_waited_for_it_and_
     assert disk.began == 2
 
 
-async def test_when_the_one_who_writes_is_cancelled_another_one_does(disk: Disk) -> None:
+async def test_if_the_writing_caller_is_cancelled_another_one_writes(disk: Disk) -> None:
     scope = await disk.ask("first")
     await disk.ask("second", "third")
     scope.cancel()
@@ -143,7 +143,7 @@ async def test_when_the_one_who_writes_is_cancelled_another_one_does(disk: Disk)
     assert disk.outcomes == {"second": 2, "third": 2}
 
 
-async def test_when_one_who_waits_is_cancelled_the_others_are_not(disk: Disk) -> None:
+async def test_a_cancelled_waiter_does_not_affect_the_others(disk: Disk) -> None:
     await disk.ask("first")
     scope = await disk.ask("second")
     await disk.ask("third")
@@ -153,7 +153,7 @@ async def test_when_one_who_waits_is_cancelled_the_others_are_not(disk: Disk) ->
     assert disk.outcomes == {"first": 1, "third": 2}
 
 
-async def test_nobody_writes_while_another_one_holds_the_lock(disk: Disk) -> None:
+async def test_no_write_starts_while_the_lock_is_held(disk: Disk) -> None:
     async with disk.writes.lock:
         await disk.ask("first", "second")
         assert not disk.writing

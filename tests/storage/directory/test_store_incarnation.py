@@ -15,7 +15,7 @@ FIRST, SECOND = UUID(int=11), UUID(int=12)
 async def started(
     disk: SimulatedFiles, new: UUID, *, clean: bool = False, lacks_replicas: bool = False
 ) -> tuple[str, bool]:
-    """The incarnation, and whether the replica here is in doubt."""
+    """Starts the store. Returns the incarnation, and whether its replica is in doubt."""
     promises = Promises(disk, DATA)
     incarnation = await take_store_incarnation(
         disk, DATA, promises, clean=clean, lacks_replicas=lacks_replicas, new=new
@@ -37,7 +37,7 @@ async def test_a_killed_process_has_lost_nothing() -> None:
     assert await started(disk.after_kill(), SECOND) == (str(FIRST), False)
 
 
-async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_counts() -> None:
+async def test_unsynced_records_of_a_killed_process_are_synced_before_they_count() -> None:
     disk = await used()
     disk.syncs_fail = True
     with pytest.raises(OSError):
@@ -47,7 +47,7 @@ async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_cou
     assert Promises(after.crash("synced"), DATA).epoch(KEY) == 2
 
 
-async def test_after_a_power_failure_everything_here_is_in_doubt() -> None:
+async def test_after_a_power_failure_every_replica_is_in_doubt() -> None:
     disk = (await used()).crash("synced")
     assert await started(disk, SECOND) == (str(SECOND), True)
     assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
@@ -59,21 +59,21 @@ async def test_after_a_clean_stop_the_machine_may_stop_too() -> None:
     assert await started(disk.after_kill(), SECOND) == (str(FIRST), False)
 
 
-async def test_a_machine_that_does_not_say_when_it_was_started_is_not_trusted() -> None:
+async def test_without_a_boot_id_the_store_is_not_trusted() -> None:
     disk = await used()
     disk.boot_id = lambda: ""  # type: ignore[method-assign]
     assert await started(disk, SECOND) == (str(SECOND), True)
     assert await started(disk, UUID(int=13)) == (str(UUID(int=13)), True)
 
 
-async def test_a_file_that_cannot_be_believed_makes_a_new_incarnation() -> None:
+async def test_a_damaged_file_makes_a_new_incarnation() -> None:
     disk = await used()
     disk.open(f"{DATA}/store").write_at(20, b"x")
     assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_who_lacks_logs_is_another_store(clean: bool) -> None:
+async def test_missing_logs_make_a_new_incarnation(clean: bool) -> None:
     disk = await used()
     assert await started(disk, SECOND, clean=clean, lacks_replicas=True) == (str(SECOND), True)
     assert await started(disk.after_kill(), UUID(int=13), clean=clean) == (str(SECOND), True)
@@ -81,7 +81,7 @@ async def test_who_lacks_logs_is_another_store(clean: bool) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("is_empty", [True, False])
-async def test_who_has_lost_its_promises_is_another_store(clean: bool, is_empty: bool) -> None:
+async def test_lost_promises_make_a_new_incarnation(clean: bool, is_empty: bool) -> None:
     disk = await used()
     if is_empty:
         disk.open(f"{DATA}/promises").truncate(0)
@@ -91,7 +91,7 @@ async def test_who_has_lost_its_promises_is_another_store(clean: bool, is_empty:
     assert incarnation == str(SECOND)
 
 
-async def test_a_start_without_promises_that_is_interrupted_is_made_up_for_by_the_next() -> None:
+async def test_an_interrupted_start_without_promises_is_completed_by_the_next() -> None:
     disk = await used()
     disk.remove(f"{DATA}/promises")
     states: list[SimulatedFiles] = []
@@ -111,14 +111,14 @@ async def test_a_flipped_bit_in_the_promises_makes_a_new_incarnation_also_after_
     assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
 
 
-async def test_what_a_disk_failed_to_write_may_be_gone_although_the_machine_went_on() -> None:
+async def test_a_failed_disk_may_lose_data_while_the_machine_runs() -> None:
     disk = await used()
     await Promises(disk, DATA).note_failed_disk()
     assert await started(disk, SECOND) == (str(SECOND), True)
     assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
 
 
-async def test_a_start_that_is_interrupted_after_a_failed_disk_is_made_up_for_by_the_next() -> None:
+async def test_an_interrupted_start_after_a_failed_disk_is_completed_by_the_next() -> None:
     disk = await used()
     await Promises(disk, DATA).note_failed_disk()
     states: list[SimulatedFiles] = []

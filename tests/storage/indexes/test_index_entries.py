@@ -14,7 +14,7 @@ def test_an_entry_comes_after_every_interval_and_never_for_the_first_batch() -> 
     assert len(entries) == 3
 
 
-def test_it_goes_on_where_a_former_process_ended() -> None:
+def test_it_continues_where_an_earlier_process_ended() -> None:
     entries = IndexEntries(100, last_position=500)
     entries.on_batch(1, 599, 0)
     entries.on_batch(2, 600, 0)

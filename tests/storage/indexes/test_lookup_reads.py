@@ -1,4 +1,4 @@
-"""What finding a batch costs in reads."""
+"""What it costs in reads to find a batch."""
 
 from random import Random
 
@@ -36,7 +36,7 @@ def test_a_batch_anywhere_is_found_with_few_bytes_however_large_the_log_is() -> 
             assert 0 < reads.index_lookup_bytes - before <= 2 * NEAR_BYTES
 
 
-def test_where_a_stretch_ends_is_looked_for_as_well() -> None:
+def test_the_end_of_a_range_is_looked_up_as_well() -> None:
     reads = LookupReads()
     reader = _reader(100, reads)
     assert reader.boundary(0, 50 * BATCH_BYTES + 1, 100 * BATCH_BYTES) == 50 * BATCH_BYTES

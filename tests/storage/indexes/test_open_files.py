@@ -1,4 +1,4 @@
-"""How many files are open, and which are closed for others."""
+"""How many files are open, and which are closed to make room."""
 
 import errno
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_no_more_than_the_limit_are_open() -> None:
     assert all(file.get().size() >= 2 for file in files)
 
 
-def test_what_is_used_stays_while_what_is_idle_goes() -> None:
+def test_used_files_stay_open_and_idle_ones_close() -> None:
     _, (busy, *others) = _lazy_files(20, limit=3)
     first = busy.get()
     for other in others:
@@ -48,7 +48,7 @@ def test_a_closed_file_makes_room() -> None:
     assert len(open_files) == 2
 
 
-def test_a_reader_keeps_its_file_when_the_pool_lets_go(tmp_path: Path) -> None:
+def test_a_reader_keeps_its_file_when_the_pool_closes_it(tmp_path: Path) -> None:
     open_files = OpenFiles(RealFiles(), 1)
     one, other = (LazyFile(open_files, f"{tmp_path}/{name}", create=True) for name in "ab")
     reading = one.get()
@@ -68,8 +68,8 @@ class _Used:
         self.is_open = False
 
 
-def test_who_opens_anew_is_not_the_one_that_goes() -> None:
-    """As an index that has grown: it is in the pool already, and may be the next to go."""
+def test_a_holder_that_opens_again_does_not_close_itself() -> None:
+    """An index that has grown is in the pool already, and may be the next one to close."""
     open_files, holders = OpenFiles(SimulatedFiles(), 3), [_Used() for _ in range(3)]
     for holder in holders:
         open_files.opened(holder)
@@ -79,7 +79,7 @@ def test_who_opens_anew_is_not_the_one_that_goes() -> None:
     assert len(open_files) == 3
 
 
-def test_where_no_more_can_be_opened_what_is_held_for_later_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_descriptors_held_files_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     open_files, files = _lazy_files(4, limit=10)
     for file in files[:3]:
         file.get()

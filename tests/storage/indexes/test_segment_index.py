@@ -27,7 +27,7 @@ def _index(files: SimulatedFiles) -> SegmentIndex:
 
 
 def _fill(index: SegmentIndex, start: int = 0, end: int = COUNT) -> None:
-    """Batch n has offset 2 n, position 10 n, and timestamps up to 3 n before it."""
+    """Fills the index: batch n has offset 2 n, position 10 n, and timestamps up to 3 n before it."""
     for number in range(start, end):
         if index.wants_write:
             index.write()
@@ -59,7 +59,7 @@ def _rebuild() -> IndexEntries:
     return entries
 
 
-def test_lookups_find_what_is_written_and_what_is_not_yet(files: SimulatedFiles) -> None:
+def test_lookups_find_written_and_buffered_entries(files: SimulatedFiles) -> None:
     index = _index(files)
     _fill(index)
     assert 0 < files.size("/r/00000000000000000000.index") < (COUNT - 1) * 8
@@ -69,7 +69,7 @@ def test_lookups_find_what_is_written_and_what_is_not_yet(files: SimulatedFiles)
     _check(index, COUNT + 3 * BUFFERED_ENTRIES_MAX)
 
 
-def test_another_process_goes_on_where_this_one_ended(files: SimulatedFiles) -> None:
+def test_another_process_continues_where_this_one_ended(files: SimulatedFiles) -> None:
     index = _index(files)
     _fill(index)
     index.write()
@@ -84,7 +84,7 @@ def test_another_process_goes_on_where_this_one_ended(files: SimulatedFiles) -> 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "short", "odd", "flipped"])
-def test_damaged_files_are_built_again(files: SimulatedFiles, kind: str, damage: str) -> None:
+def test_damaged_files_are_rebuilt(files: SimulatedFiles, kind: str, damage: str) -> None:
     index = _index(files)
     _fill(index)
     index.write()
@@ -119,8 +119,8 @@ def test_an_index_that_cannot_be_written_is_whole_in_memory_and_written_later(fi
 
 
 @pytest.mark.parametrize("room", [0, 100, 1000])
-def test_one_that_is_built_again_and_has_no_room_stays_in_memory(files: SimulatedFiles, room: int) -> None:
-    """And is built once more by whoever opens it next, whichever of the files had room."""
+def test_a_rebuilt_index_without_room_stays_in_memory(files: SimulatedFiles, room: int) -> None:
+    """The next opening rebuilds it again, whichever of the two files had room."""
     index = _index(files)
     _fill(index)
     index.write()
@@ -136,7 +136,7 @@ def test_one_that_is_built_again_and_has_no_room_stays_in_memory(files: Simulate
     _check(last)
 
 
-def test_of_one_that_has_no_room_no_more_is_kept_than_is_needed(files: SimulatedFiles) -> None:
+def test_an_index_without_room_is_thinned_out(files: SimulatedFiles) -> None:
     index, count = _index(files), 4 * UNWRITTEN_ENTRIES_MAX + 1
     entries = IndexEntries(10)
     for number in range(count):
@@ -150,13 +150,11 @@ def test_of_one_that_has_no_room_no_more_is_kept_than_is_needed(files: Simulated
         relative_offset, position, largest_before = before[0]
         assert 2 * number - 20 < relative_offset <= 2 * number
         assert (position, largest_before) == (5 * relative_offset, max(-1, 3 * relative_offset // 2) or -1)
-    assert index.last_position == 10 * (count - 1), "the next entry is not nearer than ever"
+    assert index.last_position == 10 * (count - 1), "the next entry is as far away as ever"
 
 
-def test_a_file_that_the_disk_cannot_read_is_not_looked_at_where_it_is_mapped(
-    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That would end the process, and the next one when it comes to this index, and so on."""
+def test_an_unreadable_file_is_not_read_through_the_map(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That would end the process, and every later one that uses this index."""
     index = _index(files)
     _fill(index)
     index.write()
@@ -199,7 +197,7 @@ def test_it_is_memory_mapped_once_it_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [0, 32, 64, 96, 99])
-def test_a_cut_index_is_one_that_never_was_longer(files: SimulatedFiles, written: int) -> None:
+def test_a_truncated_index_equals_one_that_was_never_longer(files: SimulatedFiles, written: int) -> None:
     for kept in (1, 2, 31, 32, 33, 34, 64, 65, 97, 99, 100):
         index = _index(files)
         index.discard()
@@ -218,7 +216,7 @@ def test_a_cut_index_is_one_that_never_was_longer(files: SimulatedFiles, written
         _check(again)
 
 
-def test_an_index_that_cannot_be_cut_is_built_again(files: SimulatedFiles) -> None:
+def test_an_index_that_cannot_be_truncated_is_rebuilt(files: SimulatedFiles) -> None:
     index = _index(files)
     _fill(index)
     index.write()
@@ -228,7 +226,7 @@ def test_an_index_that_cannot_be_cut_is_built_again(files: SimulatedFiles) -> No
     _check(index)
 
 
-def test_an_index_that_has_made_room_is_built_again_when_it_is_needed(files: SimulatedFiles) -> None:
+def test_an_index_that_made_room_is_rebuilt_when_needed(files: SimulatedFiles) -> None:
     index = _index(files)
     _fill(index)
     index.make_room()

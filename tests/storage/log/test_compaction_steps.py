@@ -1,4 +1,4 @@
-"""What a log does for its compaction when it has changed meanwhile. Whole compactions: test_log_compaction."""
+"""What a log does for a compaction after it has changed. Whole compactions: test_log_compaction."""
 
 import pytest
 from compacted_logs import DIRECTORY, append, batches, log_of
@@ -13,8 +13,8 @@ from tailrace.storage.log.compaction_steps import CompactionSteps
 pytestmark = pytest.mark.trio
 
 
-async def test_what_comes_in_place_of_what_was_cut_meanwhile_is_not_taken_for_compacted() -> None:
-    """Its tombstones would go before the records that they delete."""
+async def test_records_appended_after_a_truncation_do_not_count_as_compacted() -> None:
+    """Otherwise their tombstones would go before the records that they delete."""
     log = log_of([("a", "1"), ("b", "1")], [("c", "1"), ("c", "2")])
     await log.sync()
     steps = CompactionSteps(log, log.rewrites)
@@ -25,7 +25,7 @@ async def test_what_comes_in_place_of_what_was_cut_meanwhile_is_not_taken_for_co
 
 
 async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
-    """What was written in its place has the old epochs."""
+    """The rewritten segment has the old epochs."""
     log = log_of([("a", "1"), ("a", "2")])
     await log.sync()
     old = log.segment_list.sealed[:1]

@@ -1,4 +1,5 @@
-"""A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
+"""Appends, reads and syncs of a log when the disk fails, when things overlap, and at limits. Otherwise:
+test_log_model."""
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
@@ -87,7 +88,7 @@ async def test_a_full_disk_refuses_a_batch_and_leaves_no_part_of_it(files: Simul
 
 
 @pytest.mark.parametrize("room", range(0, 2500, 130))
-async def test_wherever_the_disk_becomes_full_the_log_goes_on_later(files: SimulatedFiles, room: int) -> None:
+async def test_a_log_recovers_from_a_full_disk_at_any_step(files: SimulatedFiles, room: int) -> None:
     log = open_log(files)
     files.room_bytes = room
     with pytest.raises(OSError, match="no space"):
@@ -138,14 +139,14 @@ async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_
         (LogConfig(), (0, RELATIVE_OFFSET_MAX, RELATIVE_OFFSET_MAX + 1), [2**32, 2**32 + 1]),
     ],
 )
-async def test_what_is_written_at_once_ends_segments_where_it_would_one_by_one(
+async def test_batches_written_together_roll_as_they_would_one_by_one(
     files: SimulatedFiles, config: LogConfig, offsets: Sequence[int], ends: list[int]
 ) -> None:
     batches = [make_batch(offset, size=100, timestamp=number) for number, offset in enumerate(offsets)]
     _append_in_portions(files, config, batches, ends)
 
 
-async def test_what_is_written_at_once_ends_segments_at_bridges_and_other_epochs(files: SimulatedFiles) -> None:
+async def test_batches_written_together_roll_at_bridges_and_epochs(files: SimulatedFiles) -> None:
     batches = [make_batch(offset, epoch=1) for offset in range(3)]
     batches += [make_batch(3, epoch=2), hole(4, 9, 2), bridge(9, 2), make_batch(10, epoch=2), make_batch(11, epoch=3)]
     _append_in_portions(files, LogConfig(), batches, [3, 10, 11, 12])
@@ -166,7 +167,7 @@ def _append_in_portions(
         assert at_once.segments() == one_by_one.segments(), f"in portions of {count}"
 
 
-async def test_together_all_are_appended_with_one_write_or_none(files: SimulatedFiles) -> None:
+async def test_appending_together_writes_all_or_nothing(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 5)
 
@@ -191,7 +192,7 @@ async def test_together_all_are_appended_with_one_write_or_none(files: Simulated
     assert offsets(log) == offsets(open_log(files)) == list(range(10))
 
 
-async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) -> None:
+async def test_the_newest_header_is_known_without_reading(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 5)
     log.segment_list.open.reader.log = None  # type: ignore[assignment]
@@ -200,7 +201,7 @@ async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) 
     assert list(log.headers(5, 9)) == []
 
 
-async def test_holes_and_bridges_are_told_from_records(files: SimulatedFiles) -> None:
+async def test_holes_and_bridges_are_distinguished_from_records(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 2)
     for batch in (hole(2, 40, 0), bridge(40, 0)):
@@ -212,7 +213,7 @@ async def test_holes_and_bridges_are_told_from_records(files: SimulatedFiles) ->
     assert [header.base_offset for header, _ in log.headers(7, 8)] == [2]
 
 
-async def test_what_has_no_time_does_not_make_a_segment_old(files: SimulatedFiles) -> None:
+async def test_batches_without_a_timestamp_do_not_age_a_segment(files: SimulatedFiles) -> None:
     log = open_log(files, replace(CONFIG, segment_age_ms_max=10))
     first = hole(0, 5, 0)
     log.append(first, header_of(first))
@@ -241,7 +242,7 @@ async def test_nothing_follows_a_bridge_in_its_segment(files: SimulatedFiles) ->
     assert [segment.end for segment in again.segments()] == [3, 6, 7]
 
 
-async def test_a_bridge_is_the_end_also_of_a_log_that_was_closed_with_it(files: SimulatedFiles) -> None:
+async def test_a_bridge_ends_its_segment_after_a_clean_close(files: SimulatedFiles) -> None:
     log = await recovered(files, sync_first=False)
     await log.truncate(25)
     bridge_of(log, 3)
@@ -254,10 +255,8 @@ async def test_a_bridge_is_the_end_also_of_a_log_that_was_closed_with_it(files: 
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_bridge_alone_in_its_segment_tells_where_its_epoch_begins(
-    files: SimulatedFiles, *, clean: bool
-) -> None:
-    """What a follower appends before it is of the same epoch, and was perhaps on the disk already."""
+async def test_a_bridge_alone_in_its_segment_begins_its_epoch(files: SimulatedFiles, *, clean: bool) -> None:
+    """Batches that a follower appends before it have the same epoch, and may be on the disk already."""
     log = open_log(files)
     append(log, 10, epoch=1)
     append(log, 20, epoch=2)
@@ -294,7 +293,7 @@ async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
     assert not open_log(files, clean=True).recovery.was_clean
 
 
-async def test_what_is_appended_while_a_sync_runs_is_not_claimed(files: SimulatedFiles) -> None:
+async def test_batches_appended_during_a_sync_do_not_count_as_synced(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 2)
     async with trio.open_nursery() as nursery:
@@ -411,7 +410,7 @@ async def test_a_third_segment_waits_until_the_first_is_committed(files: Simulat
     assert not log.waits_to_roll
 
 
-async def test_batches_that_come_together_wait_as_well(files: SimulatedFiles) -> None:
+async def test_batches_appended_together_wait_as_well(files: SimulatedFiles) -> None:
     log = open_log(files)
     Committed(log)
     batches = [make_batch(offset, size=100) for offset in range(30)]
@@ -420,7 +419,7 @@ async def test_batches_that_come_together_wait_as_well(files: SimulatedFiles) ->
     assert offsets(log) == list(range(30))
 
 
-async def test_another_epoch_and_what_follows_a_bridge_wait_for_nothing(files: SimulatedFiles) -> None:
+async def test_a_new_epoch_or_a_bridge_rolls_without_waiting(files: SimulatedFiles) -> None:
     log = open_log(files)
     Committed(log)
     append(log, 12)
@@ -431,7 +430,7 @@ async def test_another_epoch_and_what_follows_a_bridge_wait_for_nothing(files: S
     assert [segment.base for segment in log.segments()] == [0, 10, 12, 15]
 
 
-async def test_what_grows_too_far_meanwhile_is_said_until_it_may_end(
+async def test_an_overgrown_segment_is_reported_until_it_may_roll(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_module, "OVERGROWTH_BYTES_MIN", 500)
@@ -466,7 +465,7 @@ async def _append_to(log: Log, end: int, epoch: int) -> None:
 
 
 async def _append_at_once(log: Log) -> None:
-    """The rest of what came together."""
+    """Appends the rest of what came together."""
     batches = [produced(offset, epoch=1) for offset in range(log.log_end, 65)]
     log.append_batches(b"".join(batches), [header_of(each) for each in batches])
 
@@ -491,10 +490,11 @@ WORK: dict[str, Callable[[Log], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-async def test_what_lacks_an_open_file_is_done_when_there_is_one(
+async def test_work_that_lacks_an_open_file_is_done_later(
     autojump_clock: object, work: Callable[[Log], Awaitable[object]]
 ) -> None:
-    """However far it came: it waits, or says so and can be done again. Nothing is half done, and no disk has failed."""
+    """The work waits, or fails and can be repeated, wherever it stopped. Nothing is half done, and the disk has not
+    failed."""
     expected = None
     for opens in itertools.chain([None], itertools.count()):
         files = SimulatedFiles()
@@ -543,7 +543,7 @@ async def test_a_segment_can_be_ended_and_is_on_the_disk_then(files: SimulatedFi
     assert (again.log_end, again.recovery.scanned_bytes) == (4, 100)
 
 
-async def test_a_time_is_looked_for_from_an_offset_on(files: SimulatedFiles) -> None:
+async def test_a_timestamp_is_searched_from_an_offset_on(files: SimulatedFiles) -> None:
     log = open_log(files)
     for values in (b"a", b"b"):
         batch = bytearray(build_batch([Record(offset, 10 - offset, None, values) for offset in range(2)]))

@@ -1,4 +1,4 @@
-"""Deletion of the beginning of a log, by request and by retention, also on a full disk."""
+"""Deletion of the beginning of a log, by request and by retention, and on a full disk."""
 
 import errno
 from random import Random
@@ -17,7 +17,7 @@ from tailrace.storage.log import log_disk
 pytestmark = pytest.mark.trio
 
 
-async def test_everything_of_a_log_can_be_deleted_and_it_goes_on(files: SimulatedFiles) -> None:
+async def test_a_log_goes_on_after_everything_was_deleted(files: SimulatedFiles) -> None:
     log = open_log(files, replace(CONFIG, retention_ms=10))
     append(log, 25, epoch=3)
     removed = await log.apply_retention(1000, 25)
@@ -53,8 +53,8 @@ async def test_nobody_waits_while_large_files_are_removed(files: SimulatedFiles,
 
 
 @pytest.mark.parametrize("keep", ["all", "synced"])
-async def test_one_can_read_from_a_full_disk_that_has_no_room_for_indexes(files: SimulatedFiles, keep: Keep) -> None:
-    """A process was killed there, or its machine lost power: then no index is on the disk."""
+async def test_reads_work_on_a_full_disk_without_indexes(files: SimulatedFiles, keep: Keep) -> None:
+    """After a process was killed, or its machine lost power, no index is on the disk."""
     log = open_log(files)
     append(log, 25)
     await log.sync()
@@ -84,9 +84,7 @@ async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> Non
 
 
 @pytest.mark.parametrize("is_asked_for", [True, False])
-async def test_a_full_disk_gives_back_the_room_of_a_log_that_goes_whole(
-    files: SimulatedFiles, is_asked_for: bool
-) -> None:
+async def test_deleting_a_whole_log_frees_a_full_disk(files: SimulatedFiles, is_asked_for: bool) -> None:
     log = open_log(files)
     append(log, 25)
     await log.sync()
@@ -102,7 +100,7 @@ async def test_a_full_disk_gives_back_the_room_of_a_log_that_goes_whole(
     assert offsets(log) == offsets(open_log(files.crash("synced"))) == [25, 26]
 
 
-async def test_records_are_not_deleted_when_that_cannot_be_said(files: SimulatedFiles) -> None:
+async def test_records_stay_if_the_manifest_cannot_be_written(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 5)
     files.room_bytes = 0
@@ -115,7 +113,7 @@ async def test_records_are_not_deleted_when_that_cannot_be_said(files: Simulated
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
-async def test_segments_that_were_to_go_and_stay_are_not_walked_through_again_and_again(
+async def test_segments_that_could_not_be_removed_keep_their_indexes(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     log = open_log(files)
@@ -138,7 +136,7 @@ async def test_segments_that_were_to_go_and_stay_are_not_walked_through_again_an
         assert offsets(again) == list(range(20, 25))
 
 
-async def test_segments_that_are_to_go_are_found_in_until_that_is_said(
+async def test_segments_to_remove_are_readable_until_the_manifest_says_so(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(files)
@@ -159,7 +157,7 @@ async def test_segments_that_are_to_go_are_found_in_until_that_is_said(
     assert entries == [(0, before), (20, before)]
 
 
-async def test_the_bytes_go_too_when_all_records_are_deleted(files: SimulatedFiles) -> None:
+async def test_deleting_all_records_frees_their_bytes(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 5)
     await log.advance_log_start(5)

@@ -71,7 +71,7 @@ async def test_a_sync_brings_all_there_and_notes_what_is_sealed(parts: Parts) ->
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-async def test_for_want_of_room_a_write_has_lost_nothing_and_a_sync_may_have(
+async def test_on_a_full_disk_a_write_loses_nothing_and_a_sync_may(
     parts: Parts, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     parts.append(1)
@@ -94,7 +94,7 @@ async def test_for_want_of_room_a_write_has_lost_nothing_and_a_sync_may_have(
     assert parts.disk.may_have_lost
 
 
-async def test_that_something_may_be_lost_is_not_taken_back(parts: Parts) -> None:
+async def test_a_possible_loss_is_never_revoked(parts: Parts) -> None:
     parts.disk.fail("it could not be read", OSError(errno.EIO, "it fails"))
     parts.disk.fail("nor could more be written", OSError(errno.ENOSPC, "it fails"))
     assert parts.disk.may_have_lost
@@ -109,7 +109,7 @@ async def test_a_directory_that_could_not_be_synced_behind_a_new_manifest_may_ha
 
     async def fail(directory: str) -> None:
         synced.append(directory)
-        if len(synced) > 1:  # that of the replacement
+        if len(synced) > 1:  # the sync of the replacement
             raise OSError(number, "it fails")
         await real(directory)
 
@@ -119,7 +119,7 @@ async def test_a_directory_that_could_not_be_synced_behind_a_new_manifest_may_ha
     assert parts.disk.may_have_lost
 
 
-async def test_where_a_note_has_no_room_the_next_sync_writes_it(parts: Parts) -> None:
+async def test_a_note_without_room_is_written_by_the_next_sync(parts: Parts) -> None:
     parts.append(3)
     parts.roll()
     parts.append(2)
@@ -156,7 +156,7 @@ async def test_directories_are_synced_once_for_each_segment(parts: Parts) -> Non
     assert synced[5:] == [DIRECTORY] * 2
 
 
-async def test_a_failed_sync_is_never_tried_again(parts: Parts) -> None:
+async def test_a_failed_sync_is_never_retried(parts: Parts) -> None:
     parts.append(1)
     parts.files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
@@ -170,10 +170,10 @@ async def test_a_failed_sync_is_never_tried_again(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("call", ["open", "sync_directory"])
-async def test_a_sync_that_lacked_an_open_file_is_tried_again(
+async def test_a_sync_that_lacked_an_open_file_may_be_retried(
     parts: Parts, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """It did not come to the sync."""
+    """It failed before it synced anything."""
     parts.append(1)
     parts.segments.open.reader.log.release()
 
@@ -190,7 +190,7 @@ async def test_a_sync_that_lacked_an_open_file_is_tried_again(
     assert parts.files.crash("synced").size(f"{DIRECTORY}/{0:020}.log") == 100
 
 
-async def test_a_new_manifest_says_nothing_of_how_the_log_was_closed(parts: Parts) -> None:
+async def test_a_new_manifest_omits_the_last_clean_close(parts: Parts) -> None:
     parts.append(1)
     parts.disk.closed = SegmentFacts(0, 1)
     await parts.disk.replace_manifest(Manifest(log_start=7))

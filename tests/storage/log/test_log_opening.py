@@ -1,4 +1,4 @@
-"""What is believed of a directory, what is recovered, and what is refused as damaged."""
+"""What the opening of a directory trusts, what it recovers, and what it refuses as damaged."""
 
 from collections.abc import Callable
 
@@ -30,14 +30,14 @@ def _open(files: SimulatedFiles, *, clean: bool = True, open_files: OpenFiles | 
 
 
 def _append(log: Log, end: int) -> None:
-    """Batches of an offset and 100 bytes each, up to there."""
+    """Appends batches of one offset and 100 bytes each, up to the offset `end`."""
     for offset in range(log.log_end, end):
         batch = make_batch(offset)
         log.append(batch, header_of(batch))
 
 
 async def _closed_log(*, clean: bool = True) -> SimulatedFiles:
-    """25 batches of an offset and 100 bytes each, in segments at 0, 10 and 20; then it was closed."""
+    """Makes a closed log of 25 batches of one offset and 100 bytes each, in segments at 0, 10 and 20."""
     files = SimulatedFiles()
     log = _open(files)
     _append(log, 25)
@@ -65,7 +65,7 @@ async def test_otherwise_the_open_segment_is_scanned_and_no_other(closed_cleanly
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
-async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool) -> None:
+async def test_records_that_a_failed_sync_may_have_lost_are_rewritten(is_noted: bool) -> None:
     files = SimulatedFiles()
     log = _open(files)
     _append(log, 5)
@@ -87,7 +87,7 @@ async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool)
     assert [header.base_offset for header, _ in whole.headers(0, 18)] == list(range(18))
 
 
-async def test_stamps_that_a_failed_sync_may_have_lost_are_written_again() -> None:
+async def test_stamps_that_a_failed_sync_may_have_lost_are_rewritten() -> None:
     files = await _closed_log()
     log = _open(files)
     await log.restamp(5, 23, 7)
@@ -103,7 +103,7 @@ async def test_stamps_that_a_failed_sync_may_have_lost_are_written_again() -> No
     assert [header.leader_epoch for header, _ in whole.headers(0, 25)] == [0] * 5 + [7] * 18 + [0] * 2
 
 
-async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_synced_records_are_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = _open(files)
     _append(log, 2)
@@ -124,7 +124,7 @@ async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch:
     assert positions == [(200, 100)]
 
 
-async def test_a_torn_tail_is_cut_and_reported() -> None:
+async def test_a_torn_tail_is_truncated_and_reported() -> None:
     files = await _closed_log()
     files.open(_path(20)).append(make_batch(25)[:70])
     log = _open(files, clean=False)
@@ -145,7 +145,7 @@ async def test_without_its_manifest_a_log_is_read_from_its_beginning() -> None:
 
 @pytest.mark.parametrize("manifest", ["missing", "empty", "damaged"])
 async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_deleted(manifest: str) -> None:
-    """Other replicas would delete it, too."""
+    """Other replicas would delete it as well."""
     files = SimulatedFiles()
     log = _open(files)
     _append(log, 15)
@@ -216,7 +216,7 @@ async def test_what_was_sealed_must_be_there(damage: Callable[[SimulatedFiles], 
     assert files.list(DIRECTORY) == (await _closed_log()).list(DIRECTORY) or damage is not _lengthen
 
 
-async def test_a_broken_header_among_synced_records_is_not_cut_off() -> None:
+async def test_a_broken_header_among_synced_records_is_not_truncated() -> None:
     files = await _closed_log()
     _break_header(files)
     with pytest.raises(LogDamagedError, match="position 200"):
@@ -233,9 +233,7 @@ async def test_a_torn_batch_that_had_been_synced_is_damage() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [_remove(20), _cut(20, 0), _cut(20, 400)])
-async def test_the_end_must_be_there_if_it_was_on_the_disk(
-    damage: Callable[[SimulatedFiles], None], clean: bool
-) -> None:
+async def test_a_synced_end_must_exist(damage: Callable[[SimulatedFiles], None], clean: bool) -> None:
     files = await _closed_log()
     damage(files)
     with pytest.raises(LogDamagedError, match="everything below offset 25 was on the disk"):
@@ -243,7 +241,7 @@ async def test_the_end_must_be_there_if_it_was_on_the_disk(
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-async def test_a_lost_index_is_built_again_when_it_is_used(suffix: str) -> None:
+async def test_a_lost_index_is_rebuilt_when_it_is_used(suffix: str) -> None:
     files = await _closed_log()
     for base in (0, 10, 20):
         files.remove(_path(base, suffix))
@@ -269,7 +267,7 @@ async def test_leftovers_are_removed_and_foreign_files_are_not() -> None:
     assert files.exists(f"{DIRECTORY}/notes.txt")
 
 
-async def test_what_lies_below_the_log_start_is_removed_also_at_the_next_opening() -> None:
+async def test_an_opening_removes_segments_below_the_log_start() -> None:
     files = await _closed_log()
     old = files.read(_path(0))
     log = _open(files)
@@ -281,7 +279,7 @@ async def test_what_lies_below_the_log_start_is_removed_also_at_the_next_opening
     assert not files.exists(_path(0))
 
 
-async def test_what_was_removed_as_too_old_and_comes_back_torn_is_no_damage() -> None:
+async def test_an_expired_segment_that_comes_back_torn_is_no_damage() -> None:
     files = await _closed_log(clean=False)
     log = _open(files, clean=False)
     await log.truncate_fully(99)
@@ -322,8 +320,8 @@ async def test_a_log_that_would_lose_records_leaves_no_file_open() -> None:
 
 
 @pytest.mark.parametrize("log_start", [30, 25])
-async def test_what_is_removed_at_an_opening_is_not_kept_open(log_start: int) -> None:
-    """Its blocks would stay allocated: here those of the last segment, and of the one before it."""
+async def test_segments_removed_at_an_opening_are_closed(log_start: int) -> None:
+    """Otherwise their blocks would stay allocated; here those of the last segment and of the one before it."""
     files = await _closed_log(clean=False)
     files.remove(f"{DIRECTORY}/manifest")
     files.open(f"{DIRECTORY}/manifest", create=True).append(start_line(log_start))
@@ -333,4 +331,4 @@ async def test_what_is_removed_at_an_opening_is_not_kept_open(log_start: int) ->
     open_files = OpenFiles(files)
     log = _open(files, clean=False, open_files=open_files)
     assert (log.log_start, [segment.base for segment in log.segments()]) == (log_start, [log_start])
-    assert len(open_files) == (log_start == 25), "of the segment that is left"
+    assert len(open_files) == (log_start == 25), "the file of the remaining segment"

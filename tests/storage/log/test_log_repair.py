@@ -1,4 +1,4 @@
-"""Repair of damaged segments by the log, which may grow meanwhile. Scrubs by themselves: test_segment_scrub."""
+"""Repair of damaged segments by a log, which may grow meanwhile. Scrubs alone: test_segment_scrub."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -36,7 +36,7 @@ def files() -> SimulatedFiles:
 
 @pytest.fixture
 async def log(files: SimulatedFiles) -> Log:
-    """One sealed segment that is on the disk, and an open one."""
+    """Makes a log with one synced sealed segment and an open one."""
     config = LogConfig(segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
     log = log_at(files, DIRECTORY, config, clean=False)
     for batch in (*COPIES.values(), make_batch(log.log_end + 50, epoch=3)):
@@ -47,7 +47,7 @@ async def log(files: SimulatedFiles) -> Log:
 
 @pytest.fixture
 async def growing(files: SimulatedFiles) -> Log:
-    """All in one segment, that may not be sealed."""
+    """Makes a log with a single segment that may not be sealed."""
     log = log_at(files, DIRECTORY, LogConfig(index_interval_bytes=100), clean=False)
     log.may_roll = lambda base: False
     for batch in COPIES.values():
@@ -55,7 +55,7 @@ async def growing(files: SimulatedFiles) -> Log:
     return log
 
 
-async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: SimulatedFiles) -> None:
+async def test_a_repair_that_cannot_be_written_fails_the_log(log: Log, files: SimulatedFiles) -> None:
     flip(log, 3 * SIZE + 70)
     helped, _ = scrub(log, COPIES)
     files.syncs_fail = True
@@ -67,19 +67,19 @@ async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: S
 
 
 @pytest.mark.parametrize("within", [6, 15, 70, 8, 16])
-async def test_damage_is_found_from_before_it_on(log: Log, within: int) -> None:
-    """In an offset, an epoch, a record, a length and a magic number."""
+async def test_damage_is_found_from_an_earlier_offset(log: Log, within: int) -> None:
+    """The damage is in an offset, an epoch, a record, a length and a magic number."""
     assert await log.damaged_segment(0) is None
     flip(log, 5 * SIZE + within, bit=4)
     assert await log.damaged_segment(0) is segment_of(log)
     assert await log.damaged_segment(25) is segment_of(log)
     if within == 16:
-        assert await log.damaged_segment(27) is segment_of(log), "who looks for the offset stumbles over it"
+        assert await log.damaged_segment(27) is segment_of(log), "a search for the offset finds the damage"
     assert await log.damaged_segment(log.log_end) is None
 
 
 async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
-    """All of which a follower may be sent at once."""
+    """A follower may be sent all of these segments at once."""
     log = log_at(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
     for batch in COPIES.values():
         log.append(batch, header_of(batch))
@@ -90,7 +90,7 @@ async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
     assert await log.damaged_segment(0) is segment
 
 
-async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(log: Log, files: SimulatedFiles) -> None:
+async def test_a_damaged_open_segment_is_sealed_with_its_right_checksum(log: Log, files: SimulatedFiles) -> None:
     last = log.segments()[-1]
     file = open_file(log, files)
     (byte,) = file.read_at(70, 1)
@@ -101,10 +101,10 @@ async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(log: Lo
 
 
 @pytest.mark.parametrize("within", [6, 15, 70, 8, 16, 42])
-async def test_one_that_may_not_be_sealed_is_mended_while_it_grows(
+async def test_a_segment_that_may_not_roll_is_repaired_while_it_grows(
     growing: Log, files: SimulatedFiles, within: int
 ) -> None:
-    """In an offset, an epoch, a record, a length, a magic number and a time."""
+    """The damage is in an offset, an epoch, a record, a length, a magic number and a timestamp."""
     heard: list[int] = []
     growing.on_compacted = lambda: heard.append(growing.log_end)
     file = open_file(growing, files)
@@ -119,13 +119,13 @@ async def test_one_that_may_not_be_sealed_is_mended_while_it_grows(
     growing.append(batch, header_of(batch))
     assert await growing.repair(scrubbing)
     assert file.read_at(0, 10_000) == sound + batch
-    assert heard == [growing.log_end], "who remembers what was read of it is to read again"
+    assert heard == [growing.log_end], "caches of what was read are invalidated"
     check = growing.check_open_segment()
     assert check is not None
     assert check.step()
 
 
-async def test_one_that_may_not_be_sealed_is_let_be_when_it_changes(growing: Log, files: SimulatedFiles) -> None:
+async def test_a_growing_segment_that_was_stamped_is_not_repaired(growing: Log, files: SimulatedFiles) -> None:
     file = open_file(growing, files)
     file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
     scrubbing, _ = scrub_to_end(SegmentScrub(await prefix_of(growing)), COPIES)
@@ -138,7 +138,7 @@ async def test_one_that_may_not_be_sealed_is_let_be_when_it_changes(growing: Log
     assert cut.is_closed
 
 
-async def test_a_time_that_has_flipped_is_noted_no_more_once_it_is_mended(log: Log, files: SimulatedFiles) -> None:
+async def test_a_repair_corrects_a_noted_timestamp(log: Log, files: SimulatedFiles) -> None:
     facts = segment_of(log).facts
     reopened = await reopened_with_a_time_that_has_flipped(log, files)
     scrubbing, _ = scrub(reopened, COPIES)
@@ -153,8 +153,8 @@ async def test_a_time_that_has_flipped_is_noted_no_more_once_it_is_mended(log: L
     assert not scrub(again)[0].has_other_times
 
 
-async def test_a_time_is_corrected_that_was_not_when_the_batch_was_mended(log: Log, files: SimulatedFiles) -> None:
-    """The process ended in between, say."""
+async def test_a_later_scrub_corrects_a_noted_timestamp(log: Log, files: SimulatedFiles) -> None:
+    """This is needed if the process ended between the repair and the correction."""
     reopened = await reopened_with_a_time_that_has_flipped(log, files)
     flip(reopened, 3 * SIZE + 42, bit=5)
     whole, found = scrub(reopened)
@@ -180,9 +180,7 @@ async def test_a_manifest_without_room_is_corrected_the_next_time(log: Log, file
     assert damage_found(files) == []
 
 
-async def test_times_of_an_open_segment_are_corrected_with_those_that_came_meanwhile(
-    log: Log, files: SimulatedFiles
-) -> None:
+async def test_timestamps_of_an_open_segment_are_corrected_while_it_grows(log: Log, files: SimulatedFiles) -> None:
     await log.close(clean=False)
     open_file(log, files).write_at(41, b"\1")
     again = log_at(files, DIRECTORY, log.config, clean=False)
@@ -197,8 +195,8 @@ async def test_times_of_an_open_segment_are_corrected_with_those_that_came_meanw
     assert damage_found(files) == []
 
 
-async def test_a_damaged_end_can_be_cut_off(growing: Log, files: SimulatedFiles) -> None:
-    """Also where no header says any more how the log went on."""
+async def test_a_damaged_end_can_be_truncated(growing: Log, files: SimulatedFiles) -> None:
+    """This works even if no header tells how the log went on."""
     file = open_file(growing, files)
     sound = file.read_at(0, 3 * SIZE)
     file.write_at(3 * SIZE + 8, bytes(30))
@@ -218,7 +216,7 @@ async def test_a_damaged_end_can_be_cut_off(growing: Log, files: SimulatedFiles)
     assert log_at(files, DIRECTORY, growing.config, clean=True).log_end == 20
 
 
-async def test_a_whole_segment_can_be_cut_off_and_those_behind_it(files: SimulatedFiles) -> None:
+async def test_a_damaged_segment_and_those_behind_it_can_be_removed(files: SimulatedFiles) -> None:
     log = log_at(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
     for batch in COPIES.values():
         log.append(batch, header_of(batch))
@@ -238,7 +236,7 @@ async def test_a_whole_segment_can_be_cut_off_and_those_behind_it(files: Simulat
     [(3 * SIZE, 15, 70), (3 * SIZE, 15, 7), (3 * SIZE, 16, 400), (0, 0, 400)],
     ids=["a record before it", "an offset before it", "another offset", "all of the log"],
 )
-async def test_nothing_is_cut_off_where_the_rest_does_not_show_what_it_is(
+async def test_nothing_is_truncated_if_the_rest_may_be_damaged(
     growing: Log, files: SimulatedFiles, position: int, offset: int, at: int
 ) -> None:
     file = open_file(growing, files)
@@ -249,7 +247,7 @@ async def test_nothing_is_cut_off_where_the_rest_does_not_show_what_it_is(
     assert (growing.log_end, file.read_at(0, 10_000)) == (50, before)
 
 
-async def test_nothing_is_cut_off_that_has_changed_meanwhile(growing: Log, files: SimulatedFiles) -> None:
+async def test_nothing_is_truncated_after_the_log_was_stamped(growing: Log, files: SimulatedFiles) -> None:
     file = open_file(growing, files)
     file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
     damaged = await prefix_of(growing)

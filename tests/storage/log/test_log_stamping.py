@@ -40,14 +40,14 @@ async def test_stamps_that_reach_the_disk_by_themselves_do_not_change_the_epochs
     assert log.unsynced_bytes == 100
     for name in files.list(DIRECTORY):
         if name.endswith(".log"):
-            files.open(f"{DIRECTORY}/{name}").sync_now()  # as the kernel does some time
+            files.open(f"{DIRECTORY}/{name}").sync_now()  # as the kernel does at some time
     again = open_log(files.crash("synced"))
     assert {header.leader_epoch for header, _ in again.headers(0, 99)} == {2}
     assert [again.epoch_at(offset) for offset in (0, 24)] == [1, 1]
     assert again.epoch_end(1) == (1, 25)
 
 
-async def test_a_bridge_that_is_recovered_again_keeps_its_epochs_beginning(files: SimulatedFiles) -> None:
+async def test_a_recovered_bridge_still_begins_its_epoch(files: SimulatedFiles) -> None:
     log = await recovered(files, sync_first=False)
     await log.restamp(20, 29, 4)
     bridge_of(log, 4)
@@ -57,7 +57,7 @@ async def test_a_bridge_that_is_recovered_again_keeps_its_epochs_beginning(files
     assert list(open_log(files.crash("synced"), clean=True).epochs) == [(1, 0), (2, 25), (4, 29)]
 
 
-async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> None:
+async def test_truncation_removes_the_epoch_of_removed_batches(files: SimulatedFiles) -> None:
     log = await recovered(files, sync_first=True)
     await log.truncate(25)
     assert (list(log.epochs), log.epoch_end(1)) == ([(1, 0)], (1, 25))
@@ -79,7 +79,7 @@ async def test_after_a_restamp_that_failed_the_log_refuses_everything(files: Sim
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-async def test_stamps_that_could_not_be_synced_for_want_of_room_may_be_lost(
+async def test_stamps_that_a_full_disk_could_not_sync_may_be_lost(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     log = open_log(files)
@@ -97,8 +97,8 @@ async def test_stamps_that_could_not_be_synced_for_want_of_room_may_be_lost(
     assert log.may_have_lost
 
 
-async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(files: SimulatedFiles) -> None:
-    """Also when the bridge never comes, and whatever is left after a power failure."""
+async def test_batches_stamped_by_another_logs_recovery_begin_no_epoch(files: SimulatedFiles) -> None:
+    """This holds even if the bridge never comes, and whatever a power failure leaves."""
     log = open_log(files)
     append(log, 4, epoch=1)
     await log.sync()
@@ -116,7 +116,7 @@ async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(f
         assert list(reopened.epochs) == [(1, 0), (3, 6)]
 
 
-async def test_an_epoch_after_the_one_whose_bridge_never_came_begins_where_it_begins(files: SimulatedFiles) -> None:
+async def test_a_later_epoch_begins_even_if_the_expected_bridge_never_came(files: SimulatedFiles) -> None:
     log = open_log(files)
     append(log, 4, epoch=1)
     await log.expect_stamped(9, 3)

@@ -1,4 +1,4 @@
-"""Truncation of an open log, also when the disk fails halfway. Ordinary truncations: test_log_model."""
+"""Truncation of an open log when the disk fails halfway. Ordinary truncations: test_log_model."""
 
 import pytest
 from batch_samples import header_of
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.trio
 
 
 @pytest.mark.parametrize("end", [0, 15])
-async def test_after_a_cut_that_failed_halfway_the_log_is_not_closed_as_if_it_were_whole(
+async def test_a_log_whose_truncation_failed_halfway_is_not_closed_cleanly(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, end: int
 ) -> None:
     log = open_log(files)
@@ -46,7 +46,7 @@ async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles
         assert offsets(open_log(files.crash("all"))) == list(range(start, start + 12))
 
 
-async def test_a_replica_that_starts_over_keeps_what_it_is_told_of_producers(files: SimulatedFiles) -> None:
+async def test_a_replica_that_starts_over_keeps_given_producer_states(files: SimulatedFiles) -> None:
     producers = ProducerStates()
     producers.on_appended(header_of(produced(40, epoch=0)))
     log = open_log(files)
@@ -57,8 +57,8 @@ async def test_a_replica_that_starts_over_keeps_what_it_is_told_of_producers(fil
 
 
 @pytest.mark.parametrize("end", [7, 3, 0])
-async def test_what_was_cut_off_does_not_come_back_when_power_fails(files: SimulatedFiles, end: int) -> None:
-    """Seed 91000141: in its place was by then what was known to be committed."""
+async def test_truncated_batches_do_not_return_after_a_power_failure(files: SimulatedFiles, end: int) -> None:
+    """Other batches may have been committed in their place."""
     log = open_log(files)
     append(log, 23, epoch=1)
     await log.sync()

@@ -1,4 +1,4 @@
-"""Which segments have had their time."""
+"""Which segments have expired."""
 
 import pytest
 
@@ -10,7 +10,7 @@ FOREVER = LogConfig(retention_ms=-1, retention_bytes=-1)
 
 
 def _segments(*ages: tuple[int, int]) -> list[SegmentFacts]:
-    """Of ten offsets each: (size, max timestamp)."""
+    """Makes segments of ten offsets each from (size, max timestamp)."""
     return [
         SegmentFacts(10 * number, 10 * number + 10, size=size, first_timestamp=time, max_timestamp=time)
         for number, (size, time) in enumerate(ages)
@@ -21,7 +21,7 @@ def _count(segments: list[SegmentFacts], config: LogConfig, *, log_start: int = 
     return segments_to_remove(segments, config, now_ms=1000, log_start=log_start, high_watermark=high_watermark)
 
 
-def test_old_segments_go_until_the_first_that_is_not_old() -> None:
+def test_expired_segments_are_removed_up_to_the_first_young_one() -> None:
     config = LogConfig(retention_ms=100)
     assert _count(_segments((1, 800), (1, 899), (1, 900), (1, 1)), config) == 2
     assert _count(_segments((1, 1), (1, 1)), config) == 2
@@ -29,12 +29,12 @@ def test_old_segments_go_until_the_first_that_is_not_old() -> None:
 
 
 @pytest.mark.parametrize(("retention_bytes", "count"), [(0, 3), (99, 2), (100, 2), (101, 1), (250, 0), (300, 0)])
-def test_by_size_a_segment_goes_only_if_enough_is_left(retention_bytes: int, count: int) -> None:
+def test_a_segment_is_removed_by_size_only_if_enough_is_left(retention_bytes: int, count: int) -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=retention_bytes)
     assert _count(_segments((100, 1), (100, 1), (100, 1)), config) == count
 
 
-def test_nothing_goes_that_is_not_committed() -> None:
+def test_uncommitted_segments_stay() -> None:
     segments = _segments((1, 1), (1, 1), (1, 1))
     assert [_count(segments, LogConfig(retention_ms=1), high_watermark=end) for end in (0, 9, 10, 25, 30)] == [
         0,
@@ -45,7 +45,7 @@ def test_nothing_goes_that_is_not_committed() -> None:
     ]
 
 
-def test_what_lies_below_the_log_start_goes_whatever_the_policy() -> None:
+def test_segments_below_the_log_start_are_removed_by_any_policy() -> None:
     segments = _segments((1, 1000), (1, 1000), (1, 1000))
     compacted = LogConfig(retention_ms=1, deletes=False, compacts=True)
     assert [_count(segments, compacted, log_start=start) for start in (0, 9, 10, 20)] == [0, 0, 1, 2]
@@ -56,18 +56,18 @@ def test_compaction_alone_deletes_nothing_by_age_or_size() -> None:
     assert _count(_segments((1, 1), (1, 1)), config) == 0
 
 
-def test_what_compaction_left_empty_keeps_nothing_else() -> None:
+def test_a_segment_emptied_by_compaction_keeps_no_other() -> None:
     assert _count(_segments((0, -1), (1, 1), (1, 999)), LogConfig(retention_ms=100)) == 2
 
 
-def test_what_has_no_time_goes_with_what_follows() -> None:
+def test_a_segment_without_a_timestamp_goes_with_the_next_one() -> None:
     config = LogConfig(retention_ms=100)
     assert _count(_segments((1, 1), (1, -1), (1, -1), (1, 2), (1, -1), (1, 999)), config) == 4
     assert _count(_segments((1, -1)), config) == 0
     assert _count(_segments((1, -1), (1, 1)), LogConfig(retention_ms=1, deletes=False, compacts=True)) == 0
 
 
-def test_a_time_before_1970_is_none() -> None:
+def test_a_timestamp_before_1970_counts_as_none() -> None:
     config = LogConfig(retention_ms=100)
     old = SegmentFacts(0, 10, size=1, first_timestamp=-5000)
     recent = SegmentFacts(10, 20, size=1, first_timestamp=-5000, max_timestamp=999)
@@ -76,6 +76,6 @@ def test_a_time_before_1970_is_none() -> None:
     assert _count([old, aged], config) == 2
 
 
-def test_what_is_too_much_goes_whether_it_has_a_time_or_not() -> None:
+def test_excess_segments_are_removed_with_or_without_timestamps() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=100)
     assert _count(_segments((100, -1), (100, -1), (100, -1)), config) == 2

@@ -1,4 +1,4 @@
-"""The logs of shelves: how many stay open, what a crash leaves of them, and how one takes the place of another."""
+"""The logs of shelves: how many stay open, what a crash leaves of them, and how one replaces another."""
 
 from uuid import UUID
 
@@ -43,7 +43,7 @@ async def _range(logs: ShelfLogs, key: ShelfKey) -> tuple[int, int]:
         return log.log_start, log.log_end
 
 
-async def test_what_was_used_longest_ago_is_closed_and_opens_again_without_a_scan() -> None:
+async def test_the_least_recently_used_log_is_closed_and_opens_without_a_scan() -> None:
     logs = ShelfLogs(DATA, await _files(), open_logs_max=2)
     for key in KEYS:
         await _fill(logs, logs.directory(key), key.base, 3)
@@ -56,7 +56,7 @@ async def test_what_was_used_longest_ago_is_closed_and_opens_again_without_a_sca
     assert [logs.size_bytes(logs.directory(key)) for key in KEYS] == [300] * 4
 
 
-async def test_nobody_closes_one_that_is_in_use_and_who_is_one_too_many_waits() -> None:
+async def test_a_log_in_use_is_not_closed_and_excess_users_wait() -> None:
     logs = ShelfLogs(DATA, await _files(), open_logs_max=2)
     async with trio.open_nursery() as nursery, logs.using(logs.directory(KEYS[0])) as log:
         for key in KEYS[1:3]:
@@ -71,7 +71,7 @@ async def test_nobody_closes_one_that_is_in_use_and_who_is_one_too_many_waits() 
     assert logs.open_count == 2
 
 
-async def test_who_removes_one_waits_for_who_uses_it_and_nobody_finds_it_then() -> None:
+async def test_a_removal_waits_for_users_of_the_log() -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
     directory = logs.directory(KEYS[0])
@@ -85,7 +85,7 @@ async def test_who_removes_one_waits_for_who_uses_it_and_nobody_finds_it_then() 
     assert await _range(logs, KEYS[0]) == (0, 0)
 
 
-async def test_several_who_open_one_get_the_same() -> None:
+async def test_concurrent_users_share_one_open_log() -> None:
     logs = ShelfLogs(DATA, await _files())
     found: list[Log] = []
 
@@ -100,7 +100,7 @@ async def test_several_who_open_one_get_the_same() -> None:
 
 
 @pytest.mark.parametrize("keep", ["all", "synced"])
-async def test_what_was_synced_is_there_after_a_crash(keep: Keep) -> None:
+async def test_synced_records_survive_a_crash(keep: Keep) -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
     await _fill(logs, logs.directory(KEYS[1]), 100, 3)
@@ -112,7 +112,7 @@ async def test_what_was_synced_is_there_after_a_crash(keep: Keep) -> None:
     assert await _range(crashed, KEYS[1]) == (100, 105 if keep == "all" else 103)
 
 
-async def test_a_log_that_failed_is_opened_anew() -> None:
+async def test_a_failed_log_is_opened_again() -> None:
     logs = ShelfLogs(DATA, await _files())
     directory = logs.directory(KEYS[0])
     await _fill(logs, directory, 0, 3)
@@ -123,7 +123,7 @@ async def test_a_log_that_failed_is_opened_anew() -> None:
         assert (again.log_end, again.recovery.was_clean) == (3, False)
 
 
-async def test_what_a_sync_failed_to_write_reaches_the_disk_when_the_log_is_opened_anew() -> None:
+async def test_reopening_writes_what_a_failed_sync_may_have_lost() -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
     directory = logs.directory(KEYS[0])
@@ -139,7 +139,7 @@ async def test_what_a_sync_failed_to_write_reaches_the_disk_when_the_log_is_open
     assert await _range(ShelfLogs(DATA, files.crash("synced")), KEYS[0]) == (0, 5)
 
 
-async def test_another_copy_takes_its_place_with_all_that_it_has() -> None:
+async def test_a_replacement_takes_the_place_of_the_shelf() -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
     await _fill(logs, logs.directory(KEYS[1]), 100, 3)
@@ -155,7 +155,7 @@ async def test_another_copy_takes_its_place_with_all_that_it_has() -> None:
 
 
 @pytest.mark.parametrize("keep", ["all", "synced"])
-async def test_a_replacement_that_was_begun_is_forgotten_and_one_half_done_carried_through(keep: Keep) -> None:
+async def test_an_unfinished_replacement_is_discarded_or_completed(keep: Keep) -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
     for key in KEYS[:2]:

@@ -37,12 +37,12 @@ def test_an_epoch_that_appended_nothing_leaves_no_trace() -> None:
     assert list(epochs) == [(0, 0), (2, 10)]
 
 
-def test_saying_it_twice_changes_nothing() -> None:
+def test_repeating_the_start_of_an_epoch_changes_nothing() -> None:
     starts = [EpochStart(0, 0), EpochStart(0, 5), EpochStart(2, 10), EpochStart(2, 12), EpochStart(1, 14)]
     assert list(LeaderEpochs(starts)) == [(0, 0), (2, 10)]
 
 
-def test_what_retention_leaves_of_an_epoch_begins_with_the_log() -> None:
+def test_the_rest_of_an_epoch_begins_with_the_log_start() -> None:
     epochs = LeaderEpochs([EpochStart(0, 0), EpochStart(2, 10), EpochStart(5, 30)])
     epochs.advance_start(15)
     assert list(epochs) == [(2, 15), (5, 30)]
@@ -61,7 +61,7 @@ def test_an_epoch_begins_with_its_bridge_and_not_with_what_it_stamped() -> None:
     assert list(epochs) == [(1, 0), (2, 50)]
 
 
-def test_a_bridge_that_was_stamped_anew_keeps_its_epoch() -> None:
+def test_a_restamped_bridge_keeps_its_epoch() -> None:
     epochs = LeaderEpochs([EpochStart(1, 0), EpochStart(2, 40), EpochStart(3, 45)])
     epochs.begin_with_bridge(2, 50)
     assert list(epochs) == [(1, 0), (2, 50), (3, 51)]
@@ -69,7 +69,7 @@ def test_a_bridge_that_was_stamped_anew_keeps_its_epoch() -> None:
     assert list(epochs) == [(1, 0), (2, 50), (3, 51)]
 
 
-def test_marks_tell_the_same_in_any_order() -> None:
+def test_the_order_of_evidence_does_not_matter() -> None:
     evidence = [
         EpochEvidence(1, 0, is_bridge=False),
         EpochEvidence(2, 40, is_bridge=False),
@@ -85,8 +85,8 @@ def test_marks_tell_the_same_in_any_order() -> None:
     assert list(LeaderEpochs.from_evidence(evidence[1:])) == [(1, 45), (2, 50), (3, 51)]
 
 
-def test_where_two_bridges_of_an_epoch_are_named_the_later_one_is_right() -> None:
-    """What a segment said to have begun in it was perhaps stamped, and its bridge had not come yet."""
+def test_the_later_of_two_bridges_of_an_epoch_is_right() -> None:
+    """The earlier start was perhaps only stamped, before the bridge came."""
     evidence = [
         EpochEvidence(1, 0, is_bridge=False),
         EpochEvidence(2, 40, is_bridge=True),
@@ -95,14 +95,14 @@ def test_where_two_bridges_of_an_epoch_are_named_the_later_one_is_right() -> Non
     assert list(LeaderEpochs.from_evidence(evidence)) == [(1, 0), (2, 50)]
 
 
-def test_what_began_between_two_offsets() -> None:
+def test_epochs_that_began_between_two_offsets() -> None:
     epochs = LeaderEpochs([EpochStart(0, 0), EpochStart(2, 10), EpochStart(5, 30)])
     assert epochs.between(0, 30) == ((0, 0), (2, 10))
     assert epochs.between(11, 30) == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=9), st.integers(0, 99))
-def test_cutting_the_end_is_never_having_appended(steps: list[tuple[int, int]], end: int) -> None:
+def test_truncation_equals_never_having_appended(steps: list[tuple[int, int]], end: int) -> None:
     epochs, kept = LeaderEpochs(), LeaderEpochs()
     epoch = offset = 0
     for epoch_step, offset_step in steps:

@@ -1,4 +1,4 @@
-"""What batches tell of epochs, and where they are not believed. On the disk, and through crashes: test_log."""
+"""Which epochs of batches count. On the disk, and through crashes: test_log_stamping."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -14,7 +14,7 @@ def _epochs(*starts: tuple[int, int], stamped_end: int = 0) -> LogEpochs:
 
 
 def _append(epochs: LogEpochs, offset: int, epoch: int) -> None:
-    """As the log does."""
+    """Handles a batch as the log does."""
     if epoch != epochs.latest:
         epochs.on_new_epoch(header_of(make_batch(offset, epoch=epoch)))
 
@@ -28,7 +28,7 @@ def test_a_batch_of_another_epoch_begins_it() -> None:
     assert epochs.latest == 4
 
 
-def test_what_recovery_stamped_elsewhere_begins_nothing_before_its_bridge() -> None:
+def test_batches_stamped_elsewhere_begin_nothing_before_their_bridge() -> None:
     epochs = _epochs((1, 0))
     epochs.expect_stamped(10, 12, 4, ())
     for offset in (10, 11):
@@ -38,7 +38,7 @@ def test_what_recovery_stamped_elsewhere_begins_nothing_before_its_bridge() -> N
     assert (list(epochs.starts), epochs.latest) == ([(1, 0), (4, 12)], 4)
 
 
-def test_what_is_said_of_epochs_in_what_was_stamped_elsewhere_is_believed() -> None:
+def test_announced_epochs_of_batches_stamped_elsewhere_count() -> None:
     epochs = _epochs((1, 0), (2, 11))
     epochs.expect_stamped(10, 14, 5, [EpochStart(1, 10), EpochStart(3, 12)])
     for offset, epoch in ((10, 2), (11, 2), (12, 5), (13, 5), (14, 5)):
@@ -47,14 +47,14 @@ def test_what_is_said_of_epochs_in_what_was_stamped_elsewhere_is_believed() -> N
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(12, 4), (11, 5)])
-def test_behind_what_was_stamped_and_in_later_epochs_batches_are_believed(offset: int, epoch: int) -> None:
+def test_batches_behind_the_stamped_ones_or_of_later_epochs_count(offset: int, epoch: int) -> None:
     epochs = _epochs((1, 0))
     epochs.expect_stamped(10, 12, 4, ())
     _append(epochs, offset, epoch)
     assert list(epochs.starts) == [(1, 0), (epoch, offset)]
 
 
-def test_a_cut_takes_along_what_began_there() -> None:
+def test_truncation_removes_epochs_that_began_there() -> None:
     epochs = _epochs((1, 0), (4, 12), stamped_end=12)
     epochs.truncate(10)
     assert (list(epochs.starts), epochs.latest, epochs.stamped_end) == ([(1, 0)], 1, 10)

@@ -1,4 +1,4 @@
-"""Facts about a replica: written, read back, and not believed when they are damaged."""
+"""Facts about a replica are read back, and ignored if they are damaged."""
 
 import pytest
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ def test_an_unfinished_line_is_no_line() -> None:
 
 def test_every_flipped_bit_is_found() -> None:
     data = bytearray(manifest.encode(FULL))
-    for position in range(len(data) - 1):  # without its end the last line is none, and says nothing new
+    for position in range(len(data) - 1):  # without its line end the last line counts as absent
         for bit in (1, 0x20):
             data[position] ^= bit
             found = manifest.decode(bytes(data))

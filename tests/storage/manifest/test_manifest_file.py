@@ -28,7 +28,7 @@ async def test_lines_are_added_and_the_whole_replaced(files: SimulatedFiles) -> 
     assert ManifestFile(files, "/r").load() == Manifest(log_start=5, flushed_end=11)
 
 
-async def test_an_unfinished_line_is_cut_before_others_follow(files: SimulatedFiles) -> None:
+async def test_an_unfinished_line_is_truncated_before_others_follow(files: SimulatedFiles) -> None:
     ManifestFile(files, "/r").append([manifest.start_line(3)])
     files.open("/r/manifest").append(manifest.start_line(4)[:-1])
     file = ManifestFile(files, "/r")
@@ -37,7 +37,7 @@ async def test_an_unfinished_line_is_cut_before_others_follow(files: SimulatedFi
     assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=9)
 
 
-async def test_what_another_version_wrote_is_left_as_it_is(
+async def test_a_manifest_of_another_version_is_left_alone(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "VERSION", 2)
@@ -65,7 +65,7 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(files: SimulatedFi
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-async def test_nothing_is_written_behind_a_torn_line_that_could_not_be_cut_off(
+async def test_nothing_is_written_behind_a_torn_line(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
     file = ManifestFile(files, "/r")
@@ -88,7 +88,7 @@ async def test_nothing_is_written_behind_a_torn_line_that_could_not_be_cut_off(
     assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=12)
 
 
-async def test_what_a_killed_process_wrote_can_be_made_to_stay(files: SimulatedFiles) -> None:
+async def test_lines_of_a_killed_process_can_be_synced(files: SimulatedFiles) -> None:
     ManifestFile(files, "/r").append([manifest.start_line(3)])
     await files.sync_directory("")
     await files.sync_directory("/r")
@@ -100,7 +100,7 @@ async def test_what_a_killed_process_wrote_can_be_made_to_stay(files: SimulatedF
     assert ManifestFile(next_process.crash("synced"), "/r").load() == Manifest(log_start=3)
 
 
-async def test_what_a_failed_sync_may_have_lost_can_be_written_again(files: SimulatedFiles) -> None:
+async def test_lines_that_a_failed_sync_may_have_lost_can_be_rewritten(files: SimulatedFiles) -> None:
     file = ManifestFile(files, "/r")
     await file.append([manifest.start_line(5)]).sync()
     for directory in ("", "/r"):

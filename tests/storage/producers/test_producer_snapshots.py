@@ -1,4 +1,4 @@
-"""The states of producers come back, from a snapshot or from the batches."""
+"""Producer states are restored from a snapshot, or from the batches."""
 
 from random import Random
 from struct import pack_into
@@ -34,7 +34,8 @@ def _append(log: Log, producer_id: int, sequence: int) -> None:
 
 
 def _log(files: SimulatedFiles) -> Log:
-    """Producer 7 wrote offsets 0-4, producer 8 the 20 after them; segments begin at 0, 10 and 20."""
+    """Makes a log in which producer 7 wrote offsets 0-4 and producer 8 the 20 after them; segments begin at 0, 10
+    and 20."""
     log = _open(files)
     for sequence in range(5):
         _append(log, 7, sequence)
@@ -61,7 +62,7 @@ async def test_a_snapshot_lies_at_the_end_of_each_segment() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [[], [25], [20, 25], [10, 20, 25]])
-async def test_they_come_back_whichever_snapshots_are_left(clean: bool, damage: list[int]) -> None:
+async def test_states_are_restored_from_any_remaining_snapshots(clean: bool, damage: list[int]) -> None:
     files = SimulatedFiles()
     await _log(files).close()
     for end in damage:
@@ -88,11 +89,11 @@ async def test_a_process_that_was_killed_wrote_no_last_snapshot() -> None:
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
 
 
-async def test_a_segment_that_was_ended_and_not_noted_tells_of_them_after_every_later_start() -> None:
+async def test_a_sealed_segment_missing_from_the_manifest_restores_states() -> None:
     files = SimulatedFiles()
     _log(files)
     killed = _open(files, clean=False)
-    await killed.sync()  # now the manifest names what the first process had ended
+    await killed.sync()  # now the manifest names what the first process had sealed
     assert _names(files) == [10, 20]
     again = _open(files, clean=False)
     assert _last_sequences(again) == {7: 4, 8: 19}
@@ -101,7 +102,7 @@ async def test_a_segment_that_was_ended_and_not_noted_tells_of_them_after_every_
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
 
 
-async def test_what_is_known_at_the_end_of_an_ended_segment_is_written_where_it_was_not() -> None:
+async def test_missing_snapshots_of_sealed_segments_are_written() -> None:
     files = SimulatedFiles()
     _log(files)
     for end in _names(files):
@@ -113,7 +114,7 @@ async def test_what_is_known_at_the_end_of_an_ended_segment_is_written_where_it_
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
 
 
-async def test_truncation_takes_producers_back() -> None:
+async def test_truncation_reverts_producer_states() -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.sync()
@@ -140,7 +141,7 @@ async def test_producers_outlive_the_records_that_told_of_them() -> None:
 
 
 @pytest.mark.parametrize("end", [20, 25])
-async def test_they_do_so_wherever_the_machine_stops(end: int) -> None:
+async def test_they_survive_a_crash_at_any_step(end: int) -> None:
     files = SimulatedFiles()
     files.make_directories(DIRECTORY)
     await files.sync_directory("")
@@ -163,7 +164,7 @@ async def test_they_do_so_wherever_the_machine_stops(end: int) -> None:
             assert _last_sequences(found) == expected
 
 
-async def test_the_next_snapshot_does_where_the_one_at_the_log_start_was_lost() -> None:
+async def test_the_next_snapshot_replaces_a_lost_one_at_the_log_start() -> None:
     files = SimulatedFiles()
     files.make_directories(DIRECTORY)
     await files.sync_directory("")
@@ -188,7 +189,7 @@ async def test_snapshots_that_a_power_failure_took_are_there_again_when_records_
     assert _last_sequences(_open(files.crash("synced"), clean=False)) == {7: 4, 8: 19}
 
 
-async def test_a_full_disk_keeps_no_log_closed_for_want_of_snapshots() -> None:
+async def test_a_log_opens_on_a_full_disk_without_snapshots() -> None:
     files = SimulatedFiles()
     await _log(files).close()
     for end in (10, 20, 25):
@@ -199,7 +200,7 @@ async def test_a_full_disk_keeps_no_log_closed_for_want_of_snapshots() -> None:
     assert _last_sequences(log) == {7: 4, 8: 19}
 
 
-async def test_on_a_full_disk_what_goes_makes_room_for_them() -> None:
+async def test_on_a_full_disk_deletion_makes_room_for_snapshots() -> None:
     files = SimulatedFiles()
     log = _log(files)
     for sequence in range(20, 60):
@@ -211,7 +212,7 @@ async def test_on_a_full_disk_what_goes_makes_room_for_them() -> None:
     assert (again.log_start, _last_sequences(again)) == (65, {7: 4, 8: 59})
 
 
-async def test_producers_whose_records_are_deleted_are_known_when_all_behind_them_is_cut() -> None:
+async def test_producers_of_deleted_records_are_known_after_a_truncation() -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.advance_log_start(22)
@@ -221,7 +222,7 @@ async def test_producers_whose_records_are_deleted_are_known_when_all_behind_the
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 16}
 
 
-async def test_a_segment_that_ends_where_the_log_starts_tells_no_more_than_the_snapshot_there() -> None:
+async def test_a_segment_that_ends_at_the_log_start_is_not_needed_with_its_snapshot() -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.advance_log_start(25)
@@ -246,7 +247,7 @@ async def test_a_log_without_producers_has_no_snapshots() -> None:
 
 
 def _lose_snapshots(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk does not give them any more."""
+    """Makes the disk fail to read the snapshots."""
 
     def check_reading(path: str) -> None:
         if path.endswith(".producers"):
@@ -256,7 +257,7 @@ def _lose_snapshots(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_snapshots_that_cannot_be_read_are_done_without(monkeypatch: pytest.MonkeyPatch, clean: bool) -> None:
+async def test_unreadable_snapshots_are_ignored(monkeypatch: pytest.MonkeyPatch, clean: bool) -> None:
     files = SimulatedFiles()
     await _log(files).close()
     _lose_snapshots(files, monkeypatch)
@@ -267,7 +268,7 @@ async def test_snapshots_that_cannot_be_read_are_done_without(monkeypatch: pytes
     await log.close()
 
 
-async def test_one_that_cannot_be_read_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_snapshot_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.close()
@@ -281,7 +282,7 @@ async def test_one_that_cannot_be_read_is_written_anew(monkeypatch: pytest.Monke
     assert files.read(path) == log.producers.snapshot(), "it is another file"
 
 
-async def test_for_want_of_an_open_file_no_snapshot_is_taken_for_lost() -> None:
+async def test_a_lack_of_open_files_does_not_count_as_a_lost_snapshot() -> None:
     files = SimulatedFiles()
     await _log(files).close()
     files.opens_left = 0
@@ -294,7 +295,7 @@ MAGIC, LENGTH = 16, 9
 
 @pytest.mark.parametrize("field", [MAGIC, LENGTH], ids=["no batch", "longer than its segment"])
 @pytest.mark.parametrize(("base", "number", "told_from"), [(0, 0, 0), (10, 4, 13), (20, 1, 20)])
-async def test_a_log_opens_that_cannot_tell_of_them_and_knows_them_once_it_is_mended(
+async def test_a_log_with_unknown_producers_opens_and_knows_them_after_a_repair(
     field: int, base: int, number: int, told_from: int
 ) -> None:
     files = SimulatedFiles()
@@ -315,8 +316,8 @@ async def test_a_log_opens_that_cannot_tell_of_them_and_knows_them_once_it_is_me
     assert _last_sequences(log) == {7: 4, 8: 19}
 
 
-async def test_nothing_is_written_of_producers_as_long_as_they_are_not_known() -> None:
-    """The open segment is sealed to be mended: that it has none must not be noted."""
+async def test_unknown_producers_are_not_written() -> None:
+    """The open segment is sealed for the repair, and the manifest must not say that it has no producers."""
     files = SimulatedFiles()
     log = _log(files)
     await log.close()
@@ -332,7 +333,7 @@ async def test_nothing_is_written_of_producers_as_long_as_they_are_not_known() -
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
 
 
-async def test_a_cut_after_which_they_are_not_known_is_not_closed_as_if_they_were() -> None:
+async def test_a_truncated_log_with_unknown_producers_is_not_closed_cleanly() -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.sync()
@@ -364,8 +365,8 @@ async def _cancel_as_it_is_cut(
     assert scope.cancelled_caught
 
 
-async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what is sent again would be called a repetition, and be nowhere."""
+async def test_a_cancelled_truncation_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a batch that is sent again would count as a repetition, although it is in no log."""
     files = SimulatedFiles()
     log = _open(files)
     for sequence in range(4):
@@ -378,9 +379,7 @@ async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("end", [17, 0])
-async def test_a_log_that_starts_over_does_so_although_it_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch, end: int
-) -> None:
+async def test_a_cancelled_start_over_is_completed(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
     files = SimulatedFiles()
     log = _log(files)
     await log.advance_log_start(17)
@@ -393,7 +392,7 @@ async def test_a_log_that_starts_over_does_so_although_it_is_cancelled(
 
 
 @pytest.mark.parametrize("end", [2, 12])
-async def test_a_cut_for_which_no_file_could_be_opened_for_long_is_ended_by_the_next_call(
+async def test_a_truncation_that_ran_out_of_files_is_completed_by_the_next_call(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, end: int
 ) -> None:
     files = SimulatedFiles()

@@ -1,4 +1,4 @@
-"""Repeated batches are recognised, gaps and old epochs refused, and a snapshot is the same as the log it stands for."""
+"""Repeated batches are recognised, gaps and old epochs refused, and a snapshot equals the log that it stands for."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_a_repeated_batch_is_the_one_that_was_appended() -> None:
     assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_what_is_cut_may_be_sent_again() -> None:
+def test_a_truncated_batch_may_be_sent_again() -> None:
     states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
     assert states.truncate(115)
     found = states.check(header(14))
@@ -56,7 +56,7 @@ def test_what_is_cut_may_be_sent_again() -> None:
     assert states.check(header(15)) is None
 
 
-def test_what_was_appended_before_an_offset_can_be_told_to_a_log_that_begins_there() -> None:
+def test_a_log_that_begins_at_an_offset_can_inherit_the_states_before_it() -> None:
     headers = [header(each // 3, producer=1 + each % 3, offset=each) for each in range(12)]
     whole, told = appended(*headers), appended(*headers).before(5)
     assert [(each, producer.batches[-1].base_offset) for each, producer in told] == [(1, 3), (2, 4), (3, 2)]
@@ -66,14 +66,14 @@ def test_what_was_appended_before_an_offset_can_be_told_to_a_log_that_begins_the
     assert told.snapshot() == whole.snapshot()
 
 
-def test_of_many_producers_those_who_appended_last_are_told() -> None:
+def test_only_recent_producers_are_inherited() -> None:
     headers = [header(0, producer=each, offset=each) for each in range(INHERITED_PRODUCERS_MAX + 5)]
     assert [each for each, _ in appended(*headers).before(INHERITED_PRODUCERS_MAX + 3)] == list(
         range(5, INHERITED_PRODUCERS_MAX + 3)
     )
 
 
-def test_only_those_who_appended_there_are_looked_at() -> None:
+def test_truncation_looks_only_at_producers_that_appended_there() -> None:
     states = appended(header(0, producer=1, offset=0), header(0, producer=2, offset=1), header(1, producer=1, offset=2))
     assert states.truncate(2)
     assert [(each, len(producer.batches)) for each, producer in states] == [(1, 1), (2, 1)]
@@ -84,7 +84,7 @@ def test_only_those_who_appended_there_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("batches", [[header(7, offset=5)], [header(0, offset=5, epoch=2)]])
-def test_of_a_producer_who_was_there_before_the_log_has_to_tell(batches: list[BatchHeader]) -> None:
+def test_the_earlier_state_of_a_producer_must_come_from_the_log(batches: list[BatchHeader]) -> None:
     states = appended(*batches)
     assert states.truncate(6)
     assert not states.truncate(5)
@@ -117,7 +117,7 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     assert states.check(header(1, epoch=2)) is None
 
 
-def test_what_comes_next_is_known_by_producer_and_epoch() -> None:
+def test_the_next_sequence_is_known_by_producer_and_epoch() -> None:
     states = appended(header(LAST_SEQUENCE - 1, 2, epoch=3))
     assert states.expected(7, 3) == 0
     assert states.expected(7, 4) == 0
@@ -126,7 +126,7 @@ def test_what_comes_next_is_known_by_producer_and_epoch() -> None:
     assert appended(header(0, 5)).expected(7, 0) == 5
 
 
-def test_sequences_are_compared_round_the_corner() -> None:
+def test_sequences_are_compared_across_the_wraparound() -> None:
     assert sequences_between(5, 8) == 3
     assert sequences_between(8, 5) == -3
     assert sequences_between(LAST_SEQUENCE, 1) == 2
@@ -141,7 +141,7 @@ def test_silent_producers_expire() -> None:
     assert [producer_id for producer_id, _ in states] == [1, 3]
 
 
-def test_old_timestamps_make_nobody_silent() -> None:
+def test_old_timestamps_do_not_make_a_producer_silent() -> None:
     states = appended(header(0, time=10))
     for sequence in (1, 10):
         states.expire(50)
@@ -171,7 +171,7 @@ def test_a_snapshot_restores_the_same_state(batches: list[tuple[int, int, int, i
 
 
 @given(st.data())
-def test_a_damaged_snapshot_is_not_believed(data: st.DataObject) -> None:
+def test_a_damaged_snapshot_is_ignored(data: st.DataObject) -> None:
     snapshot = bytearray(appended(header(0), header(1, producer=8)).snapshot())
     bit = data.draw(st.integers(0, 8 * len(snapshot) - 1))
     snapshot[bit // 8] ^= 1 << bit % 8

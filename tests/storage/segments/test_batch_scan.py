@@ -1,4 +1,4 @@
-"""Every byte of a `.log` file, in pieces, up to where no batch can be found any more."""
+"""Every byte of a `.log` file is read in pieces, up to where no batch can be found."""
 
 from struct import pack_into
 
@@ -67,7 +67,7 @@ def test_it_stops_before_the_batch_that_was_torn() -> None:
         assert not scan.is_unreadable
 
 
-def test_where_it_has_stopped_it_stays() -> None:
+def test_a_stopped_scan_stays_where_it_is() -> None:
     disk = BadDisk(WHOLE, bad_position=0)
     scan = BatchScan(disk, len(WHOLE))
     assert list(scan) == []
@@ -97,10 +97,10 @@ def test_a_length_that_lies_costs_no_memory() -> None:
 
 @pytest.mark.parametrize("bad_position", [370, 459])
 @pytest.mark.parametrize("piece_bytes", [61, 10_000])
-def test_what_the_disk_does_not_give_is_not_called_torn(
+def test_unreadable_bytes_are_not_called_torn(
     bad_position: int, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what comes before that is read, though it was asked for together."""
+    """The batches before them are returned, even if both were requested in one read."""
     monkeypatch.setattr(batch_scan, "PIECE_BYTES", piece_bytes)
     scan = BatchScan(BadDisk(WHOLE, bad_position=bad_position), len(WHOLE))
     assert [batch.position for batch in scan] == STARTS[:2]

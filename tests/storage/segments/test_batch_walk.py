@@ -1,4 +1,4 @@
-"""From header to header."""
+"""Walks from header to header."""
 
 import pytest
 from bad_disk import BadDisk
@@ -28,7 +28,7 @@ def test_it_finds_every_batch_whatever_it_reads_at_once(chunk_bytes: int) -> Non
     assert [start for _, _, start in found] == [bytes(batch[:61]) for batch in BATCHES]
 
 
-def test_what_the_disk_does_not_give_is_missed_only_where_it_is_needed() -> None:
+def test_unreadable_bytes_matter_only_where_they_are_needed() -> None:
     whole = b"".join(BATCHES)
     assert [position for position, _, _ in walk(BadDisk(whole, bad_position=200), 0, len(whole))] == [0, 61, 361, 460]
     found = walk(BadDisk(whole, bad_position=400), 0, len(whole))
@@ -51,12 +51,12 @@ def test_it_starts_anywhere_and_reads_little_of_large_batches() -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 9_939, 9_940, 9_999])
-def test_it_stops_at_a_batch_that_is_cut_short(missing: int) -> None:
+def test_it_stops_at_an_incomplete_batch(missing: int) -> None:
     file = _file(*BATCHES)
     assert len(list(walk(file, 0, file.size() - missing))) == 3
 
 
-def test_what_is_no_header_is_corrupt() -> None:
+def test_an_impossible_header_is_corrupt() -> None:
     file = _file(BATCHES[0], bytes(100))
     walking = walk(file, 0, file.size())
     next(walking)

@@ -1,4 +1,4 @@
-"""Which offset and epoch a batch must have had, where its neighbours tell."""
+"""Which offset and epoch a batch must have had, according to its neighbours."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -19,7 +19,7 @@ def corrected(
     epoch: int = 3,
     starts: tuple[EpochStart, ...] | None = None,
 ) -> HeaderCorrections:
-    """By their numbers; each has five offsets."""
+    """Returns the corrections by the numbers of the batches; each batch has five offsets."""
     corrections = HeaderCorrections(SegmentFacts(base, end, epoch, epoch_starts=starts))
     for number, (offset, leader_epoch) in enumerate(places):
         corrections.add(number, header_of(make_batch(offset, EACH, epoch=leader_epoch)))
@@ -33,7 +33,7 @@ def found(*places: tuple[int, int], base: int = FIRST, end: int = END, epoch: in
     return dict(corrections.found)
 
 
-def test_what_is_in_its_place_is_left_there() -> None:
+def test_right_headers_are_left_alone() -> None:
     assert found((FIRST, 3), (SECOND, 3), (THIRD, 3)) == {}
     assert found((FIRST, 1), (SECOND, 1), (THIRD, 3)) == {}
     assert found((FIRST, 1), (SECOND, 1), (THIRD, 2), (END, 2), (120, 3), (125, 3), end=130) == {}
@@ -47,7 +47,7 @@ def test_a_segment_without_batches_has_none_that_is_wrong() -> None:
 
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("wrong", [0, 99, 101, 103, 104, 106, 107, 109, 111, 114, 116, 2**60])
-def test_an_offset_that_meets_those_of_others_is_where_the_one_before_ends(number: int, wrong: int) -> None:
+def test_an_overlapping_offset_moves_to_the_end_of_the_batch_before(number: int, wrong: int) -> None:
     right = [(FIRST, 3), (SECOND, 3), (THIRD, 3)]
     places = list(right)
     places[number] = wrong, 3
@@ -56,14 +56,14 @@ def test_an_offset_that_meets_those_of_others_is_where_the_one_before_ends(numbe
 
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("wrong", [1, 7, 2**31 - 1])
-def test_an_epoch_between_two_of_another_one_was_that(number: int, wrong: int) -> None:
+def test_an_epoch_takes_the_value_of_both_its_neighbours(number: int, wrong: int) -> None:
     right = [(FIRST, 3), (SECOND, 3), (THIRD, 3)]
     places = list(right)
     places[number] = right[number][0], wrong
     assert found(*places) == {number: right[number]}
 
 
-def test_the_first_epoch_may_have_been_right_where_something_else_is_wrong() -> None:
+def test_the_first_epoch_is_kept_if_another_header_is_wrong() -> None:
     assert found((FIRST, 1), (SECOND, 3), (THIRD, 3)) == {0: (FIRST, 3)}
     assert found((FIRST, 1), (SECOND, 3), (7, 3)) == {2: (THIRD, 3)}
     assert found((FIRST, 1), (SECOND, 3), (THIRD, 7)) == {2: (THIRD, 3)}
@@ -72,7 +72,7 @@ def test_the_first_epoch_may_have_been_right_where_something_else_is_wrong() -> 
 
 @pytest.mark.parametrize("number", range(1, 5))
 @pytest.mark.parametrize("wrong", [0, 2, 4, 7, 2**31 - 1])
-def test_where_epochs_meet_the_manifest_says_which_had_begun(number: int, wrong: int) -> None:
+def test_where_epochs_meet_the_manifest_decides(number: int, wrong: int) -> None:
     starts = EpochStart(2, SECOND - 1), EpochStart(3, THIRD), EpochStart(4, 120)
     right = [(FIRST, 1), (SECOND, 2), (THIRD, 3), (END, 3), (120, 4)]
     places = list(right)
@@ -81,7 +81,7 @@ def test_where_epochs_meet_the_manifest_says_which_had_begun(number: int, wrong:
     assert ({number: right[number]} in guesses) == (places != right)
 
 
-def test_where_recovery_has_stamped_batches_their_neighbours_tell() -> None:
+def test_stamped_batches_are_corrected_by_their_neighbours() -> None:
     starts = EpochStart(1, FIRST), EpochStart(3, SECOND)
     assert {0: (FIRST, 3)} in corrected((FIRST, 7), (SECOND, 3), end=THIRD, starts=starts).guesses
     stamped = (SECOND, 3), (THIRD, 3), (END, 3)
@@ -93,11 +93,11 @@ def test_an_offset_and_the_epoch_of_one_batch() -> None:
     assert found((FIRST, 3), (7, 9), (THIRD, 3)) == {1: (SECOND, 3)}
 
 
-def test_what_lay_in_a_gap_may_have_been_anywhere_in_it() -> None:
-    """Then it is where it can have been, and only the segment's checksum knows."""
+def test_a_batch_in_a_gap_may_have_any_offset_of_the_gap() -> None:
+    """It stays if it fits, and only the checksum of the segment can tell that it is wrong."""
     assert found((FIRST, 3), (SECOND + 20, 3), (THIRD + 30, 3), end=END + 30) == {}
     assert found((FIRST, 3), (2, 3), (THIRD + 30, 3), end=END + 30) == {1: (SECOND, 3)}
 
 
-def test_two_that_are_wrong_and_no_neighbours() -> None:
+def test_two_wrong_batches_without_neighbours() -> None:
     assert found((FIRST, 3), (7, 3), (THIRD, 3), (2**50, 3), (120, 3), end=125) == {1: (SECOND, 3), 3: (115, 3)}

@@ -1,4 +1,4 @@
-"""The segment that grows."""
+"""The open segment."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -25,7 +25,7 @@ def files() -> SimulatedFiles:
 
 
 def _segment(files: SimulatedFiles, count: int) -> OpenSegment:
-    """Of batches of two offsets and 70 bytes each."""
+    """Makes a segment of batches of two offsets and 70 bytes each."""
     segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
     for _ in range(count):
         batch = make_batch(segment.end, 2, size=70, timestamp=segment.end)
@@ -37,7 +37,7 @@ def _span(found: FileRange | None) -> tuple[int, int] | None:
     return None if found is None else (found.position, found.count)
 
 
-@pytest.mark.parametrize("count", [1, 10, 700])  # more than it remembers of the last ones
+@pytest.mark.parametrize("count", [1, 10, 700])  # more than the recent positions that it keeps
 async def test_every_offset_is_found_with_its_batch(files: SimulatedFiles, count: int) -> None:
     segment = _segment(files, count)
     for offset in range(50, segment.end):
@@ -84,7 +84,7 @@ async def test_it_becomes_a_sealed_segment_that_reads_the_same(files: SimulatedF
     assert files.size("/r/00000000000000000050.index") == facts.index_entries * 8
 
 
-async def test_nobody_can_append_to_a_sealed_segment(files: SimulatedFiles) -> None:
+async def test_a_sealed_segment_cannot_be_appended_to(files: SimulatedFiles) -> None:
     assert not hasattr(SealedSegment, "append")
     assert isinstance(_segment(files, 1).seal(0), SealedSegment)
 

@@ -1,4 +1,4 @@
-"""Epochs change in place, and nothing else does."""
+"""Stamping changes epochs in place, and nothing else."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,7 +34,7 @@ def files() -> SimulatedFiles:
 
 
 def _segment(files: SimulatedFiles, count: int, *, epoch: int = 1) -> OpenSegment:
-    """Of batches of two offsets."""
+    """Makes a segment of batches of two offsets each."""
     config = LogConfig(index_interval_bytes=200)
     segment = SegmentMaker(OpenFiles(files), "/r", config, RecoveryReport()).new_segment(50)
     for number in range(count):
@@ -85,10 +85,10 @@ async def test_the_segments_checksum_follows(files: SimulatedFiles) -> None:
     assert (sealed.facts.checksum, sealed.facts.epoch) == (scanned.checksum, 9)
 
 
-async def test_who_goes_on_where_it_ended_reads_nothing_of_what_is_behind(
+async def test_a_continued_stamping_does_not_read_the_batches_behind(
     files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A follower stamps with each message; to read all that is behind each time would take hours for a long log."""
+    """A follower stamps with each message; reading everything behind each time would take hours for a long log."""
     segment = _segment(files, 40)
     walked: list[int] = []
 
@@ -107,7 +107,7 @@ async def test_who_goes_on_where_it_ended_reads_nothing_of_what_is_behind(
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_the_checksum_follows_wherever_one_goes_on(files: SimulatedFiles, seed: int) -> None:
+async def test_the_checksum_follows_wherever_stamping_continues(files: SimulatedFiles, seed: int) -> None:
     chance = Random(seed)
     segment: OpenSegment | SealedSegment = _segment(files, 10)
     for _ in range(30):
@@ -125,7 +125,7 @@ async def test_the_checksum_follows_wherever_one_goes_on(files: SimulatedFiles, 
             assert (summary.checksum, summary.epoch) == (scanned.checksum, scanned.epoch)
 
 
-async def test_what_has_the_epoch_already_is_not_written(files: SimulatedFiles) -> None:
+async def test_batches_that_have_the_epoch_are_not_written(files: SimulatedFiles) -> None:
     segment = _segment(files, 10, epoch=3)
     operations: list[int] = []
     files.on_operation = lambda: operations.append(1)
@@ -138,9 +138,7 @@ async def test_what_has_the_epoch_already_is_not_written(files: SimulatedFiles) 
     ("old", "new"),
     [(255, 256), (254, 257), (1, 2**31 - 1), (0x1FFFF, 0x20000), (300, 0x010001), (257, 254), (512, 511)],
 )
-async def test_whatever_of_it_a_crash_leaves_no_epoch_is_larger_than_one_of_the_two(
-    files: SimulatedFiles, old: int, new: int
-) -> None:
+async def test_a_crash_leaves_no_epoch_larger_than_both(files: SimulatedFiles, old: int, new: int) -> None:
     segment = _segment(files, 3, epoch=old)
     await segment.sync()
     await files.sync_directory("/r")
@@ -157,7 +155,7 @@ async def test_whatever_of_it_a_crash_leaves_no_epoch_is_larger_than_one_of_the_
     assert max(seen) == max(old, new)
 
 
-async def test_only_where_several_bytes_change_it_has_to_wait(files: SimulatedFiles) -> None:
+async def test_it_syncs_in_between_only_if_several_bytes_change(files: SimulatedFiles) -> None:
     segment = _segment(files, 3, epoch=254)
     files.syncs_fail = True
     await segment.restamp(50, 60, 255)
@@ -172,7 +170,9 @@ async def test_the_newest_header_is_read_again(files: SimulatedFiles) -> None:
     assert [header.leader_epoch for header, _ in segment.headers(54, 56)] == [8]
 
 
-async def test_others_go_on_while_much_is_stamped(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_while_many_batches_are_stamped(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(restamping, "STAMPED_IN_A_TURN", 2)
     segment = _segment(files, 10)
     turns: list[list[int]] = []
@@ -194,10 +194,10 @@ async def test_others_go_on_while_much_is_stamped(files: SimulatedFiles, monkeyp
 @pytest.mark.parametrize("is_sealed", [False, True])
 @pytest.mark.parametrize(("base", "end"), [(50, 70), (50, 60), (54, 70), (56, 64)])
 @pytest.mark.parametrize("number", range(10))
-async def test_a_bit_that_had_flipped_makes_no_difference_to_what_is_noted(
+async def test_a_corrupt_epoch_does_not_spoil_the_noted_checksum(
     files: SimulatedFiles, number: int, base: int, end: int, *, is_sealed: bool
 ) -> None:
-    """An epoch that has flipped goes with the stamp, or it is found out later, as is everything else."""
+    """A corrupt epoch is overwritten, or it is found later like any other damage."""
     for within, wrong in ((15, 3), (12, 0x80), (7, 2), (7, 0x80), (17, 0xFF)):
         segment: OpenSegment | SealedSegment = _segment(files, 10)
         whole = files.read(PATH)
@@ -206,7 +206,7 @@ async def test_a_bit_that_had_flipped_makes_no_difference_to_what_is_noted(
             segment = segment.seal(0)
         file = segment.reader.log.get()
         file.write_at(at, bytes([whole[at] ^ wrong]))
-        with suppress(KafkaError):  # of the first one nobody knows any more where it is
+        with suppress(KafkaError):  # the place of the first one is unknown now
             await segment.restamp(base, end, 7)
         if file.read_at(at, 1)[0] == whole[at] ^ wrong:
             file.write_at(at, whole[at : at + 1])

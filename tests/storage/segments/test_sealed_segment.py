@@ -1,4 +1,4 @@
-"""A segment that never changes again."""
+"""A sealed segment."""
 
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
@@ -29,7 +29,7 @@ def test_a_gap_is_read_as_what_follows_it() -> None:
         assert header_of(found.read()).last_offset >= offset > header_of(found.read()).base_offset - 3
 
 
-def test_it_says_when_nothing_follows_and_when_what_follows_does_not_fit() -> None:
+def test_a_read_tells_no_batch_from_one_that_does_not_fit() -> None:
     sealed = _sealed()
     assert sealed.read(108, 90, 200, at_least_one=True) is None
     assert sealed.read(10, 90, 12, at_least_one=True) is None

@@ -21,7 +21,7 @@ def _sealed_by(
     return sealed_by(segment, following, epochs, CONFIG, has_bridge=has_bridge)
 
 
-def test_the_last_one_has_not_ended_unless_with_a_bridge() -> None:
+def test_the_last_segment_has_ended_only_if_with_a_bridge() -> None:
     assert _sealed_by(following=None) is None
     assert _sealed_by(following=None, has_bridge=True) is SealedBy.BRIDGE
 
@@ -39,7 +39,7 @@ def test_full_if_the_next_one_would_not_have_fitted() -> None:
     assert _sealed_by(replace(SEGMENT, index_entries=10)) is SealedBy.FULL
 
 
-def test_aged_if_what_came_next_was_so_much_later() -> None:
+def test_aged_if_the_next_segment_is_much_later() -> None:
     assert _sealed_by(following=replace(NEXT, first_timestamp=1_060_001, size=900)) is SealedBy.AGED
     assert _sealed_by(following=replace(NEXT, first_timestamp=1_060_000)) is None
     assert _sealed_by(following=replace(NEXT, first_timestamp=-1)) is None, "it has no time"

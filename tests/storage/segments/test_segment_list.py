@@ -1,4 +1,4 @@
-"""What lies where in a log. That every reader finds what it should: test_log_model."""
+"""Where things are in a log. That every reader finds what it should: test_log_model."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -13,7 +13,7 @@ from tailrace.storage.segments.segment_recovery import RecoveryReport
 
 @pytest.fixture
 def segments() -> Segments:
-    """[0, 10), [10, 20) and the open one, [20, 25); a batch of 100 bytes for each offset."""
+    """Makes segments [0, 10), [10, 20) and the open one, [20, 25), with a batch of 100 bytes for each offset."""
     files = SimulatedFiles()
     files.make_directories("/r")
     maker = SegmentMaker(OpenFiles(files), "/r", LogConfig(), RecoveryReport())
@@ -55,7 +55,7 @@ def test_the_bytes_between_two_offsets_are_a_range_a_segment(segments: Segments)
     assert ranges(25, 25) == []
 
 
-def test_as_a_whole(segments: Segments) -> None:
+def test_size_and_facts_of_all_segments(segments: Segments) -> None:
     assert segments.size == 2500
     assert [(facts.base, facts.end, facts.size) for facts in segments.facts()] == [
         (0, 10, 1000),

@@ -1,4 +1,4 @@
-"""A log's segments, made of the files that are there."""
+"""Segments are made from the existing files."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -20,7 +20,7 @@ class _Replica:
         self.report = RecoveryReport()
 
     def maker(self) -> SegmentMaker:
-        """As after a start: it has nothing open."""
+        """Returns a maker as after a start, with nothing open."""
         return SegmentMaker(OpenFiles(self.files), "/r", LogConfig(index_interval_bytes=BATCH_BYTES), self.report)
 
     def segment(self, end: int) -> OpenSegment:
@@ -46,10 +46,10 @@ def test_a_segment_is_the_same_again_when_its_facts_are_known() -> None:
         assert (again.base, again.end, again.size) == (0, 5, 5 * BATCH_BYTES)
         assert again.position_of(3) == 3 * BATCH_BYTES
     assert replica.maker().open_segment(facts).facts(0) == facts
-    assert replica.report == RecoveryReport(), "nothing was scanned, no index built again"
+    assert replica.report == RecoveryReport(), "nothing was scanned, no index was rebuilt"
 
 
-def test_a_torn_batch_is_cut_off_unless_it_was_on_the_disk() -> None:
+def test_a_torn_batch_is_truncated_unless_it_was_on_the_disk() -> None:
     replica = _Replica()
     file = replica.segment(5).reader.log.get()
     file.truncate(3 * BATCH_BYTES + 7)

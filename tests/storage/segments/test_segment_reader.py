@@ -16,7 +16,7 @@ from tailrace.storage.segments.segment_reader import SegmentReader
 
 BASE = 1000
 TIMES = [[5, 3], [4, 9, 2], [9], [1], [12, 12], [7], [30, 40, 35]]
-"""Of the records, batch by batch."""
+"""The timestamps of the records, batch by batch."""
 
 
 @pytest.fixture(params=[1, 100, 10_000], ids=lambda interval: f"interval{interval}")
@@ -38,7 +38,7 @@ def reader(request: pytest.FixtureRequest) -> SegmentReader:
 
 
 def _batches(reader: SegmentReader) -> list[tuple[int, int, int]]:
-    """(position, base offset, next offset) of each."""
+    """Returns (position, base offset, next offset) of each batch."""
     found, position = [], 0
     while position < reader.log.get().size():
         header = reader.header_at(position)
@@ -56,20 +56,18 @@ def test_the_batch_of_an_offset_or_the_next_one(reader: SegmentReader) -> None:
 
 
 @pytest.mark.parametrize(("byte", "bit"), [(0, 0x80), (0, 0x40), (3, 1), (6, 1)], ids=str)
-def test_an_index_is_built_again_around_a_batch_with_a_damaged_offset(
-    reader: SegmentReader, byte: int, bit: int
-) -> None:
+def test_an_index_is_rebuilt_around_a_batch_with_a_damaged_offset(reader: SegmentReader, byte: int, bit: int) -> None:
     file = reader.log.get()
     size, batches = file.size(), _batches(reader)
     at = batches[3][0] + byte
     file.write_at(at, bytes([file.read_at(at, 1)[0] ^ bit]))
-    reader.index.trust(len(reader.index), 1, 1, 0)  # with other checksums than there can be
+    reader.index.trust(len(reader.index), 1, 1, 0)  # with checksums that cannot match
     for position, base, end in batches[:3]:
         assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
 
 
 @pytest.mark.parametrize("bit", range(64))
-def test_an_index_whose_bits_flip_while_it_is_used_passes_over_nothing(reader: SegmentReader, bit: int) -> None:
+def test_a_corrupt_index_in_use_skips_no_batch(reader: SegmentReader, bit: int) -> None:
     size, batches = reader.log.get().size(), _batches(reader)
     reader.index.write()
     files = reader.index._open_files.files
@@ -87,7 +85,7 @@ def test_an_index_whose_bits_flip_while_it_is_used_passes_over_nothing(reader: S
             assert reader.boundary(0, position, size) == position
 
 
-def test_no_batch_is_passed_over_whose_length_or_end_is_damaged(reader: SegmentReader) -> None:
+def test_a_batch_with_a_damaged_length_or_end_is_not_skipped(reader: SegmentReader) -> None:
     file = reader.log.get()
     size, batches = file.size(), _batches(reader)
     for position, base, end in batches:
@@ -103,9 +101,7 @@ def test_no_batch_is_passed_over_whose_length_or_end_is_damaged(reader: SegmentR
 
 
 @pytest.mark.parametrize("number", [3, len(TIMES) - 1])
-def test_what_follows_a_batch_that_claims_to_be_longer_than_all_does_not_seem_to_be_missing(
-    reader: SegmentReader, number: int
-) -> None:
+def test_batches_after_one_with_a_huge_length_are_not_taken_for_missing(reader: SegmentReader, number: int) -> None:
     file, batches = reader.log.get(), _batches(reader)
     size, (position, _, end) = file.size(), batches[number]
     file.write_at(position + 8, (2**20).to_bytes(4))
@@ -115,7 +111,7 @@ def test_what_follows_a_batch_that_claims_to_be_longer_than_all_does_not_seem_to
     assert [header.next_offset for header, _ in reader.headers(0, size, before, end)][-1:] == [batches[number - 2][2]]
 
 
-def test_what_follows_a_batch_that_lies_behind_all_does_not_seem_to_be_missing(reader: SegmentReader) -> None:
+def test_batches_after_one_with_a_huge_offset_are_not_taken_for_missing(reader: SegmentReader) -> None:
     file, batches = reader.log.get(), _batches(reader)
     size, end = file.size(), batches[-1][2]
     file.write_at(batches[3][0], b"\x20")
@@ -126,7 +122,7 @@ def test_what_follows_a_batch_that_lies_behind_all_does_not_seem_to_be_missing(r
 
 
 @pytest.mark.parametrize("wrong", [1 << 63, BASE - 16, BASE + 1])
-def test_no_batch_is_passed_over_that_lies_before_where_it_was(reader: SegmentReader, wrong: int) -> None:
+def test_a_batch_with_a_smaller_offset_is_not_skipped(reader: SegmentReader, wrong: int) -> None:
     file, batches = reader.log.get(), _batches(reader)
     size, (position, base, end) = file.size(), batches[3]
     file.write_at(position, wrong.to_bytes(8))
@@ -173,7 +169,7 @@ def test_the_first_record_at_or_after_a_time(reader: SegmentReader) -> None:
     assert reader.find_timestamp(10, 0, 1047, size) is None
 
 
-def test_the_largest_timestamp_of_a_stretch(reader: SegmentReader) -> None:
+def test_the_largest_timestamp_of_a_range(reader: SegmentReader) -> None:
     size = reader.log.get().size()
     assert reader.max_timestamp(0, 10_000, size) == 40
     assert reader.max_timestamp(0, 1071, size) == 30
@@ -184,7 +180,7 @@ def test_the_largest_timestamp_of_a_stretch(reader: SegmentReader) -> None:
 
 
 @pytest.mark.parametrize("step_ms", [0, 1])
-def test_what_lies_before_the_stretch_is_not_walked_through(step_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_before_the_range_are_not_walked_over(step_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     open_files = OpenFiles(SimulatedFiles())
     index = SegmentIndex(open_files, "", 0, interval_bytes=4096)
     reader = SegmentReader(0, LazyFile(open_files, "/log", create=True), index, 4096)
@@ -218,7 +214,7 @@ def _reader_of(batch: bytes | bytearray) -> SegmentReader:
 
 
 @pytest.mark.parametrize("append_time", [None, 7000])
-def test_of_a_batch_of_many_records_one_is_held_at_a_time(append_time: int | None) -> None:
+def test_the_records_of_a_large_batch_are_held_one_at_a_time(append_time: int | None) -> None:
     count = 3_000
     records = (Record(offset, 1000 + offset, b"key", b"") for offset in range(count))
     reader = _reader_of(build_batch(records, append_time=append_time, compression=Compression.ZSTD))

@@ -1,4 +1,4 @@
-"""What survives of a segment that nobody vouches for."""
+"""What recovery finds in a segment that nothing vouches for."""
 
 from struct import pack_into
 
@@ -22,7 +22,7 @@ def _recover(content: bytes, trusted_end: int = 0) -> RecoveredSegment:
     return recover_segment(file, len(content), 10, trusted_end=trusted_end, interval_bytes=100)
 
 
-def test_all_of_a_whole_segment_survives() -> None:
+def test_an_intact_segment_survives() -> None:
     found = _recover(WHOLE)
     assert found.truncation_reason is None
     assert (found.summary.size, found.summary.end, found.summary.max_timestamp) == (450, 14, 9)
@@ -35,29 +35,30 @@ def test_an_empty_segment_is_whole() -> None:
 
 
 @pytest.mark.parametrize("bad_position", [110, 250, 440])
-def test_nothing_is_cut_off_where_the_disk_does_not_give_what_is_there(bad_position: int) -> None:
+def test_unreadable_bytes_are_not_truncated(bad_position: int) -> None:
     disk = BadDisk(WHOLE, bad_position=bad_position)
     with pytest.raises(UnreadableError):
         recover_segment(disk, len(WHOLE), 10, trusted_end=0, interval_bytes=100)
 
 
-def test_of_what_was_on_the_disk_once_only_headers_are_needed() -> None:
+def test_only_headers_of_synced_batches_are_read() -> None:
     disk = BadDisk(WHOLE, bad_position=250)
     found = recover_segment(disk, len(WHOLE), 10, trusted_end=13, interval_bytes=100)
     assert (found.summary.size, found.truncation_reason) == (450, None)
 
 
-def test_it_is_cut_at_the_last_whole_batch_wherever_the_write_was_torn() -> None:
+def test_a_torn_write_is_truncated_to_the_last_whole_batch() -> None:
     for size in range(len(WHOLE)):
         whole = sum(size >= end for end in (100, 300))
         assert _recover(WHOLE[:size]).summary.size == (0, 100, 300)[whole]
 
 
-def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
+def test_nothing_survives_from_the_batch_of_a_wrong_byte_on() -> None:
     for position in range(100, 300):
         damaged = bytearray(WHOLE)
         damaged[position] ^= 0x10
-        # Offset and epoch of the first 20 bytes lie outside the checksum; some of their values are possible as well.
+        # The checksum does not cover the offset and the epoch in the first 20 bytes, and some wrong values are possible
+        # ones.
         if 100 <= position < 116:
             continue
         found = _recover(damaged)
@@ -94,15 +95,15 @@ def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
         "what was there already",
     ],
 )
-def test_what_was_there_as_a_whole_and_is_not_what_it_was_is_none_that_was_torn(content: bytes, is_torn: bool) -> None:
+def test_a_damaged_whole_batch_does_not_count_as_torn(content: bytes, is_torn: bool) -> None:
     found = _recover(content)
     assert found.truncation_reason is not None
     assert found.is_torn == is_torn
 
 
 @pytest.mark.parametrize("offset", [13, 14, 200, 10_000])
-def test_an_offset_that_jumps_ahead_is_what_is_wrong_not_the_next_one_that_would_follow(offset: int) -> None:
-    """Or the offsets in between would count as compacted away, here and then everywhere."""
+def test_an_offset_that_jumps_ahead_is_wrong_and_not_the_next_one(offset: int) -> None:
+    """Otherwise the offsets in between would count as compacted, on this replica and then everywhere."""
     damaged = bytearray(WHOLE)
     stamp(damaged, 100, offset, 0)
     found = _recover(damaged)
@@ -110,7 +111,7 @@ def test_an_offset_that_jumps_ahead_is_what_is_wrong_not_the_next_one_that_would
     assert "comes after" in (found.truncation_reason or "")
 
 
-def test_gaps_that_compaction_left_are_kept() -> None:
+def test_gaps_left_by_compaction_are_accepted() -> None:
     after_a_gap = make_batch(20, size=100)
     assert _recover(WHOLE + after_a_gap + make_batch(30)).truncation_reason is None
     assert _recover(WHOLE + after_a_gap + make_batch(13)).summary.end == 21
@@ -123,7 +124,7 @@ def test_pages_that_never_reached_the_disk_are_no_batches(filler: int) -> None:
     assert found.summary.size == 300
 
 
-def test_offsets_that_go_back_are_cut_off_and_other_epochs_are_not() -> None:
+def test_decreasing_offsets_are_truncated_and_decreasing_epochs_are_not() -> None:
     assert "comes after" in (_recover(WHOLE + make_batch(11)).truncation_reason or "")
     assert _recover(WHOLE + make_batch(20)).truncation_reason is None
     stamped = _recover(WHOLE + make_batch(14, epoch=3) + make_batch(15, epoch=3) + make_batch(16, epoch=1))
@@ -131,7 +132,7 @@ def test_offsets_that_go_back_are_cut_off_and_other_epochs_are_not() -> None:
     assert stamped.epoch_evidence == [(0, 10, False), (3, 14, False), (1, 16, False)]
 
 
-def test_a_bridge_is_seen_with_the_epoch_of_who_wrote_it() -> None:
+def test_a_bridge_shows_the_epoch_of_its_leader() -> None:
     later = bridge(14, 2)
     stamp(later, 0, 14, 5)
     found = _recover(WHOLE + later)
@@ -142,7 +143,7 @@ def test_a_bridge_is_seen_with_the_epoch_of_who_wrote_it() -> None:
     assert not _recover(WHOLE + hole(14, 20, 0)).ends_with_bridge
 
 
-def test_a_batch_before_offset_0_is_none() -> None:
+def test_a_batch_before_offset_0_is_invalid() -> None:
     batch = bytearray(make_batch(0))
     pack_into(">q", batch, 0, -5)
     assert "impossible" in (_recover(batch).truncation_reason or "")

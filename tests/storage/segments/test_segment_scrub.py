@@ -1,4 +1,4 @@
-"""Flipped bits in a sealed segment: found wherever they are, and mended only by the very bytes that were there."""
+"""Flipped bits in a sealed segment are found, and repaired only by exactly the lost bytes."""
 
 import errno
 from random import Random
@@ -42,7 +42,7 @@ def files() -> SimulatedFiles:
 
 @pytest.fixture
 async def log(files: SimulatedFiles) -> Log:
-    """One sealed segment that is on the disk, and an open one."""
+    """Makes a log with one synced sealed segment and an open one."""
     config = LogConfig(segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
     log = log_at(files, DIRECTORY, config, clean=False)
     for batch in (*COPIES.values(), make_batch(log.log_end + 50, epoch=3)):
@@ -67,8 +67,9 @@ async def test_it_can_rest_between_batches(log: Log, monkeypatch: pytest.MonkeyP
     assert running.is_proven
 
 
-async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
-    """Those of offset and epoch, which no checksum of a batch covers, need no copy: but they are noticed at the end."""
+async def test_any_flipped_bit_is_found_and_repaired(log: Log) -> None:
+    """Flipped bits of offsets and epochs, which no batch checksum covers, need no copy, but are found only at the
+    end."""
     sound, chance = content(log), Random(1)
     first, any_other, last = 0, 2 * SIZE, (COUNT - 1) * SIZE
     headers = [start + place for start in (first, any_other, last) for place in range(61)]
@@ -88,7 +89,7 @@ async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-async def test_what_came_back_and_could_not_be_synced_for_want_of_room_may_be_lost(
+async def test_a_repair_that_a_full_disk_could_not_sync_may_be_lost(
     log: Log, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     flip(log, 70)
@@ -105,7 +106,7 @@ async def test_what_came_back_and_could_not_be_synced_for_want_of_room_may_be_lo
 
 @pytest.fixture
 async def joined(files: SimulatedFiles) -> Log:
-    """The same, where leaders came and went: compaction has made one segment of what each of them left."""
+    """Makes a log of several leaders whose segments compaction has merged."""
     config = LogConfig(compacts=True, segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
     log = log_at(files, DIRECTORY, config, clean=False)
     for batch in (*JOINED.values(), make_batch(log.log_end + 50, epoch=8)):
@@ -115,7 +116,7 @@ async def joined(files: SimulatedFiles) -> Log:
     return log
 
 
-async def test_any_bit_comes_back_also_where_epochs_meet(joined: Log) -> None:
+async def test_any_bit_is_repaired_even_where_epochs_meet(joined: Log) -> None:
     sound = content(joined)
     for position in (start + place for start in range(0, COUNT * SIZE, SIZE) for place in range(61)):
         for bit in (0, position % 8):
@@ -127,7 +128,7 @@ async def test_any_bit_comes_back_also_where_epochs_meet(joined: Log) -> None:
             assert content(joined) == sound
 
 
-async def test_batches_of_several_epochs_that_cannot_be_read_come_back(joined: Log) -> None:
+async def test_unreadable_batches_of_several_epochs_are_repaired(joined: Log) -> None:
     sound = content(joined)
     segment_of(joined).reader.log.get().write_at(2 * SIZE, bytes(5 * SIZE))
     helped, found = scrub(joined, JOINED)
@@ -148,7 +149,7 @@ async def test_an_offset_and_a_batch_may_be_damaged_at_once(log: Log) -> None:
     assert content(log) == sound
 
 
-async def test_bytes_that_the_disk_does_not_give_come_back(log: Log) -> None:
+async def test_unreadable_bytes_are_repaired(log: Log) -> None:
     sound = content(log)
     segment_of(log).reader.log.get().write_at(3 * SIZE, bytes(2 * SIZE))
     helped, found = scrub(log, COPIES)
@@ -181,14 +182,14 @@ async def test_a_copy_that_was_stamped_later_gives_the_same_bytes(log: Log) -> N
     ],
     ids=["none", "cut", "larger", "fewer records", "another time", "another offset", "damaged too"],
 )
-async def test_what_was_not_there_is_not_written(log: Log, copy: bytes) -> None:
+async def test_a_wrong_copy_is_not_written(log: Log, copy: bytes) -> None:
     flip(log, 3 * SIZE + 70)
     helped, found = scrub(log, {15: bytearray(copy)})
     assert found[0].offset == 15
     assert not helped.is_proven
 
 
-async def test_what_is_not_on_the_disk_yet_does_not_lie_still(log: Log) -> None:
+async def test_unsynced_segments_are_not_scrubbed(log: Log) -> None:
     for _ in range(COUNT):
         batch = make_batch(log.log_end, size=SIZE, epoch=3)
         log.append(batch, header_of(batch))
@@ -197,7 +198,7 @@ async def test_what_is_not_on_the_disk_yet_does_not_lie_still(log: Log) -> None:
     assert len(log.synced_segments()) == 2
 
 
-async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
+async def test_a_segment_that_changes_meanwhile_is_not_repaired(log: Log) -> None:
     flip(log, 3 * SIZE + 70)
     helped, _ = scrub(log, COPIES)
     before = content(log)

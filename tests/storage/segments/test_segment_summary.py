@@ -1,4 +1,4 @@
-"""What is known of a segment as a whole."""
+"""The summary of a segment."""
 
 import crc32c
 from batch_samples import header_of, make_batch
@@ -22,7 +22,7 @@ def test_it_grows_batch_by_batch() -> None:
     assert summary.checksum == crc32c.crc32c(b"".join(batch[:21] for batch in batches))
 
 
-def test_the_checksum_changes_with_every_bit_that_the_batches_own_checksums_leave_out() -> None:
+def test_the_checksum_covers_every_bit_outside_the_batches_own_checksums() -> None:
     batch = make_batch(0)
     checksums = set()
     for position in range(21):
@@ -52,7 +52,7 @@ def test_a_batch_without_a_time_is_not_its_first_one() -> None:
     assert (summary.first_timestamp, summary.max_timestamp) == (30, 30)
 
 
-def test_what_cannot_come_next() -> None:
+def test_impossible_next_batches() -> None:
     summary = _summary(make_batch(5, 3, epoch=2))
     assert summary.refuses(header_of(make_batch(8, epoch=2))) is None
     assert summary.refuses(header_of(make_batch(11, epoch=2))) is None

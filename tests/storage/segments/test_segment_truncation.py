@@ -1,4 +1,4 @@
-"""What is left of a segment is what a scan of it would find, though hardly any of it is read."""
+"""The summary of a truncated segment is what a scan would find, though hardly any of it is read."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_the_checksum_of_the_beginning_follows_from_the_whole_and_the_end(beginn
 
 
 def _segment(files: SimulatedFiles, count: int, *, first_time: int = 0) -> OpenSegment:
-    """With gaps, times that go up and down, and first some batches that have none."""
+    """Makes a segment with gaps and timestamps that rise and fall; the first batches have none."""
     segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
     for number in range(count):
         timestamp = (number * 37) % 101 if number >= first_time else -1
@@ -57,7 +57,7 @@ def _make(count: int, how: str, first_time: int) -> tuple[SimulatedFiles, Sealed
 
 @pytest.mark.parametrize("how", ["open", "written", "sealed"])
 @pytest.mark.parametrize("first_time", [0, 12, 999])
-def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
+def test_the_summary_of_the_rest_is_what_a_scan_finds(how: str, first_time: int) -> None:
     files, _ = _make(120, "open", first_time)
     positions = [position for position, _ in iterate(files.read(PATH))]
     for size in positions[1:6] + positions[6::7] + positions[-2:]:
@@ -79,7 +79,7 @@ def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
 @pytest.mark.parametrize("place", [69, 70], ids=["before", "behind"])
 @pytest.mark.parametrize("offset", [2**40, 0], ids=["large", "small"])
 @pytest.mark.parametrize("how", ["open", "sealed"])
-def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, place: int, offset: int) -> None:
+def test_a_flipped_offset_beside_the_end_prevents_the_truncation(how: str, place: int, offset: int) -> None:
     files, segment = _make(120, how, 0)
     positions = [position for position, _ in iterate(files.read(PATH))]
     size = files.size(PATH)
@@ -93,7 +93,7 @@ def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, pl
 
 
 def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | SealedSegment]:
-    """Without gaps; of one epoch, as far as recovery has not stamped it."""
+    """Makes a segment of one epoch without gaps, except where recovery has stamped it."""
     files = SimulatedFiles()
     files.make_directories("/r")
     segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
@@ -106,7 +106,7 @@ def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | 
 @pytest.mark.parametrize(("kept", "number"), [(1, 1), (1, 7), (1, 12), (1, 19), (7, 7), (7, 12), (7, 19)])
 @pytest.mark.parametrize("at", [0, 7, 8, 10, 11, 15, 16, 17, 20, 70], ids=lambda at: f"byte {at}")
 @pytest.mark.parametrize("how", ["open", "sealed"])
-def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: int, at: int, number: int) -> None:
+def test_a_corrupt_header_among_removed_batches_does_not_matter(how: str, kept: int, at: int, number: int) -> None:
     files, segment = _plain_segment(how, 20)
     scanned = recover_segment(files.open(PATH), 100 * kept, 50, trusted_end=0, interval_bytes=200)
     for bit in (0, 3, 7):
@@ -120,8 +120,8 @@ def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: 
 
 @pytest.mark.parametrize("at", [7, 15, 16, 20], ids=lambda at: f"byte {at}")
 @pytest.mark.parametrize("stamped", [(50, 64), (54, 64), (54, 60), (50, 70)], ids=str)
-async def test_nor_does_it_where_recovery_has_stamped_some(stamped: tuple[int, int], at: int) -> None:
-    """As far as another log has the same, mostly; there it is cut then."""
+async def test_a_corrupt_removed_header_does_not_matter_in_a_stamped_segment(stamped: tuple[int, int], at: int) -> None:
+    """Recovery usually stamps what another log has as well, and the truncation begins there."""
     files, segment = _plain_segment("open", 20)
     await segment.restamp(*stamped, 9)
     scanned = recover_segment(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
@@ -132,8 +132,8 @@ async def test_nor_does_it_where_recovery_has_stamped_some(stamped: tuple[int, i
 
 
 @pytest.mark.parametrize("at", [7, 15, 70, 20], ids=lambda at: f"byte {at}")
-def test_what_has_flipped_in_what_is_left_is_not_taken_for_what_was_written(at: int) -> None:
-    """Both have."""
+def test_corruption_in_the_rest_is_not_taken_for_its_content(at: int) -> None:
+    """Both the removed part and the rest are corrupt."""
     files, segment = _plain_segment("open", 20)
     scanned = recover_segment(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
     for position in (1215, 300 + at):
@@ -141,11 +141,11 @@ def test_what_has_flipped_in_what_is_left_is_not_taken_for_what_was_written(at: 
         files.open(PATH).write_at(position, bytes([byte ^ 1]))
     left = prepare_truncation(segment, 700).beginning
     found = recover_segment(files.open(PATH), 700, 50, trusted_end=1000, interval_bytes=200)
-    assert left.checksum not in (scanned.summary.checksum, found.summary.checksum), "it is told of"
+    assert left.checksum not in (scanned.summary.checksum, found.summary.checksum), "it is reported"
 
 
 @pytest.mark.parametrize("at", [16, 11], ids=["no batch", "longer than its segment"])
-def test_what_is_left_and_cannot_show_what_it_is_is_not_cut_off_from_what_tells_nothing(at: int) -> None:
+def test_a_rest_that_cannot_prove_itself_is_not_truncated(at: int) -> None:
     files, segment = _plain_segment("open", 20)
     files.open(PATH).write_at(100 * 7 + at, b"\xff")
     files.open(PATH).write_at(70, b"\xff")
@@ -190,7 +190,7 @@ def test_little_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(counts) < 50_000
 
 
-def test_an_index_that_is_damaged_is_built_again_before_it_is_cut() -> None:
+def test_a_damaged_index_is_rebuilt_before_it_is_truncated() -> None:
     files, segment = _make(120, "written", 0)
     facts = segment.facts(0) if isinstance(segment, OpenSegment) else segment.facts
     files.open("/r/00000000000000000050.index").write_at(5, os.urandom(8))

@@ -1,4 +1,4 @@
-"""No bit of a replica's files can flip unnoticed, and what is as it should be raises no alarm."""
+"""No bit of a replica's files can flip unnoticed, and an intact replica causes no finding."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from random import Random
@@ -50,7 +50,7 @@ def append(log: Log, count: int, epoch: int) -> None:
 
 
 async def closed_log() -> SimulatedFiles:
-    """Two leader epochs, sealed segments, one that was cut short at its start, and an open one."""
+    """Makes a closed log with two leader epochs, sealed segments, one with a deleted beginning, and an open one."""
     files = SimulatedFiles()
     files.make_directories(REPLICA)
     log = open_log(files)
@@ -79,13 +79,13 @@ def last_log(files: SimulatedFiles) -> str:
 
 
 def flips(size: int, exhaustive_end: int) -> Iterator[tuple[int, int]]:
-    """Every bit up to there, and one of each byte that follows."""
+    """Yields every bit up to `exhaustive_end`, and one bit of each later byte."""
     for position in range(size):
         for bit in range(8) if position < exhaustive_end else (position * 3 % 8,):
             yield position, bit
 
 
-async def test_a_log_that_was_closed_has_nothing_to_tell() -> None:
+async def test_a_closed_log_has_no_findings() -> None:
     files = await closed_log()
     names = files.list(REPLICA)
     assert sum(name.endswith(".log") for name in names) == 4
@@ -144,7 +144,7 @@ async def test_whenever_a_broker_or_its_machine_stops_nothing_is_damaged() -> No
             found.extend(
                 finding
                 for finding in damage(files.crash(keep))
-                # What is never synced may be torn; all of it can be made again from the log.
+                # Files that are never synced may be torn; all of them can be rebuilt from the log.
                 if not isinstance(keep, Random) or ".log" in finding.path
             )
 
@@ -182,7 +182,7 @@ async def test_a_killed_broker_leaves_notes_at_most(*, is_synced: bool) -> None:
     assert "will be truncated" in torn.sentence
 
 
-async def test_what_was_flushed_is_no_torn_tail() -> None:
+async def test_damage_to_flushed_records_is_no_torn_tail() -> None:
     files = SimulatedFiles()
     files.make_directories(REPLICA)
     log = open_log(files)
@@ -207,7 +207,7 @@ async def test_an_epoch_that_falls_before_anything_was_closed(epoch: int, index:
     assert f"leader epoch {sentence}" in note.sentence
 
 
-async def test_what_recovery_has_stamped_is_whole() -> None:
+async def test_stamped_batches_are_no_damage() -> None:
     files = await closed_log()
     log = open_log(files, clean=True)
     for epoch in (5, 6):
@@ -229,8 +229,8 @@ async def test_what_recovery_has_stamped_is_whole() -> None:
             content(files, name)[15] ^= 1
 
 
-async def test_older_epochs_behind_what_recovery_has_stamped_elsewhere_are_no_damage() -> None:
-    """Copied in portions from two logs, of which one was not stamped."""
+async def test_older_epochs_behind_batches_stamped_elsewhere_are_no_damage() -> None:
+    """The batches were copied from two logs, and only one of these was stamped."""
     files = SimulatedFiles()
     log = open_log(files)
     await log.expect_stamped(100, 6)
@@ -243,7 +243,7 @@ async def test_older_epochs_behind_what_recovery_has_stamped_elsewhere_are_no_da
     assert damage(files) == []
 
 
-async def test_a_recovery_that_a_crash_has_stopped_between_two_segments_is_no_damage() -> None:
+async def test_a_recovery_interrupted_between_two_segments_is_no_damage() -> None:
     files = await closed_log()
     log = open_log(files, clean=True)
     append(log, 30, epoch=4)
@@ -255,7 +255,7 @@ async def test_a_recovery_that_a_crash_has_stopped_between_two_segments_is_no_da
     assert damage(files) == []
 
 
-async def test_records_that_are_gone() -> None:
+async def test_missing_records_are_damage() -> None:
     files = await closed_log()
     second = [name for name in files.list(REPLICA) if name.endswith(".log")][1]
     files.remove(f"{REPLICA}/{second}")
@@ -282,12 +282,12 @@ async def test_a_log_without_its_manifest() -> None:
     assert damage(files) == []
     assert [finding.path for finding in verify(files)] == [f"{REPLICA}/manifest"]
     await write_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 1)])
-    assert damage(files) == [], "it was never opened: its partition had moved away"
+    assert damage(files) == [], "it was never opened, since its partition had moved away"
     await write_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 0)])
     assert [finding.path for finding in damage(files)] == [f"{REPLICA}/manifest"]
 
 
-async def test_a_missing_index_will_be_built_again() -> None:
+async def test_a_missing_index_will_be_rebuilt() -> None:
     files = await closed_log()
     files.remove(f"{REPLICA}/{0:020}.index")
     content(files, f"{0:020}.timeindex")[-8:] = b""
@@ -297,7 +297,7 @@ async def test_a_missing_index_will_be_built_again() -> None:
     assert short.sentence == "has 16 bytes instead of 24, as after a crash; it will be rebuilt from the log"
 
 
-async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> None:
+async def test_a_wrongly_written_index_is_found_by_the_log() -> None:
     """The manifest's checksum alone would not tell."""
     files = SimulatedFiles()
     files.make_directories(REPLICA)
@@ -311,7 +311,7 @@ async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> 
 
 
 async def test_a_consistent_checksum_does_not_hide_other_records() -> None:
-    """Whoever exchanges a batch for another with a good checksum is found by the segment's."""
+    """The checksum of the segment reveals a batch that was replaced by another one with a right checksum."""
     files = await closed_log()
     data = content(files, f"{0:020}.log")
     size = read_header(data).size
@@ -322,7 +322,7 @@ async def test_a_consistent_checksum_does_not_hide_other_records() -> None:
 
 
 async def test_a_snapshot_of_another_life_of_the_log() -> None:
-    """It is whole, and still not the one that the manifest names."""
+    """It is intact, but not the one that the manifest names."""
     files = await closed_log()
     first, *_, last = (name for name in files.list(REPLICA) if name.endswith(".producers"))
     content(files, last)[:] = content(files, first)
@@ -352,7 +352,7 @@ async def test_a_line_that_was_being_written_is_a_note() -> None:
 
 
 class MovingFiles:
-    """Files that change while somebody looks at them: by chance a look is at a later moment than the one before."""
+    """Files that change during the verification: by chance a look is later than the one before."""
 
     def __init__(self, moments: list[SimulatedFiles], chance: Random) -> None:
         self._moments = moments

@@ -1,4 +1,4 @@
-"""One segment against what is claimed of it; `test_replica_verification.py` flips every bit of a whole replica."""
+"""One segment against its claim. `test_replica_verification.py` flips every bit of a whole replica."""
 
 import pytest
 from batch_samples import header_of, make_batch
@@ -20,7 +20,7 @@ BATCHES = [make_batch(BASE + number, epoch=2, timestamp=number) for number in ra
 
 
 class Segment:
-    """Written as a log does: one batch of 100 bytes for each offset."""
+    """A segment that is written as a log does, with one batch of 100 bytes for each offset."""
 
     def __init__(self, *batches: bytearray) -> None:
         self.files = SimulatedFiles()
@@ -35,7 +35,7 @@ class Segment:
         self.facts()
 
     def facts(self) -> SegmentFacts:
-        """Writes the indexes as well."""
+        """Returns the facts, and writes the indexes."""
         return self._segment.facts(0)
 
     @property
@@ -61,7 +61,7 @@ def _note(path: str, position: int | None, sentence: str) -> Finding:
 
 @pytest.mark.parametrize("is_sealed", [True, False])
 @pytest.mark.parametrize("is_stated", [True, False])
-def test_what_is_whole_tells_its_end_and_nothing_else(*, is_sealed: bool, is_stated: bool) -> None:
+def test_an_intact_segment_has_no_findings(*, is_sealed: bool, is_stated: bool) -> None:
     segment = Segment()
     read: list[int] = []
     is_sealed = is_sealed and is_stated
@@ -119,7 +119,7 @@ def test_each_thing_that_the_manifest_states_is_compared(name: str) -> None:
         assert found == [_damage(LOG, None, sentence)]
 
 
-def test_what_was_closed_is_compared_where_it_ended_then() -> None:
+def test_a_closed_segment_is_compared_up_to_its_end_at_the_close() -> None:
     segment = Segment(*BATCHES[:2])
     closed = segment.facts()
     segment.append(*BATCHES[2:])
@@ -143,7 +143,7 @@ def test_the_end_may_be_torn_unless_it_was_on_the_disk(*, trusted_end: int, is_d
     assert verification.end == 13
 
 
-def test_what_follows_a_wrong_checksum_is_believed_only_if_it_was_on_the_disk() -> None:
+def test_batches_after_a_wrong_checksum_count_only_if_synced() -> None:
     segment = Segment()
     segment.log[199] ^= 1
     reason = "the checksum of the batch at offset 11 does not match"
@@ -162,7 +162,7 @@ def test_missing_offsets_are_a_note_because_compaction_removes_some() -> None:
     assert _verified(segment, facts, is_sealed=True)[1] == []
 
 
-def test_an_offset_that_leaps_is_blamed_for_the_next_that_seems_to_go_back() -> None:
+def test_an_offset_that_jumps_is_blamed_and_not_the_next_one() -> None:
     segment = Segment(BATCHES[0], make_batch(1000, epoch=2), BATCHES[2])
     _, found = _verified(segment, None, trusted_end=2000)
     assert [finding for finding in found if finding.is_damage] == [
@@ -170,7 +170,7 @@ def test_an_offset_that_leaps_is_blamed_for_the_next_that_seems_to_go_back() -> 
     ]
 
 
-def test_what_the_disk_does_not_give_is_damage_even_where_the_end_may_be_torn() -> None:
+def test_unreadable_bytes_are_damage_even_where_the_end_may_be_torn() -> None:
     class BadSector(SimulatedFile):
         def read_at(self, position: int, count: int) -> bytes:
             raise OSError(5, "a sector is bad")
@@ -190,7 +190,7 @@ def test_what_the_disk_does_not_give_is_damage_even_where_the_end_may_be_torn() 
 # its indexes
 
 
-def test_an_index_that_nobody_vouches_for_is_a_note_at_its_first_wrong_entry() -> None:
+def test_a_wrong_entry_of_an_unstated_index_is_a_note() -> None:
     segment = Segment()
     facts = segment.facts()
     index = segment.files.open(INDEX).node.content
@@ -217,8 +217,8 @@ def test_a_log_that_is_damaged_does_not_accuse_its_indexes() -> None:
     assert {finding.path for finding in _verified(segment, None)[1]} == {LOG}
 
 
-def test_the_manifest_does_not_speak_of_the_indexes_of_a_compacted_log_on_its_way() -> None:
-    """They are still those of the log that it replaces."""
+def test_the_indexes_of_an_unfinished_replacement_are_not_compared() -> None:
+    """They are still those of the segment that it replaces."""
     segment = Segment()
     facts = segment.facts()
     segment.files.rename(LOG, LOG + ".cleaned")

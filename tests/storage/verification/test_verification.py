@@ -1,4 +1,4 @@
-"""What there is to check below a directory, wherever somebody points."""
+"""Which replicas and data directories are found below any directory, and how checkpoints are verified."""
 
 from pathlib import Path
 from uuid import UUID
@@ -56,14 +56,14 @@ def test_replicas_are_found_from_the_parent_of_data_directories_down_to_their_ow
     assert above == tmp_path
 
 
-def test_below_a_replica_there_is_no_other(tmp_path: Path) -> None:
+def test_a_replica_contains_no_other_replica(tmp_path: Path) -> None:
     replica = _replica(tmp_path, 0, LOG)
     (Path(replica) / "copy").mkdir()
     (Path(replica) / "copy" / LOG).touch()
     assert _replicas(tmp_path) == [replica]
 
 
-def test_what_is_being_removed_is_no_replica(tmp_path: Path) -> None:
+def test_replicas_being_removed_are_not_listed(tmp_path: Path) -> None:
     replica = _replica(tmp_path, 0, LOG)
     (tmp_path / "lock").touch()
     for directory in (tmp_path / "removed" / f"{UUID(int=3)}-1", tmp_path / "topics" / "removed" / "topics" / "lock"):
@@ -72,7 +72,7 @@ def test_what_is_being_removed_is_no_replica(tmp_path: Path) -> None:
     assert _replicas(tmp_path) == [replica, str(tmp_path / "topics" / "removed" / "topics" / "lock")]
 
 
-def test_shelves_are_logs_as_well_but_not_while_they_are_removed(tmp_path: Path) -> None:
+def test_shelves_are_listed_unless_they_are_being_removed(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     shelf = Path(shelf_directory(str(tmp_path), ShelfKey(UUID(int=3), 0, 700)))
     for directory in (tmp_path / "topics", shelf, tmp_path / "removed-shelves" / "1"):
@@ -92,7 +92,7 @@ def test_a_data_directory_is_known_by_any_of_its_marks(tmp_path: Path, mark: str
     assert list(data_directories_below(FILES, str(tmp_path))) == []
 
 
-def test_only_batches_count_as_something_to_read(tmp_path: Path) -> None:
+def test_only_log_files_count_as_bytes_to_read(tmp_path: Path) -> None:
     names = [LOG, file_name(5, Kind.LOG), file_name(0, Kind.INDEX), file_name(0, Kind.PRODUCERS), "manifest"]
     replica = _replica(tmp_path, 0, *names)
     for number, name in enumerate(names):
@@ -100,7 +100,7 @@ def test_only_batches_count_as_something_to_read(tmp_path: Path) -> None:
     assert log_bytes(FILES, replica) == 11
 
 
-async def test_of_promises_the_end_may_be_torn_but_not_the_beginning() -> None:
+async def test_a_file_of_promises_may_have_a_torn_end_but_no_damaged_start() -> None:
     files = SimulatedFiles()
     files.make_directories("/data")
     promises = Promises(files, "/data")
@@ -119,7 +119,7 @@ async def test_of_promises_the_end_may_be_torn_but_not_the_beginning() -> None:
     ]
 
 
-async def test_checkpoints_may_be_missing_but_not_different() -> None:
+async def test_checkpoints_may_be_missing_but_not_damaged() -> None:
     files = SimulatedFiles()
     files.make_directories("/data")
     assert list(verify_checkpoints(files, "/data")) == []
