@@ -110,7 +110,7 @@ class ConsumerMember(Struct):
         assert answer.is_read()
         return response
 
-    def ask_to_join(self, version: int = 1, **said: object) -> HeartbeatResponse:
+    def ask_to_join(self, version: int = 1, **changed: object) -> HeartbeatResponse:
         """Asks to join as `join` does, except for the given fields, and does not adopt the response."""
         fields = {
             "epoch": 0,
@@ -119,7 +119,7 @@ class ConsumerMember(Struct):
             "pattern": self.pattern,
             "owned": frozenset(),
         }
-        return self.ask(version, **(fields | said))  # type: ignore[arg-type] # a test knows what it says
+        return self.ask(version, **(fields | changed))  # type: ignore[arg-type] # a test knows what it says
 
     def heartbeat_until(self, condition: Callable[[], object], *others: "ConsumerMember") -> None:
         """Sends heartbeats of all members until the condition holds, because a broker may assign only once a second."""

@@ -45,8 +45,8 @@ def cluster(request, tmp_path):
 def test_every_promise_to_clients_holds_while_servers_die(cluster):
     for topic, copies in REPLICATION_FACTORS.items():
         words = ("--partitions", str(PARTITIONS), "--replication-factor", str(copies), "--wait", "20")
-        status, said = cli(cluster.sc, "topic", "create", topic, *words)
-        assert status == 0, said
+        status, output = cli(cluster.sc, "topic", "create", topic, *words)
+        assert status == 0, output
     faults = plan(SEED, cluster.targets, SECONDS)
     print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_CHAOS_SECONDS={SECONDS:g}", *faults, sep="\n")
 

@@ -55,7 +55,7 @@ def test_a_topic_is_known_everywhere_once_created_and_nowhere_once_deleted(clust
         create(admin, name)
     admin.delete_topics([name])
     for other in everywhere:
-        wait_until(lambda other=other: name not in other.list_topics(), what="the topic is gone everywhere")
+        wait_until(lambda other=other: name not in other.list_topics(), what="the topic is deleted everywhere")
 
 
 def test_partitions_are_added_on_the_spus_that_lead_least(cluster, admin, name):
@@ -129,19 +129,19 @@ def test_the_command_line_shows_what_kafka_clients_made(cluster, admin, name):
     (topic,) = [each for each in objects(cluster.sc, "topic") if each["name"] == name]
     assert topic["status"]["resolution"] == "Provisioned"
     assert len(topic["status"]["replicaMap"]) == PARTITIONS
-    status, said = cli(cluster.sc, "partition", "list", name)
-    assert status == 0, said
-    assert said.count("Online") == PARTITIONS
+    status, output = cli(cluster.sc, "partition", "list", name)
+    assert status == 0, output
+    assert output.count("Online") == PARTITIONS
 
 
 def test_kafka_clients_see_what_the_command_line_made(cluster, admin, name):
-    status, said = cli(
+    status, output = cli(
         cluster.sc, *("topic", "create", name, "--partitions", "3", "--replication-factor", "3", "--wait", "20")
     )
-    assert status == 0, said
+    assert status == 0, output
     wait_until(lambda: name in admin.list_topics(), what="the topic is known")
     for partition in topic_of(admin, name)["partitions"]:
         assert sorted(partition["replica_nodes"]) == list(cluster.ids)
-    status, said = cli(cluster.sc, "topic", "delete", name)
-    assert status == 0, said
-    wait_until(lambda: name not in admin.list_topics(), what="the topic is gone")
+    status, output = cli(cluster.sc, "topic", "delete", name)
+    assert status == 0, output
+    wait_until(lambda: name not in admin.list_topics(), what="the topic is deleted")

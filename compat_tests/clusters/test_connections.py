@@ -26,8 +26,8 @@ def create(cluster, directory, name, *rows):
     """Creates a topic with these replicas, the leader first."""
     replicas = directory / f"{name}.json"
     replicas.write_text(str([list(row) for row in rows]))
-    status, said = cli(cluster.sc, "topic", "create", name, "--replica-assignment", str(replicas), "--wait", "30")
-    assert status == 0, said
+    status, output = cli(cluster.sc, "topic", "create", name, "--replica-assignment", str(replicas), "--wait", "30")
+    assert status == 0, output
 
 
 def test_followers_connect_to_leaders_and_share_existing_connections(separate, tmp_path):

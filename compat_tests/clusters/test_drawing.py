@@ -7,8 +7,8 @@ from waiting import wait_until
 
 def test_the_drawing_shows_who_leads_follows_and_reads_while_an_spu_is_offline(separate, name):
     separate.start()
-    status, said = cli(separate.sc, "topic", "create", name, "--replication-factor", "3", "--wait", "20")
-    assert status == 0, said
+    status, output = cli(separate.sc, "topic", "create", name, "--replication-factor", "3", "--wait", "20")
+    assert status == 0, output
     leader = objects(separate.sc, "partition", name)[0]["leader"]
     away, other = (spu for spu in separate.ids if spu != leader)
     separate.kill_node(away)

@@ -34,8 +34,8 @@ def resize(cluster, directory, size_bytes):
     (spec,) = [{**each["spec"], "storage": {"size": size_bytes}} for each in objects(cluster.sc, "spu")]
     file = directory / "spu.json"
     file.write_text(json.dumps({"kind": "spu", "spec": spec}))
-    status, said = cli(cluster.sc, "apply", "--file", str(file))
-    assert status == 0, said
+    status, output = cli(cluster.sc, "apply", "--file", str(file))
+    assert status == 0, output
 
 
 def reason(cluster):
@@ -82,9 +82,9 @@ def test_producers_are_refused_until_there_is_room_and_lose_nothing(small, make_
     taken = fill(small, name)
     assert taken * VALUE_BYTES < SIZE_BYTES + 2 * VALUE_BYTES
     wait_until(lambda: "its storage is full" in reason(small), what="the SPU's status says why")
-    status, said = cli(small.sc, "spu", "list")
+    status, output = cli(small.sc, "spu", "list")
     assert status == 0
-    assert f"of {SIZE_BYTES} bytes" in said
+    assert f"of {SIZE_BYTES} bytes" in output
     assert small.spu_errors(1).count("storage_limit_reached") == 1
 
     waiting = Producer({"bootstrap.servers": small.bootstrap, "enable.idempotence": True, "linger.ms": 0})

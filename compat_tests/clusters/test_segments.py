@@ -78,8 +78,8 @@ def comparisons(described):
 def test_it_shows_full_segments_the_bridge_after_a_killed_leader_and_equal_copies(separate, name):
     separate.start()
     configs = ("--config", f"segment.bytes={SEGMENT_BYTES}", "--replication-factor", "3", "--wait", "20")
-    status, said = cli(separate.sc, "topic", "create", name, *configs)
-    assert status == 0, said
+    status, output = cli(separate.sc, "topic", "create", name, *configs)
+    assert status == 0, output
     (partition,) = objects(separate.sc, "partition", name)
     leader = partition["leader"]
     with Producing(separate.bootstrap, name) as producing:

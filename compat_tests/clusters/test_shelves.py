@@ -39,8 +39,8 @@ def cluster(tmp_path):
 def create(cluster, topic):
     configs = [word for name, value in CONFIGS.items() for word in ("--config", f"{name}={value}")]
     words = ("--partitions", "1", "--replication-factor", "2", "--wait", "20", *configs)
-    status, said = cli(cluster.sc, "topic", "create", topic, *words)
-    assert status == 0, said
+    status, output = cli(cluster.sc, "topic", "create", topic, *words)
+    assert status == 0, output
 
 
 def value_of(number):

@@ -112,12 +112,12 @@ def read_to_the_end(bootstrap, topic):
 
 
 def create(cluster, topic, partitions=PARTITIONS, replication_factor=1, policy="live"):
-    status, said = cli(
+    status, output = cli(
         cluster.sc,
         *("topic", "create", topic, "--partitions", str(partitions), "--config", f"replication.policy={policy}"),
         *("--replication-factor", str(replication_factor), "--wait", "20"),
     )
-    assert status == 0, said
+    assert status == 0, output
 
 
 @pytest.fixture(params=["separate", "managed"])
@@ -149,8 +149,8 @@ def test_clients_work_without_a_killed_sc_and_it_continues_where_it_was(separate
     separate.controller.kill()
     producer.wait_for_more()
     assert [len(values) > 100 for values in stored(separate.bootstrap, name)] == [True] * PARTITIONS
-    status, said = cli(separate.sc, "spu", "list")
-    assert status == 3, said
+    status, output = cli(separate.sc, "spu", "list")
+    assert status == 3, output
     separate.start_sc()
     wait_until_online(separate.sc, separate.ids)
     create(separate, f"{name}-after")
@@ -163,8 +163,8 @@ def test_clients_work_without_a_killed_sc_and_it_continues_where_it_was(separate
 @pytest.mark.timeout(180)
 def test_others_lead_what_a_killed_spu_led_and_its_leaders_stay(separate, name):
     separate.start()
-    status, said = cli(separate.sc, *("topic", "create", name, "--partitions", "150"), "--replication-factor", "3")
-    assert status == 0, said
+    status, output = cli(separate.sc, *("topic", "create", name, "--partitions", "150"), "--replication-factor", "3")
+    assert status == 0, output
 
     def partitions():
         return {each["partition"]: each for each in objects(separate.sc, "partition", name)}
@@ -204,12 +204,12 @@ def test_an_spu_is_admitted_once_it_is_registered(separate):
     wait_until_online(separate.sc, [1, 7])
 
 
-def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_goes_on(separate):
+def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_continues(separate):
     separate.ids = (1,)
     separate.start()
-    status, said = run_to_end(separate.spu_command(1, "another-directory"))
+    status, output = run_to_end(separate.spu_command(1, "another-directory"))
     assert status == 1
-    assert "tailrace serve spu: " in said.splitlines()[-1]
+    assert "tailrace serve spu: " in output.splitlines()[-1]
     wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="only the first SPU is online")
 
 
@@ -226,16 +226,16 @@ def test_two_servers_cannot_share_a_directory(separate):
     separate.start()
     sc_command = [ANY_PORT if word in (separate.sc, separate.sc_private) else word for word in separate.sc_command()]
     for command in (sc_command, separate.spu_command(1)):
-        status, said = run_to_end(command)
+        status, output = run_to_end(command)
         assert status == 1
-        assert said.splitlines()[-1].endswith(" is in use by another tailrace process"), said
+        assert output.splitlines()[-1].endswith(" is in use by another tailrace process"), output
 
 
 def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_admin):
     separate.ids = (1, 2)
     separate.start()
-    status, said = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
-    assert status == 0, said
+    status, output = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
+    assert status == 0, output
     wait_until(
         lambda: "InsufficientResources" in cli(separate.sc, "topic", "list")[1],
         what="the topic's status says what is missing",
@@ -375,7 +375,7 @@ def test_a_lost_replica_is_copied_from_a_follower_and_spares_the_leader(tmp_path
 
         wait_until(lambda: len(sizes()) == 1, 30, "all copies have the same size")
         cluster.stop_spu(4)
-        status, said = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
-        assert status == 0, said
+        status, output = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
+        assert status == 0, output
     finally:
         cluster.kill()

@@ -18,14 +18,14 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
     try:
         cluster.start()
         assert cluster.spu_pids() == {}
-        status, said = cli(cluster.sc, "spu-group", "scale", "main", "3")
-        assert status == 0, said
+        status, output = cli(cluster.sc, "spu-group", "scale", "main", "3")
+        assert status == 0, output
         wait_until_online(cluster.sc, [1, 2, 3])
         assert sorted(cluster.spu_pids()) == [2, 3]
-        status, said = cli(cluster.sc, *("topic", "create", name, "--partitions", "3", "--wait", "20"))
-        assert status == 0, said
-        status, said = cli(cluster.sc, "spu-group", "scale", "main", "1")
-        assert status == 0, said
+        status, output = cli(cluster.sc, *("topic", "create", name, "--partitions", "3", "--wait", "20"))
+        assert status == 0, output
+        status, output = cli(cluster.sc, "spu-group", "scale", "main", "1")
+        assert status == 0, output
         wait_until(lambda: cluster.spu_pids() == {}, 30, "their replicas have moved, and both SPUs have stopped")
         wait_until(lambda: resolutions(cluster.sc) == {1: "Online"}, 30, "one SPU is left")
         assert {tuple(each["spec"]["replicas"]) for each in objects(cluster.sc, "partition")} == {(1,)}
@@ -36,13 +36,13 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
 
 def test_a_second_group_runs_beside_the_first(managed):
     managed.start()
-    status, said = cli(
+    status, output = cli(
         managed.sc, *("spu-group", "create", "more", "--replicas", "2", "--min-id", "11", "--wait", "30")
     )
-    assert status == 0, said
+    assert status == 0, output
     wait_until_online(managed.sc, [1, 2, 3, 11, 12])
-    status, said = cli(managed.sc, "spu-group", "delete", "more")
-    assert status == 0, said
+    status, output = cli(managed.sc, "spu-group", "delete", "more")
+    assert status == 0, output
     wait_until(lambda: sorted(managed.spu_pids()) == [1, 2, 3], 30, "the group's processes have ended")
 
 
@@ -86,10 +86,10 @@ def test_an_spu_that_cannot_start_is_named_and_nothing_is_left(managed, tmp_path
         port = taken.getsockname()[1]
         words = managed.command(2)
         words[words.index("--public") + 1] = f"127.0.0.1:{port - 1}"
-        status, said = run_to_end(words)
+        status, output = run_to_end(words)
     assert status == 1
-    assert f"tailrace serve spu: cannot listen on 127.0.0.1:{port}: " in said
-    assert said.splitlines()[-1] == "tailrace up: SPU 2 did not start: its process ended with status 1"
+    assert f"tailrace serve spu: cannot listen on 127.0.0.1:{port}: " in output
+    assert output.splitlines()[-1] == "tailrace up: SPU 2 did not start: its process ended with status 1"
 
 
 @pytest.mark.parametrize("spus", [1, 2])
@@ -112,7 +112,7 @@ def test_the_number_of_spus_is_remembered_and_can_be_changed(tmp_path, spus):
         cluster.kill()
 
 
-def test_a_clean_stop_ends_all_of_it(managed):
+def test_a_clean_stop_ends_every_process(managed):
     managed.start()
     pids = managed.spu_pids().values()
     managed.stop()
@@ -123,8 +123,8 @@ def test_a_clean_stop_ends_all_of_it(managed):
 
 def test_a_thousand_partitions_are_provisioned_in_seconds(managed, name):
     managed.start()
-    status, said = cli(managed.sc, *("topic", "create", name, "--partitions", "1000", "--wait", "30"))
-    assert status == 0, said
+    status, output = cli(managed.sc, *("topic", "create", name, "--partitions", "1000", "--wait", "30"))
+    assert status == 0, output
     partitions = objects(managed.sc, "partition", name)
     assert len(partitions) == 1000
     assert {each["resolution"] for each in partitions} == {"Online"}

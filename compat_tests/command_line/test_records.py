@@ -92,7 +92,7 @@ def test_a_key_has_the_partition_that_stock_clients_give_it(create_topic, produc
     assert {(record.key, record.partition) for record in records} == set(theirs.items())
 
 
-def test_reading_begins_and_ends_where_it_is_told_to(create_topic, produce, consume):
+def test_reading_begins_and_ends_at_the_given_offsets(create_topic, produce, consume):
     topic = create_topic(partitions=2)
     produce(b"a\nb\nc\n", f"{topic}/0")
     produce(b"d\n", f"{topic}/1")

@@ -83,13 +83,13 @@ def read_images() -> dict[str, Image]:
         known = {instruction for instruction, _ in lines}
         assert known <= _INSTRUCTIONS, f"the Dockerfile has an instruction that the tests do not know: {known}"
         base, _, name = lines[0][1].split()
-        said = dict(lines)
+        output = dict(lines)
         images[name] = Image(
             base,
-            json.loads(said.get("ENTRYPOINT", "[]")),
-            dict(word.split("=", 1) for word in shlex.split(said.get("ENV", ""))),
-            said.get("USER"),
-            said.get("VOLUME", "").split(),
+            json.loads(output.get("ENTRYPOINT", "[]")),
+            dict(word.split("=", 1) for word in shlex.split(output.get("ENV", ""))),
+            output.get("USER"),
+            output.get("VOLUME", "").split(),
         )
     return images
 

@@ -126,7 +126,7 @@ def test_while_the_store_is_offline_clients_work_and_the_command_line_says_what_
     outside("create", topic, 3)
     whole["etcd"].stop()
     try:
-        wait_until(lambda: _status_of_the_command_line(whole) == UNREACHABLE, 30, "the SC leads no more")
+        wait_until(lambda: _status_of_the_command_line(whole) == UNREACHABLE, 30, "the SC has stopped leading")
         outside("produce", topic, 3, 0, 30)
         assert outside.consume(topic, 3, 30) == _expected(3, 30)
     finally:

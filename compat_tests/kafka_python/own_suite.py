@@ -63,7 +63,7 @@ class Outcome(Struct, frozen=True):
 
     passed: int
     not_passed: int
-    said: str
+    output: str
 
 
 class OwnSuite:
@@ -81,8 +81,8 @@ class OwnSuite:
 
     def collected(self) -> set[str]:
         """Returns all tests that need a broker, as `module::test`."""
-        said = self._pytest("test/integration", "--collect-only", "--quiet").stdout
-        return {re.sub(r"\[.*", "", line) for line in re.findall(r"^test/integration/(.+::.+)$", said, re.MULTILINE)}
+        output = self._pytest("test/integration", "--collect-only", "--quiet").stdout
+        return {re.sub(r"\[.*", "", line) for line in re.findall(r"^test/integration/(.+::.+)$", output, re.MULTILINE)}
 
     def run(self, test: str) -> Outcome:
         with tempfile.TemporaryDirectory() as scratch:

@@ -42,5 +42,5 @@ def test_it_passes(request, suite, test):
     if test in NOT_SERVED_YET and not tests_apache_kafka(request):
         pytest.skip(NOT_SERVED_YET[test])
     outcome = suite.run(test)
-    assert outcome.passed, outcome.said
-    assert not outcome.not_passed, outcome.said
+    assert outcome.passed, outcome.output
+    assert not outcome.not_passed, outcome.output

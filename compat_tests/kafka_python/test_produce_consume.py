@@ -77,7 +77,7 @@ def test_records_are_spread_by_key_and_stay_in_order_within_a_partition(create_t
         assert [int(record.value) for record in of_key] == sorted(int(record.value) for record in of_key)
 
 
-def test_a_message_larger_than_the_topic_allows_is_refused_and_the_next_is_taken(create_topic, make_producer):
+def test_a_message_larger_than_the_topic_allows_is_refused_and_the_next_is_accepted(create_topic, make_producer):
     topic = create_topic(max_message_bytes="1000")
     producer = make_producer(enable_idempotence=False)
     with pytest.raises(MessageSizeTooLargeError):

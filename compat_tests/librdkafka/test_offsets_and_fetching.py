@@ -55,7 +55,7 @@ def test_an_offset_past_the_end_is_out_of_range(filled, make_consumer):
     )
 
 
-def test_the_end_of_a_partition_is_told_once_and_again_after_new_records(filled, make_consumer, make_producer):
+def test_the_end_of_a_partition_is_reported_once_and_again_after_new_records(filled, make_consumer, make_producer):
     consumer = make_consumer(filled, enable_partition_eof=True, offset=98)
 
     def poll_until_end():

@@ -70,7 +70,7 @@ def test_many_connections_at_once(topic, make_producer, make_consumer):
         assert {int(record.value()) for record in read(consumer, 40)} == set(range(40))
 
 
-def test_a_message_larger_than_the_topic_allows_is_refused_and_the_next_is_taken(create_topic, make_producer):
+def test_a_message_larger_than_the_topic_allows_is_refused_and_the_next_is_accepted(create_topic, make_producer):
     topic = create_topic(max_message_bytes="1000")
     producer = make_producer(enable_idempotence=False)
     failures = []
@@ -81,7 +81,7 @@ def test_a_message_larger_than_the_topic_allows_is_refused_and_the_next_is_taken
     assert delivered.offset() == 0
 
 
-def test_log_append_time_is_told_to_the_producer_and_to_the_consumer(create_topic, make_producer, make_consumer):
+def test_producer_and_consumer_see_the_log_append_time(create_topic, make_producer, make_consumer):
     topic = create_topic(message_timestamp_type="LogAppendTime")
     (sent,) = produce(make_producer(), topic, [b"v"], partition=0, timestamp=1)
     (record,) = read(make_consumer(topic), 1)
@@ -99,7 +99,7 @@ def test_a_topic_may_ask_for_its_own_compression(create_topic, make_producer, ma
     assert [record.value() for record in read(make_consumer(topic), 200)] == values
 
 
-def test_an_unknown_topic_is_told_to_the_consumer(make_consumer, topic):
+def test_the_consumer_is_told_that_a_topic_is_unknown(make_consumer, topic):
     unknown = topic + "-unknown"
     error = make_consumer(topic).list_topics(unknown, timeout=10).topics[unknown].error
     assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -145,7 +145,7 @@ def test_a_member_leaves_in_each_version(member: NewMember, version: int) -> Non
     assert one.leave(version) == UNKNOWN_MEMBER_ID
 
 
-def test_generations_go_on_where_they_were(member: NewMember) -> None:
+def test_generations_continue_where_they_were(member: NewMember) -> None:
     (one,) = together(member())
     one.leave()
     (two,) = together(member())

@@ -104,7 +104,7 @@ def test_the_broker_may_choose_ids_for_clients_of_the_first_version(member: NewM
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("changed", "message"),
     [
         ({"group": ""}, "GroupId can't be empty."),
         ({"group": "  "}, "GroupId can't be empty."),
@@ -122,8 +122,8 @@ def test_the_broker_may_choose_ids_for_clients_of_the_first_version(member: NewM
         ({"epoch": STATIC_LEAVE_EPOCH}, "InstanceId can't be null."),
     ],
 )
-def test_invalid_heartbeats_are_refused_with_a_reason(member: NewMember, said: dict[str, Any], message: str) -> None:
-    assert member("m").ask_to_join(**said)[:2] == (INVALID_REQUEST, message)
+def test_invalid_heartbeats_are_refused_with_a_reason(member: NewMember, changed: dict[str, Any], message: str) -> None:
+    assert member("m").ask_to_join(**changed)[:2] == (INVALID_REQUEST, message)
 
 
 def test_assignors_are_those_of_the_broker(member: NewMember) -> None:

@@ -188,7 +188,7 @@ class KafkaSide:
         with connect(self.bootstrap) as connection:
             answer = connection.call(FETCH, 4, fetch_body(topic, partition, 0, bytes_max=1 << 24))
         error, _, records = fetch_result(answer)
-        assert error == 0, f"Fetch of {topic}-{partition} was answered with error {error}"
+        assert error == 0, f"Fetch of {topic}-{partition} got the error {error}"
         found, position = [], 0
         while position + BATCH_HEADER_SIZE <= len(records):
             (length,) = struct.unpack_from(">i", records, position + 8)

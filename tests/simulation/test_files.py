@@ -139,7 +139,7 @@ async def test_only_a_crash_that_keeps_everything_leaves_the_machine_running(fil
     assert len(set(boots)) == 3
 
 
-async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
+async def test_a_full_disk_accepts_what_fits(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     files.room_bytes = 4
     file.append(b"abc")
