@@ -402,7 +402,7 @@ class Member(Struct):
         return Described(error, message, name, state, protocol_type, protocol, members, allowed)
 
     def delete(self, group: str | None = None) -> int:
-        """Deletes the group, even if it has members, and returns its error."""
+        """Deletes the group, even if the group has members, and returns its error."""
         self._send(Body(DELETE_GROUPS, 1).count(1).text(group or self.group))
         answer = self._receive(DELETE_GROUPS)
         answer.number("i")

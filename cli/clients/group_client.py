@@ -1,6 +1,6 @@
-"""Asks the coordinators about groups, and the leaders about the logs that groups read.
+"""Asks coordinators about groups, and leaders about the logs that groups read.
 
-A group or a partition that is refused has its refusal in its place, beside what the others have answered.
+The result for a refused group or partition is the refusal; the results for the others are not affected.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,19 +34,21 @@ from .server_connection import ClosedError, RefusedError, refusal, unless_refuse
 from .spu_client import PASSING, SpuClient
 
 TIMES_MAX = 500
-"""Partitions of a group of which the age of the first unread record is looked up, which is a fetch for each."""
+"""The number of partitions of a group for which the age of the first unread record is looked up, with a fetch each."""
 
 _NAMED_COMMITS_MAX = 9
-"""From the next version on topics have ids, which we would have to look up."""
+"""The last version of OffsetCommit and OffsetFetch that names topics; later ones need their ids."""
 
 
 class GroupClient:
+    """Asks about groups through an `SpuClient`."""
+
     def __init__(self, spus: SpuClient) -> None:
         self._spus = spus
         self.logs = LogClient(spus)
 
     async def listed(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        """All groups, or those in one of the states and of one of the types. Raises RefusedError."""
+        """Lists all groups, or those in some states and of some types. Raises RefusedError."""
 
         async def ask(spu_id: int, _: Sequence[int]) -> dict[int, Any]:
             response = await self._spus.ask(spu_id, ListGroupsRequest(list(states), list(types)))
@@ -62,9 +64,11 @@ class GroupClient:
         return sorted(found, key=lambda each: each.id)
 
     async def describe(self, group_ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+        """Describes groups with their members."""
+
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Group | RefusedError]:
             found = await self._consumer_groups(spu_id, ids)
-            # What a coordinator does not have as a KIP-848 group may be a classic one.
+            # A group that is not a KIP-848 group may be a classic one.
             others = [each for each in ids if is_not_found(found.get(each))]
             if others:
                 response = await self._spus.ask(spu_id, DescribeGroupsRequest(others))
@@ -83,7 +87,7 @@ class GroupClient:
         return {each.group_id: refusal(each) or consumer_group(each, spu_id) for each in response.groups}
 
     async def committed(self, group_ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
-        """What was committed, with nothing else beside it; also of groups that are not there, which is nothing."""
+        """Returns the committed offsets of groups; an unknown group has none."""
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
             wanted = [OffsetFetchRequestGroup(each, topics=None) for each in ids]
@@ -93,18 +97,20 @@ class GroupClient:
         return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
 
     async def explain(self, group_id: str) -> ExplainGroupResponse | RefusedError:
+        """Asks the coordinator for the last rebalances of a group."""
+
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, ExplainGroupResponse | RefusedError]:
             try:
                 response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
             except ClosedError:
-                why = "its coordinator closed the connection; only SPUs of Tailrace explain groups"
+                why = "the coordinator closed the connection; only SPUs of Tailrace explain groups"
                 return dict.fromkeys(ids, RefusedError(why))
             return dict.fromkeys(ids, refusal(response) or response)
 
         return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
 
     async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, RefusedError | None]:
-        """As somebody who is no member, and may only do that where there are none. Raises RefusedError."""
+        """Commits offsets without being a member, which is allowed if the group has none. Raises RefusedError."""
         topics = [
             OffsetCommitRequestTopic(
                 topic,
@@ -117,7 +123,7 @@ class GroupClient:
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition]
     ) -> dict[Partition, RefusedError | None]:
-        """Raises RefusedError when the group is not there."""
+        """Deletes committed offsets. Raises RefusedError if the group does not exist."""
         topics = [
             OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(number) for number in numbers])
             for topic, numbers in by_topic(partitions)
@@ -125,7 +131,7 @@ class GroupClient:
         return await self._change(group_id, OffsetDeleteRequest(group_id, topics))
 
     async def _change(self, group_id: str, request: Any) -> dict[Partition, RefusedError | None]:
-        """Offsets of one group, one answer for each partition."""
+        """Sends a request that changes the offsets of a group; returns a result for each partition."""
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
             response = await self._spus.ask(spu_id, request, _NAMED_COMMITS_MAX)
@@ -143,16 +149,21 @@ class GroupClient:
         return changed
 
     async def delete(self, group_ids: Sequence[str]) -> dict[str, RefusedError | None]:
+        """Deletes groups."""
+
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, RefusedError | None]:
             response = await self._spus.ask(spu_id, DeleteGroupsRequest(list(ids)))
             return {each.group_id: refusal(each) for each in response.results}
 
         return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
 
-    # what the leaders of the logs are asked
+    # asking the leaders of the logs
 
     async def progress(self, groups: Sequence[Group]) -> dict[str, list[Progress]]:
-        """Of each group, in every partition that somebody owns or has committed to. Raises RefusedError."""
+        """Returns the progress of each group in every partition that it owns or has committed to.
+
+        Raises RefusedError.
+        """
         committed = await self.committed([each.id for each in groups])
         rows: dict[str, dict[Partition, Progress]] = {}
         for group in groups:

@@ -1,4 +1,4 @@
-"""What coordinators and leaders answer, as the facts that commands show."""
+"""Converts the responses of coordinators to facts about groups."""
 
 from typing import Any
 
@@ -21,18 +21,21 @@ STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Re
 
 _VERSION_SIZE = 2
 _DEAD = "Dead"
-"""What older versions say of a group that is not there."""
+"""The state with which older versions describe a group that does not exist."""
 
 
 def no_such_group(group_id: str) -> RefusedError:
+    """Returns the refusal for an unknown group."""
     return RefusedError(f"there is no group {group_id}", ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def is_not_found(answer: object) -> bool:
+    """Whether a result means that there is no such group."""
     return answer is None or (isinstance(answer, RefusedError) and answer.code == ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def progress(group: OffsetFetchResponseGroup) -> list[Progress]:
+    """Returns the committed offsets in a response to OffsetFetch."""
     return [
         Progress(Partition(topic.name, each.partition_index), each.committed_offset, each.metadata or "")
         for topic in group.topics
@@ -42,6 +45,7 @@ def progress(group: OffsetFetchResponseGroup) -> list[Progress]:
 
 
 def consumer_group(group: ConsumerGroup, coordinator: int) -> Group:
+    """Converts the description of a KIP-848 group."""
     members = tuple(
         Member(
             each.member_id,
@@ -76,6 +80,7 @@ def _assigned(assignment: Assignment) -> frozenset[Partition]:
 
 
 def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError:
+    """Converts the description of a classic group."""
     refused = refusal(group)
     if (refused is not None and is_not_found(refused)) or group.group_state == _DEAD:
         return no_such_group(group.group_id)
@@ -119,8 +124,10 @@ def _subscribed(data: bytes) -> frozenset[str]:
 
 
 def _of_consumers(cls: type[Any], data: bytes) -> Any:
-    """What consumers tell each other through the coordinator, which does not look at it; None when it is not that. All
-    versions begin like the first one."""
+    """Decodes data that consumers exchange through the coordinator, which does not know its format.
+
+    Returns None if the data has another format. All versions begin like the first one.
+    """
     try:
         return decode(cls, 0, data, _VERSION_SIZE)
     except RemoteProtocolError:

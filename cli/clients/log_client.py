@@ -1,6 +1,6 @@
-"""Asks the leaders of partitions about their logs, reads from them and appends to them.
+"""Asks the leaders of partitions about their logs, reads from them, and appends to them.
 
-A partition that is refused has its refusal in its place, beside what the others have answered.
+The result for a refused partition is the refusal; the results for the others are not affected.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,41 +30,43 @@ LATEST = -1
 
 ACKS_OF_ALL = -1
 FETCH_WAIT_MS_MAX = 500
-"""How long a leader that has nothing new may wait for something."""
+"""How long a leader without new records may wait for some."""
 FETCHED_BYTES_MAX = 8 * 2**20
-"""Of one SPU at a time, and an eighth of it of one partition; a larger batch comes all the same."""
+"""The largest response of one SPU, an eighth of which may be for one partition; a single larger batch is sent whole."""
 PRODUCE_TIMEOUT_MS = 10_000
 
 _NAMED_FETCHES_MAX = 12
 _NAMED_PRODUCES_MAX = 12
-"""From the next versions on topics have ids, which we would have to look up."""
+"""The last versions of Fetch and Produce that name topics; later ones need their ids."""
 _CONSUMER = -1
 _ONE_BATCH = 1
-"""So many bytes at most: the first batch comes all the same, and whole."""
+"""The size limit with which a fetch returns a single batch: the first batch is always sent whole."""
 
 Offsets = dict[Partition, int | RefusedError]
 
 
 class Fetched(NamedTuple):
-    """What a leader has of a partition, from the offset on that was asked for."""
+    """The records of a partition from the requested offset on."""
 
     records: bytes
     high_watermark: int
 
 
 class ProducerName(NamedTuple):
-    """By which a leader knows what it has been sent before."""
+    """The producer id and epoch, by which leaders recognize batches that are sent again."""
 
     id: int
     epoch: int
 
 
 class LogClient:
+    """Asks leaders through an `SpuClient`."""
+
     def __init__(self, spus: SpuClient) -> None:
         self._spus = spus
 
     async def partitions(self, topics: Sequence[str]) -> dict[str, list[Partition] | RefusedError]:
-        """Of each topic."""
+        """Returns the partitions of each topic."""
         answers: dict[str, list[Partition] | RefusedError] = {each: _no_such_topic(each) for each in topics}
         for each in (await self._spus.metadata(topics)).topics if topics else ():
             if each.name is not None and not each.error_code:
@@ -74,8 +76,10 @@ class LogClient:
     async def offsets_at(
         self, partitions: Iterable[Partition], timestamp: int, *, uncommitted: bool = False
     ) -> Offsets:
-        """Of the first record that is not older; -1 when there is none. Or EARLIEST and LATEST: where the log begins,
-        and the next offset."""
+        """Returns the offset of the first record that is not older than `timestamp`, or -1 if there is none.
+
+        The timestamps EARLIEST and LATEST stand for the log start and the log end.
+        """
         replica = DEBUGGING_REPLICA if uncommitted else _CONSUMER
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> Offsets:
@@ -95,6 +99,7 @@ class LogClient:
     async def ends(
         self, partitions: Sequence[Partition], *, uncommitted: bool = False
     ) -> dict[Partition, LogEnds | RefusedError]:
+        """Returns the bounds of logs."""
         starts = await self.offsets_at(partitions, EARLIEST)
         ends = await self.offsets_at(partitions, LATEST, uncommitted=uncommitted)
         found: dict[Partition, LogEnds | RefusedError] = {}
@@ -107,8 +112,10 @@ class LogClient:
         return found
 
     async def timestamps(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
-        """Of the first record that is not below the offset; None where none was found. One fetch for each partition,
-        since of several in one fetch only the first is sure to bring something."""
+        """Returns the timestamp of the first record from each offset on; None if none was found.
+
+        Each partition takes a fetch of its own, because in a fetch for several only the first is sure to get a batch.
+        """
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
             return {each: await self._timestamp(spu_id, each, offsets[each]) for each in wanted}
@@ -129,7 +136,7 @@ class LogClient:
     async def fetch(
         self, offsets: Mapping[Partition, int], *, uncommitted: bool = False
     ) -> dict[Partition, Fetched | RefusedError]:
-        """What there is from these offsets on; a leader that has nothing waits a moment for it."""
+        """Fetches records from these offsets on; a leader without new records waits a moment for some."""
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, Fetched | RefusedError]:
             topics = [
@@ -159,8 +166,11 @@ class LogClient:
     async def append(
         self, batches: Mapping[Partition, Buffer], acks: int
     ) -> dict[Partition, int | RefusedError | None]:
-        """The offset of each batch's first record; None where it was there already, and the leader has forgotten
-        since when. What may pass is tried again, so that a batch without a producer's name may be there twice."""
+        """Appends batches, and returns the offset of the first record of each.
+
+        The offset is None if the leader had the batch already and no longer knows its offset. Transient errors are
+        retried, so a batch without a producer id may be stored twice.
+        """
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
             topics = [
@@ -183,7 +193,7 @@ class LogClient:
         return await self._spus.ask_each(batches, self._leaders, ask)
 
     async def producer_name(self) -> ProducerName:
-        """Nobody else's. Raises RefusedError."""
+        """Asks an SPU for a new producer id. Raises RefusedError."""
 
         async def anybody(keys: Sequence[str]) -> dict[str, int | RefusedError]:
             spus = await self._spus.spus()
@@ -200,13 +210,16 @@ class LogClient:
         return unless_refused(answer)
 
     async def check_shows_uncommitted(self, partitions: Sequence[Partition]) -> None:
-        """Apache Kafka takes a request for what is not committed, and answers with what is. Raises RefusedError."""
+        """Checks that the leaders send uncommitted records when asked. Raises RefusedError.
+
+        Apache Kafka accepts such requests, but sends only committed records.
+        """
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, RefusedError | None]:
             try:
                 await self._spus.ask(spu_id, DescribeSpuRequest())
             except ClosedError:
-                why = f"the leader of {wanted[0]} closed the connection; only SPUs of Tailrace do that"
+                why = f"the leader of {wanted[0]} closed the connection; only SPUs of Tailrace send uncommitted records"
                 return dict.fromkeys(wanted, RefusedError(why))
             return dict.fromkeys(wanted, None)
 
@@ -228,10 +241,10 @@ def _appended_at(answer: PartitionProduceResponse) -> int | RefusedError | None:
 
 
 def _refused_by_leader(answer: PartitionData | PartitionProduceResponse) -> RefusedError | None:
-    """Who leads by what others say may not have heard of it yet."""
+    """Returns the refusal of a leader; a leader that does not know the partition yet counts as transient."""
     refused = refusal(answer)
     if refused is not None and refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return RefusedError("its leader does not have it yet", ErrorCode.LEADER_NOT_AVAILABLE)
+        return RefusedError("the leader does not have the partition yet", ErrorCode.LEADER_NOT_AVAILABLE)
     return refused
 
 

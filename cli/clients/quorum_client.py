@@ -1,6 +1,6 @@
-"""Asks all replicas of a partition what they have, and tells what of it is acknowledged, without a leader.
+"""Reads acknowledged records from the replicas of a partition, without a leader.
 
-`broker/replication/quorum_read.py` decides; here is who is asked, and for how long.
+This module asks the replicas; `broker/replication/quorum_read.py` decides which records are acknowledged.
 """
 
 from collections.abc import Sequence
@@ -23,40 +23,49 @@ from .server_connection import RefusedError, UnreachableError, check, refusal
 from .spu_client import SpuClient
 
 STORE_SECONDS_MAX = 3.0
-"""For one that is frozen nobody waits any longer: others may be enough."""
+"""How long to wait for a replica that may be frozen; the others may be enough."""
 BYTES_MAX = 1 << 20
-"""Of each store."""
+"""The size of the records to request from each replica."""
 
 
 class QuorumFetched(Struct, frozen=True):
+    """The acknowledged records that the replicas have sent."""
+
     start: int
     end: int
-    """All records between these are in `records`."""
+    """The offset before which everything is acknowledged; the records from `start` to `end` are in `records`."""
     may_end: int
-    """Beyond it nothing was acknowledged; what lies between may be."""
+    """The offset from which on nothing is acknowledged; between `end` and this offset it is uncertain."""
     records: bytes
     records_end: int
-    """Where they end: what comes between, and behind them, recovery has written, or compaction left out."""
+    """The offset after the last record; up to `end` there are only control batches or compacted records."""
     silent: tuple[str, ...]
-    """Why replicas have not answered: a sentence each."""
+    """Sentences about the replicas that did not respond."""
 
 
 class TooFewStoresError(RefusedError):
-    """Who has answered may not have all that is acknowledged."""
+    """Too few replicas responded to tell what is acknowledged."""
 
 
 class _Place(NamedTuple):
+    """The replicas of a partition."""
+
     topic_id: UUID
     replicas: Sequence[int]
     live: Sequence[int]
 
 
 class QuorumClient:
+    """Asks replicas through an `SpuClient`."""
+
     def __init__(self, spus: SpuClient) -> None:
         self._spus = spus
 
     async def read(self, partition: Partition, offset: int) -> QuorumFetched:
-        """Raises TooFewStoresError, RefusedError and UnreachableError."""
+        """Reads acknowledged records from an offset on.
+
+        Raises TooFewStoresError, RefusedError and UnreachableError.
+        """
         place = await self._place(partition)
         request = ReadStoreRequest(place.topic_id, partition.number, offset, BYTES_MAX)
         answers: dict[int, StoreAnswer] = {}
@@ -100,14 +109,14 @@ class QuorumClient:
 
 
 def _sound_batch(held: HeldEntry, batches: dict[tuple[int, int], memoryview]) -> bytes:
-    """Of the first store whose disk has not flipped anything in it; of any, if there is none."""
+    """Returns the batch of the first store with a correct checksum, or of any store if there is none."""
     copies = [batches[spu, held.entry.base] for spu in held.holders]
     return bytes(next((each for each in copies if crc_of(each, 0, len(each)) == held.entry.content), copies[0]))
 
 
 def _too_few(partition: Partition, answers: dict[int, StoreAnswer], reasons: Sequence[str]) -> str:
-    """In one sentence."""
+    """Returns a sentence that says why the replicas are too few."""
     unsure = [f"SPU {each} may have lost something" for each in sorted(answers) if answers[each].in_doubt]
     others = [f"SPU {each} is not live" for each in sorted(answers) if not answers[each].in_doubt]
     said = "; ".join([*reasons, *unsure]) or ", ".join(others)
-    return f"{partition}: too few of its replicas answer to tell what is acknowledged: {said}"
+    return f"{partition}: too few replicas respond to tell what is acknowledged: {said}"

@@ -1,4 +1,4 @@
-"""Speaks with the Streaming Controller's public port: one request at a time, each with an end to the wait for it."""
+"""Asks the Streaming Controller on its public port, one request at a time, each with a timeout."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from .server_connection import ANSWER_SECONDS_MAX, Role, ServerConnection, check
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
-SC = Role("SC", _WHAT_TO_DO, if_it_closes="; commands are taken on its public port alone")
+SC = Role("SC", _WHAT_TO_DO, if_it_closes="; only its public port takes commands")
 _TOPIC_RESOURCE = 2
 _SET = 0
 _DELETE = 1
@@ -28,10 +28,10 @@ Document = dict[str, Any]
 
 
 class ScClient:
-    """Connects when it is first asked something: what is wrong with a command is said before."""
+    """Asks the SC; connects at the first request, so that usage errors are reported without an SC."""
 
     def __init__(self, network: Network, addresses: Sequence[Address]) -> None:
-        """`addresses` are those of one SC and of its standbys, which do not listen before they lead."""
+        """Takes the public addresses of an SC and its standbys, which do not listen while they are standbys."""
         self.network = network
         self.addresses = addresses
         self._connection: ServerConnection | None = None
@@ -56,8 +56,10 @@ class ScClient:
     async def describe_partitions(
         self, topics: Sequence[str] | None, epochs_max: int = 0, changes_after_us: int = -1
     ) -> DescribePartitionsResponse:
-        """With so many leader epochs of each replica, the last ones, and the statuses that partitions have passed
-        through since then; -1: without those."""
+        """Describes partitions, with the last `epochs_max` leader epochs of each replica.
+
+        The response also has the statuses that partitions have had since `changes_after_us`, unless that is -1.
+        """
         names = None if topics is None else list(topics)
         response: DescribePartitionsResponse = await self._ask_checked(
             DescribePartitionsRequest(names, epochs_max, changes_after_us)
@@ -65,14 +67,14 @@ class ScClient:
         return response
 
     async def describe_segments(self, topic: str, partition: int | None, before: int) -> list[SegmentedPartition]:
-        """Those that begin below `before`; -1: all."""
+        """Describes the segments that begin before an offset; -1 stands for all segments."""
         number = -1 if partition is None else partition
         response = await self._ask_checked(DescribeSegmentsRequest(topic, number, before))
         partitions: list[SegmentedPartition] = response.partitions
         return partitions
 
     async def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """None: the topic sets it no more."""
+        """Sets configs of a topic; None resets a config to its default."""
         from tailrace.protocol.messages.incremental_alter_configs import (
             AlterableConfig,
             AlterConfigsResource,
@@ -86,7 +88,7 @@ class ScClient:
             check(each)
 
     async def add_partitions(self, topic: str, count: int, rows: Sequence[Sequence[int]] | None = None) -> None:
-        """`count`: how many there are to be in all; `rows`: the replicas of those that are added."""
+        """Increases the number of partitions to `count`; `rows` are the replicas of the added ones."""
         from tailrace.protocol.messages.create_partitions import (
             CreatePartitionsAssignment,
             CreatePartitionsRequest,
@@ -105,7 +107,7 @@ class ScClient:
             self._connection.close()
 
     async def ask(self, message: Any, wait_ms: int = 0) -> Any:
-        """Any of Kafka's requests, or of ours; what stands in the response is not looked at."""
+        """Sends a request of Kafka's protocol or of ours, and returns the response without checking it for errors."""
         connection = await self._connected()
         return await connection.ask(message, _APIS[message.API_KEY].max_version, wait_ms / 1000)
 
@@ -120,11 +122,11 @@ class ScClient:
         return self._connection
 
     def _document(self, text: str) -> Document:
-        assert self._connection is not None, "it has answered"
+        assert self._connection is not None, "the document came through it"
         try:
             document = json.loads(text)
         except ValueError as error:
             raise self._connection.is_another(error) from error
         if not isinstance(document, dict):
-            raise self._connection.is_another("it sent no document")
+            raise self._connection.is_another("it sent something else than a document")
         return document

@@ -1,7 +1,7 @@
-"""A connection to a server that speaks Kafka's protocol: one request at a time, each with an end to the wait for it.
+"""A connection to a server that speaks Kafka's protocol: one request at a time, each with a timeout.
 
-Every command of ours asks through it, the Streaming Controller as well as the SPUs, so that all of them tell in the
-same words what is wrong with whoever is there.
+Every command asks the Streaming Controller and the SPUs through this module, so that all commands report the same
+problems in the same words.
 """
 
 import os
@@ -20,7 +20,7 @@ from tailrace.runtime.network import Address, Connection, Network, receive_some,
 
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 35.0
-"""More than the SC itself takes at most, unless it was asked to wait."""
+"""How long to wait for a response; the SC takes less unless it is asked to wait."""
 RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "tailrace-cli"
 _SHOWN_CHARACTERS = 40
@@ -29,15 +29,15 @@ Answer = TypeVar("Answer")
 
 
 class UnreachableError(Exception):
-    """Nobody answers there, or not whom we meant: one sentence, with what to do about it."""
+    """No server responds at an address, or another kind of server; the message says what to do."""
 
 
 class ClosedError(UnreachableError):
-    """It has closed the connection instead of answering, as servers do that do not know what they were asked."""
+    """The server has closed the connection instead of responding, as servers do if they do not know the API."""
 
 
 class RefusedError(Exception):
-    """The server has answered that it will not, or cannot: one sentence."""
+    """The server has responded with an error; the message is one sentence."""
 
     def __init__(self, message: str, code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
         super().__init__(message)
@@ -45,27 +45,31 @@ class RefusedError(Exception):
 
 
 class Role(Struct, frozen=True):
-    """Whom we expect at an address, and what to tell a person who does not find him there."""
+    """The kind of server that is expected at an address, and what to say if it is not there."""
 
     name: str
     what_to_do: str
+    """A sentence about what a person can do if there is no such server."""
     if_it_closes: str = ""
-    """What it may mean that the connection was closed without an answer."""
+    """What it may mean if the server closes the connection without a response."""
 
     def is_silent(self, address: Address, why: str) -> UnreachableError:
+        """Returns the error for a server that does not respond."""
         return UnreachableError(f"the {self.name} at {address} does not answer: {why}. {self.what_to_do}")
 
     def has_closed(self, address: Address) -> ClosedError:
+        """Returns the error for a server that has closed the connection."""
         return ClosedError(str(self.is_silent(address, f"it closed the connection{self.if_it_closes}")))
 
     def is_another(self, address: Address, why: object) -> UnreachableError:
-        return UnreachableError(f"what answers at {address} is no {self.name}: {why}")
+        """Returns the error for a server of another kind."""
+        return UnreachableError(f"the server at {address} is not an {self.name}: {why}")
 
 
 async def connect_to_one_of(
     network: Network, addresses: Sequence[Address], role: Role, apis: Mapping[int, Api]
 ) -> "ServerConnection":
-    """The first that answers. Raises UnreachableError."""
+    """Connects to the first server that responds. Raises UnreachableError."""
     faults = []
     for address in addresses:
         try:
@@ -79,7 +83,7 @@ async def connect_to_one_of(
 
 
 async def connect(network: Network, address: Address, role: Role, apis: Mapping[int, Api]) -> "ServerConnection":
-    """Raises UnreachableError. `apis` are those that this connection will be asked with."""
+    """Connects to a server, which will be asked with `apis`. Raises UnreachableError."""
     with trio.move_on_after(CONNECT_SECONDS_MAX):
         try:
             return ServerConnection(await network.connect(address), address, role, apis)
@@ -89,6 +93,8 @@ async def connect(network: Network, address: Address, role: Role, apis: Mapping[
 
 
 class ServerConnection:
+    """A connection to one server."""
+
     def __init__(self, connection: Connection, address: Address, role: Role, apis: Mapping[int, Api]) -> None:
         self.address = address
         self._connection = connection
@@ -99,9 +105,12 @@ class ServerConnection:
         self._correlation_id = 0
 
     async def ask(self, message: Any, version: int, wait_seconds: float = 0.0) -> Any:
-        """The response, in which nothing was looked at. Raises UnreachableError, after which nothing more can be asked,
-        and RefusedError where the protocol has no room for what a person wrote.
-        `wait_seconds`: how much longer than usual the server may take, since it was asked to wait."""
+        """Sends a request and returns the response, without checking it for errors.
+
+        `wait_seconds` is how much longer than usual the server may take, because it was asked to wait. Raises
+        UnreachableError, after which the connection is unusable, and RefusedError if a text is too long for the
+        protocol.
+        """
         if isinstance(self._apis[message.API_KEY].key, ApiKey):
             _check_texts(message)
         self._correlation_id += 1
@@ -117,12 +126,12 @@ class ServerConnection:
             except RemoteProtocolError as error:
                 raise self.is_another(error) from error
             if answered != self._correlation_id:
-                raise self.is_another("it answered something else")
+                raise self.is_another("it responded to another request")
             return response
-        raise self._role.is_silent(self.address, "the time for an answer has passed")
+        raise self._role.is_silent(self.address, "the request timed out")
 
     def is_another(self, why: object) -> UnreachableError:
-        """What to raise when an answer makes no sense."""
+        """Returns the error for a response that makes no sense."""
         return self._role.is_another(self.address, why)
 
     def close(self) -> None:
@@ -138,14 +147,14 @@ class ServerConnection:
 
 
 def check(answer: Any) -> None:
-    """Every answer, or part of one, has its own error. Raises RefusedError."""
+    """Raises RefusedError if a response, or a part of one, has an error."""
     refused = refusal(answer)
     if refused is not None:
         raise refused
 
 
 def refusal(answer: Any) -> RefusedError | None:
-    """The same, not raised: some of several may be refused, and some have no message."""
+    """Returns the error of a response, or of a part of one, as RefusedError; None if there is none."""
     if not answer.error_code:
         return None
     message = getattr(answer, "error_message", None)
@@ -153,19 +162,19 @@ def refusal(answer: Any) -> RefusedError | None:
 
 
 def unless_refused(answer: Answer | RefusedError) -> Answer:
-    """Raises the refusal that stands in the place of an answer."""
+    """Returns a result, or raises it if it is a refusal."""
     if isinstance(answer, RefusedError):
         raise answer
     return answer
 
 
 def _check_texts(value: object) -> None:
-    """A server takes what has a longer text in it for broken, and closes the connection without a word."""
+    """Refuses texts that are too long: a server would close the connection without a response."""
     if isinstance(value, str):
         size = len(value.encode())
         if size > STRING_BYTES_MAX:
             raise RefusedError(
-                f"{value[:_SHOWN_CHARACTERS]!r}… has {size} bytes; no name has more than {STRING_BYTES_MAX}",
+                f"{value[:_SHOWN_CHARACTERS]!r}… has {size} bytes; names have at most {STRING_BYTES_MAX}",
                 ErrorCode.INVALID_REQUEST,
             )
     elif isinstance(value, list):
@@ -177,6 +186,7 @@ def _check_texts(value: object) -> None:
 
 
 def error_name(code: int) -> str:
+    """Returns Kafka's name of an error code."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -184,7 +194,7 @@ def error_name(code: int) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """Without the address, which is said anyway."""
+    """Returns the reason of an error without the address, which the message has already."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno).lower()
     return error.strerror or str(error)  # no such host

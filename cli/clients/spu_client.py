@@ -1,7 +1,7 @@
-"""Speaks with the SPUs of a cluster: asks each of them for what is its own, and those again which have it no more.
+"""Asks the SPUs of a cluster, each for what it leads or coordinates, and retries while that moves.
 
-It speaks nothing but Kafka's protocol, in versions that it agrees upon with each SPU, so that what is asked through it
-can be asked of Apache Kafka as well.
+The client negotiates the version of each API with each SPU, so that requests of Kafka's protocol work with Apache Kafka
+as well.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from .server_connection import (
 )
 
 PATIENCE_SECONDS = 15.0
-"""For how long what is on its way is asked for: longer than an election takes, and a coordinator to load."""
+"""How long to retry transient errors; an election, or the loading of a coordinator, takes less."""
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 2.0
 
@@ -53,32 +53,34 @@ PASSING = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""What a server says that will not say so for long, or is not the one to be asked any more."""
+"""The transient errors, which end soon or come from a server that is no longer the right one."""
 _APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
 _GROUP_KEYS = 0
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
 Place = Callable[[Sequence[Key]], Awaitable[Mapping[Key, int | RefusedError]]]
-"""Which SPU has what each key stands for."""
+"""Finds the SPU that is responsible for each key."""
 Ask = Callable[[int, Sequence[Key]], Awaitable[Mapping[Key, Answer | RefusedError]]]
-"""What one SPU answers for the keys that it has."""
+"""Asks one SPU about the keys for which it is responsible."""
 
 
 class SpuClient:
-    """Connects to each SPU when it is first asked something."""
+    """Asks SPUs; connects to each of them at the first request."""
 
     def __init__(self, network: Network, bootstrap: Sequence[Address], role: Role) -> None:
-        """`bootstrap` are addresses of servers that know the SPUs; `role` says what they are."""
+        """Takes the addresses of servers that know the SPUs; `role` says what kind of servers they are."""
         self._network = network
         self._bootstrap = bootstrap
         self._role = role
         self._guide: _Server | None = None
+        """The server that is asked which SPUs there are."""
         self._addresses: dict[int, Address] = {}
+        """The SPUs that were online when the guide was last asked."""
         self._servers: dict[int, _Server] = {}
 
     async def metadata(self, topics: Iterable[str] = ()) -> MetadataResponse:
-        """The SPUs that are online, and what is known of these topics."""
+        """Asks for the SPUs that are online, and about some topics."""
         wanted = [MetadataRequestTopic(name=each) for each in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
         response: MetadataResponse = await self._ask_guide(request)
@@ -86,28 +88,35 @@ class SpuClient:
         return response
 
     async def spus(self) -> list[int]:
+        """Returns the ids of the SPUs that are online."""
         return sorted(each.node_id for each in (await self.metadata()).brokers)
 
     async def ask(self, spu_id: int, request: Any, version_max: int | None = None) -> Any:
-        """What the SPU answers, in which nothing was looked at. Raises UnreachableError and RefusedError."""
+        """Asks one SPU, and returns the response without checking it for errors.
+
+        Raises UnreachableError and RefusedError.
+        """
         if spu_id not in self._servers:
             if spu_id not in self._addresses:
-                raise UnreachableError(f"the SPU {spu_id} is not online. {SPU.what_to_do}")
+                raise UnreachableError(f"SPU {spu_id} is not online. {SPU.what_to_do}")
             address = self._addresses[spu_id]
             self._servers[spu_id] = await _meet(await connect(self._network, address, SPU, _APIS))
         try:
             return await self._servers[spu_id].ask(request, version_max)
         except (UnreachableError, trio.Cancelled):
-            self._servers.pop(spu_id).close()  # what comes late would be taken for the answer to the next question
+            self._servers.pop(spu_id).close()  # a late response would be taken for that to the next request
             raise
 
     async def ask_each(
         self, keys: Iterable[Key], place: "Place[Key]", ask: "Ask[Key, Answer]"
     ) -> dict[Key, Answer | RefusedError]:
-        """What the SPUs that have the keys answer, in the order of these; all are asked at once. Where one is not ready
-        or has a key no more, it is looked for and asked again for a while. Raises UnreachableError."""
+        """Asks the SPUs that are responsible for the keys, all at once; returns results in the order of `keys`.
+
+        If an SPU is not ready or no longer responsible for a key, the key is looked up and asked for again for a while.
+        Raises UnreachableError.
+        """
         wanted = list(dict.fromkeys(keys))
-        unanswered = RefusedError("who was asked has not answered that")
+        unanswered = RefusedError("the response does not contain this")
         answers: dict[Key, Answer | RefusedError | UnreachableError] = dict.fromkeys(wanted, unanswered)
         waiting = wanted
         pause = PAUSE_SECONDS_MIN
@@ -128,19 +137,19 @@ class SpuClient:
         return found
 
     async def coordinators(self, group_ids: Sequence[str]) -> dict[str, int | RefusedError]:
-        """A `Place` of groups."""
+        """Finds the coordinators of groups; a `Place`."""
         request = FindCoordinatorRequest(key_type=_GROUP_KEYS, coordinator_keys=list(group_ids))
         response = await self._ask_any(request)
         return {each.key: refusal(each) or each.node_id for each in response.coordinators}
 
     async def leaders(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int | RefusedError]:
-        """A `Place` of partitions."""
+        """Finds the leaders of partitions; a `Place`."""
         response = await self.metadata({topic for topic, _ in partitions})
         places: dict[tuple[str, int], int | RefusedError] = {}
         for topic in response.topics:
             for partition in topic.partitions:
-                nobody = refusal(partition) if partition.leader_id < 0 else None
-                places[topic.name or "", partition.partition_index] = nobody or partition.leader_id
+                no_leader = refusal(partition) if partition.leader_id < 0 else None
+                places[topic.name or "", partition.partition_index] = no_leader or partition.leader_id
         nowhere = RefusedError("there is no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return {each: places.get(each, nowhere) for each in partitions}
 
@@ -151,7 +160,7 @@ class SpuClient:
             self._guide.close()
 
     async def _ask_guide(self, request: Any) -> Any:
-        """The guide may have died meanwhile; whoever it has named can be the next one."""
+        """Asks the guide; if it does not respond, any SPU that it has named becomes the next guide."""
         if self._guide is not None:
             try:
                 return await self._guide.ask(request)
@@ -164,7 +173,7 @@ class SpuClient:
         return await self._guide.ask(request)
 
     async def _ask_any(self, request: Any) -> Any:
-        """What all know alike."""
+        """Asks any SPU, because all of them know the same."""
         await self.metadata()
         if not self._addresses:
             raise UnreachableError(f"no SPU is online. {SPU.what_to_do}")
@@ -174,7 +183,7 @@ class SpuClient:
                 return await self.ask(spu_id, request)
             except UnreachableError as error:
                 fault = error
-        assert fault is not None, "there was one to ask"
+        assert fault is not None, "there was at least one SPU"
         raise fault
 
     async def _ask_once(
@@ -186,7 +195,7 @@ class SpuClient:
             places = await place(keys)
         except UnreachableError as error:
             if not self._addresses:
-                raise  # nobody was ever there, at these addresses
+                raise  # no server has ever responded at these addresses
             return dict.fromkeys(keys, error)
         for key, where in places.items():
             if isinstance(where, RefusedError):
@@ -207,7 +216,7 @@ class SpuClient:
 
 
 class _Server:
-    """One server, and in which versions it serves what."""
+    """One server, and the versions of the APIs that it supports."""
 
     def __init__(self, connection: ServerConnection, versions: Mapping[int, tuple[int, int]]) -> None:
         self._connection = connection
@@ -216,11 +225,11 @@ class _Server:
     async def ask(self, request: Any, version_max: int | None = None) -> Any:
         api = _APIS[request.API_KEY]
         if api.key in SPU_OBJECT_APIS:
-            return await self._connection.ask(request, api.max_version)  # served, but not advertised
+            return await self._connection.ask(request, api.max_version)  # supported, but not advertised
         lowest, highest = self._versions.get(api.key, (0, -1))
         version = min(api.max_version if version_max is None else version_max, highest)
         if version < max(api.min_version, lowest):
-            message = f"the server at {self._connection.address} does not serve {api.name}"
+            message = f"the server at {self._connection.address} does not support {api.name}"
             raise RefusedError(message, ErrorCode.UNSUPPORTED_VERSION)
         return await self._connection.ask(request, version)
 
@@ -229,8 +238,9 @@ class _Server:
 
 
 async def _meet(connection: ServerConnection) -> _Server:
+    """Asks a server for the versions that it supports."""
     try:
-        # Every version after it is answered in this one's form by those who do not know it.
+        # A server that does not know a later version would respond in another version than the requested one.
         answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3)
     except (UnreachableError, trio.Cancelled):
         connection.close()
@@ -239,4 +249,5 @@ async def _meet(connection: ServerConnection) -> _Server:
 
 
 def _may_pass(answer: object) -> bool:
+    """Whether a result is a transient error."""
     return isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in PASSING)

@@ -41,7 +41,7 @@ def test_everything_acknowledged_is_read_without_a_leader(cluster):
         others = [spu for spu in cluster.ids if spu != leaders[0]]
         cluster.kill_node(others[0])
         status, output = run_to_end(tailrace("consume", "majority", "--quorum", "--bootstrap", cluster.bootstrap))
-        assert status == 1 and "majority/0: too few of its replicas answer to tell what is acknowledged" in output
+        assert status == 1 and "majority/0: too few replicas respond to tell what is acknowledged" in output
         assert f"SPU {leaders[0]}" in output and f"SPU {others[0]}" in output and f"SPU {others[1]}" not in output
         assert _read(cluster, "live") == values, "any live replica has everything"
 

@@ -46,5 +46,5 @@ def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
 def test_a_batch_whose_bits_have_flipped_is_named() -> None:
     data = bytearray(_batch(10, 100))
     data[-1] ^= 1
-    with pytest.raises(KafkaError, match="the batch at offset 10 is damaged"):
+    with pytest.raises(KafkaError, match="the batch at offset 10 is corrupt"):
         list(fetched_batches(bytes(data)))

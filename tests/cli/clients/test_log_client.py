@@ -112,6 +112,6 @@ async def test_who_would_not_show_what_is_uncommitted_is_not_asked(autojump_cloc
 
     async with _scripted(hang_up, 1) as (client, _):
         with pytest.raises(
-            RefusedError, match="the leader of orders/0 closed the connection; only SPUs of Tailrace do"
+            RefusedError, match="the leader of orders/0 closed the connection; only SPUs of Tailrace send"
         ):
             await client.check_shows_uncommitted([HERE])

@@ -63,7 +63,7 @@ async def test_too_few_stores_are_named_with_their_reasons(autojump_clock: objec
         for spu in (1, 2, 3):
             if spu != last:
                 await cluster.kill_spu(spu)
-        with pytest.raises(TooFewStoresError, match="orders/0: too few of its replicas answer") as refused:
+        with pytest.raises(TooFewStoresError, match="orders/0: too few replicas respond") as refused:
             await _client(cluster, last).read(ORDERS, 0)
         assert all(f"SPU {spu}: " in str(refused.value) for spu in (1, 2, 3) if spu != last)
 

@@ -88,7 +88,7 @@ async def test_nobody_answers(autojump_clock: trio.testing.MockClock) -> None:
         await trio.sleep_forever()
 
     before = trio.current_time()
-    assert "the time for an answer has passed" in await _told(answer)
+    assert "the request timed out" in await _told(answer)
     assert trio.current_time() - before == ANSWER_SECONDS_MAX
 
 
@@ -99,7 +99,7 @@ async def test_the_connection_is_closed_or_breaks() -> None:
     async def reset(connection: MemoryConnection) -> None:
         connection.reset()
 
-    assert "it closed the connection; commands are taken on its public port alone" in await _told(close)
+    assert "it closed the connection; only its public port takes commands" in await _told(close)
     assert "the connection broke: connection reset by peer" in await _told(reset)
 
 
@@ -115,7 +115,7 @@ async def test_the_connection_is_closed_or_breaks() -> None:
     ],
 )
 async def test_something_else_answers(data: bytes) -> None:
-    assert (await _told(_answer(data))).startswith("what answers at 127.0.0.1:9003 is no SC: ")
+    assert (await _told(_answer(data))).startswith("the server at 127.0.0.1:9003 is not an SC: ")
 
 
 async def test_an_error_without_a_sentence_is_named() -> None:

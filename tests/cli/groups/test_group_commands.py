@@ -159,7 +159,7 @@ async def test_what_members_are_subscribed_to_is_not_forgotten(autojump_clock: o
         assert await spu.tailrace("delete", "billing", "--topic", "orders") == 1
         assert capsys.readouterr().err == (
             "tailrace group delete: the offsets of billing were not deleted: "
-            "orders/0: its members are subscribed to the topic\n"
+            "orders/0: members of the group subscribe to the topic\n"
         )
 
 

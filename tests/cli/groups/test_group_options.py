@@ -11,7 +11,9 @@ def test_of_several_that_were_refused_the_first_is_named() -> None:
     here, there = Partition("orders", 0), Partition("orders", 1)
     raise_the_first("nothing happened", {here: None, there: None})
     refused = RefusedError("UNKNOWN_MEMBER_ID", ErrorCode.UNKNOWN_MEMBER_ID)
-    with pytest.raises(RefusedError, match=r"^nothing happened: orders/1: it has members, who alone may commit$"):
+    with pytest.raises(
+        RefusedError, match=r"^nothing happened: orders/1: the group has members, and only they may commit$"
+    ):
         raise_the_first("nothing happened", {here: None, there: refused})
 
 

@@ -197,7 +197,7 @@ async def test_a_batch_that_cannot_be_read_is_named(autojump_clock: object, caps
     records[-1] ^= 1
     script = _scripted([0, 1], [PartitionData(high_watermark=1, records=bytes(records))])
     assert await _consume(script, "orders") == 1
-    assert capsys.readouterr().err == "tailrace consume: orders/0: the batch at offset 0 is damaged\n"
+    assert capsys.readouterr().err == "tailrace consume: orders/0: the batch at offset 0 is corrupt\n"
 
 
 @pytest.mark.parametrize(

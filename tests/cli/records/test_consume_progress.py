@@ -65,7 +65,7 @@ def test_what_lies_before_a_batch_that_cannot_be_read_is_shown_first() -> None:
     reader = Consuming({HERE: 0}, {HERE: 5})
     assert _offsets(reader.take(HERE, Fetched(_batch(0, 2) + bytes(damaged), 5))) == [0, 1]
     assert reader.wanted == {HERE: 2}
-    with pytest.raises(KafkaError, match="the batch at offset 2 is damaged"):
+    with pytest.raises(KafkaError, match="the batch at offset 2 is corrupt"):
         reader.take(HERE, Fetched(bytes(damaged), 5))
 
 
