@@ -1,4 +1,4 @@
-"""Clients of a classic group, as scripts of tests play them: each keeps what its next request needs."""
+"""Clients of a classic group for tests. Each keeps what its next request needs."""
 
 from grouping import CALLER, Asked, GroupWorld
 from msgspec import Struct, field
@@ -30,7 +30,7 @@ RANGE = protocols(range=subscription("orders"))
 
 
 def error_of(asked: Asked) -> ErrorCode:
-    """NONE, an error in the answer, or the refusal."""
+    """Returns NONE, the error in the response, or the refusal."""
     assert not asked.is_waiting, "it has not been answered yet"
     return asked.error.code if asked.error is not None else ErrorCode(asked.reply.error_code)
 
@@ -50,7 +50,7 @@ class Client(Struct):
     synced: Asked | None = None
 
     def ask_to_join(self, reason: str | None = None) -> Asked:
-        """One request, with the id that it was given last."""
+        """Sends a JoinGroup with the latest member id."""
         if self.joined is not None and self.joined.reply is not None and not self.joined.reply.error_code:
             self.member_id = self.joined.reply.member_id
         request = JoinGroupRequest(
@@ -69,7 +69,7 @@ class Client(Struct):
         return self.joined
 
     def join(self, reason: str | None = None) -> Asked:
-        """Comes back with the id that it is given."""
+        """Joins, and joins again with the member id that it gets."""
         asked = self.ask_to_join(reason)
         if not asked.is_waiting and error_of(asked) == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = asked.reply.member_id
@@ -78,7 +78,7 @@ class Client(Struct):
 
     @property
     def joined_reply(self) -> JoinGroupResponse:
-        """Learns from the answer to its join."""
+        """Returns the response to its JoinGroup."""
         assert self.joined is not None and error_of(self.joined) == ErrorCode.NONE
         reply: JoinGroupResponse = self.joined.reply
         self.member_id, self.generation = reply.member_id, reply.generation_id
@@ -142,7 +142,7 @@ def group_of(world: GroupWorld, group_id: str = GROUP) -> ClassicGroup:
 
 
 def assign(clients: list[Client]) -> None:
-    """All of them have joined: they sync, and the leader gives each one its own id as its assignment."""
+    """Lets joined clients sync. The leader assigns to each member its own id."""
     for client in clients:
         assert client.joined_reply.generation_id == clients[0].joined_reply.generation_id
     leader = next(client for client in clients if client.leads)
@@ -155,13 +155,13 @@ def assign(clients: list[Client]) -> None:
 
 
 def stable_group(world: GroupWorld, count: int, **fields: object) -> list[Client]:
-    """Members of a group that is Stable, the leader first. The world's first wait should be 0."""
+    """Returns the members of a stable group, the leader first. The initial rebalance delay should be 0."""
     clients = [Client(world, **fields) for _ in range(count)]  # type: ignore[arg-type] # fields of a Client
     return settle(clients)
 
 
 def settle(clients: list[Client]) -> list[Client]:
-    """All join, again if need be, and have their assignments. The leader comes first."""
+    """Lets all clients join until they have their assignments. Returns them, the leader first."""
     for client in clients:
         if client.joined is None or not client.joined.is_waiting:
             client.join()

@@ -1,4 +1,4 @@
-"""Requests about offsets, asked of a coordinator without a shell; short, for tests that are full of them."""
+"""Short helpers for offset requests to a coordinator without an SPU."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -51,7 +51,7 @@ def ask_commit(
 
 
 def commit(world: GroupWorld, group: str, offsets: Offsets, **more: object) -> Errors:
-    """The error of each partition."""
+    """Commits offsets. Returns the error of each partition."""
     reply = ask_commit(world, group, offsets, **more).reply  # type: ignore[arg-type]
     return {
         (topic.name, partition.partition_index): partition.error_code
@@ -84,7 +84,7 @@ def ask_fetch(
 
 
 def fetch(world: GroupWorld, group: str, partitions: Iterable[tuple[str, int]] | None = None) -> Offsets:
-    """The offset of each partition; those that have none are -1 when they were asked for."""
+    """Fetches offsets by partition. A requested partition without an offset has -1."""
     reply = ask_fetch(world, group, partitions).reply
     assert all(not each.error_code for topic in reply.topics for each in topic.partitions)
     return {

@@ -1,4 +1,4 @@
-"""Members of consumer groups that tests speak for: each does with its heartbeat what a client would."""
+"""Members of consumer groups for tests, which send the requests of real clients."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 
 @dataclass
 class Consumer:
-    """A client: it gives up at once what it is told to, and says so in its next heartbeat."""
+    """A client that revokes partitions at once and reports that with its next heartbeat."""
 
     world: GroupWorld = field(repr=False)
     member_id: str
@@ -41,7 +41,7 @@ class Consumer:
     group_id: str = GROUP
     instance_id: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
-    """What else it says when it joins."""
+    """Further fields of the heartbeat with which it joins."""
     epoch: int = 0
     owned: frozenset[TopicPartition] = frozenset()
     interval_ms: int = 0
@@ -56,7 +56,7 @@ class Consumer:
         )
 
     def beat(self, *, says_owned: bool = True, **said: Any) -> ConsumerGroupHeartbeatResponse:
-        """Does what it is told."""
+        """Sends a heartbeat and applies the response."""
         if says_owned and "topic_partitions" not in said:
             said["topic_partitions"] = listed(self.owned, TopicPartitions)
         response = self.ask(**said).reply
@@ -68,7 +68,7 @@ class Consumer:
         return response
 
     def ask(self, *, version: int = 1, **said: Any) -> Asked:
-        """What comes of a heartbeat, without doing anything about it."""
+        """Sends a heartbeat without applying the response."""
         fields = {
             "group_id": self.group_id,
             "member_id": self.member_id,
@@ -91,13 +91,13 @@ class Consumer:
 
     @property
     def numbers(self) -> list[int]:
-        """Of the partitions that it has, as it knows."""
+        """The numbers of the partitions that it knows to have."""
         return sorted(partition.partition for partition in self.owned)
 
 
 @dataclass
 class ClassicConsumer:
-    """A client of the classic protocol: it takes part in rebalances until it has an assignment."""
+    """A client of the classic protocol, which takes part in rebalances until it has an assignment."""
 
     world: GroupWorld = field(repr=False)
     member_id: str = ""
@@ -105,14 +105,14 @@ class ClassicConsumer:
     protocols: tuple[str, ...] = ("range", "cooperative-sticky")
     instance_id: str | None = None
     is_cooperative: bool = True
-    """It keeps what it has while it joins again."""
+    """Whether the client keeps its partitions while it joins again."""
     caller: Caller = CALLER
     join_version: int = 9
     rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
     generation: int = -1
     owned: frozenset[TopicPartition] = frozenset()
     waiting: Asked | None = None
-    """With a JoinGroup or a SyncGroup that has no answer yet."""
+    """Whether a JoinGroup or a SyncGroup has no response yet."""
     leads: bool = False
 
     # steps
@@ -146,10 +146,10 @@ class ClassicConsumer:
         self.owned = frozenset()
         return ErrorCode(member.error_code)
 
-    # as a client goes on
+    # a client's loop
 
     def go_on(self) -> None:
-        """Until it has nothing to do, or has to wait for others."""
+        """Goes on until the client has nothing to do or waits for others."""
         for _ in range(4):
             if self.waiting is None:
                 if self.generation >= 0 and self._is_well():
@@ -175,7 +175,7 @@ class ClassicConsumer:
         return bool(asked.reply.error_code == ErrorCode.NONE)
 
     def _on_refused(self, code: ErrorCode) -> None:
-        """It joins again: as what it was, or as somebody new."""
+        """Joins again, with its member id or with a new one."""
         self.generation = -1
         if code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
             assert code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -196,7 +196,7 @@ class ClassicConsumer:
         self.waiting = self.ask_sync(self._assign(reply) if self.leads else ())
 
     def _assign(self, reply: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """One after the other; a cooperative leader would be more careful."""
+        """Assigns partitions round-robin. A real cooperative leader would move fewer."""
         partitions = [
             (name, number)
             for name in sorted(self.topics)
@@ -242,7 +242,7 @@ class ClassicConsumer:
 
 
 def settle(consumers: Iterable[Consumer], rounds_max: int = 10) -> None:
-    """Heartbeats until the group is stable, with time enough between them for another assignment."""
+    """Sends heartbeats until the group is stable, with time for another assignment in between."""
     consumers = list(consumers)
     for _ in range(rounds_max):
         for consumer in consumers:

@@ -57,12 +57,12 @@ def full(*topics: HeldTopic, **configs: str) -> HeldSpecs:
 
 @dataclass
 class DispatcherSpu:
-    """What a dispatcher works on; another one on the same files is a restart."""
+    """A dispatcher and its surroundings. Another object with the same files is a restart."""
 
     nursery: trio.Nursery
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     clean: bool = True
-    """Whether each log was closed that may be there."""
+    """Whether the previous process closed all logs."""
 
     def __post_init__(self) -> None:
         logger = structlog.get_logger()
@@ -103,7 +103,7 @@ class DispatcherSpu:
         """Ignores the shelves that the specs name, unless a test replaces this."""
 
     async def mend(self, replica: Replica, offset: int) -> bool:
-        """Nobody has a copy, unless a test says how."""
+        """Repairs nothing, unless a test replaces this."""
         await trio.lowlevel.checkpoint()
         return False
 
@@ -111,12 +111,12 @@ class DispatcherSpu:
         return DispatcherSpu(self.nursery, files or self.files, clean)
 
     async def apply(self, *topics: HeldTopic) -> list[Replica]:
-        """All that there is; the replicas that run then."""
+        """Applies full specs. Returns the replicas that run then."""
         await self.dispatcher.apply(full(*topics))
         return list(self.replicas)
 
     async def change(self, *topics: HeldTopic, removed: tuple[tuple[TopicId, int], ...] = ()) -> list[Replica]:
-        """The replicas that run after a change."""
+        """Applies a change. Returns the replicas that run then."""
         await self.dispatcher.apply(HeldSpecs(False, topics, removed))
         return list(self.replicas)
 
@@ -133,7 +133,7 @@ DISK_FAILS = OSError("the disk does not answer")
 def fail_for(
     monkeypatch: pytest.MonkeyPatch, files: SimulatedFiles, call: str, path: str, error: OSError = DISK_FAILS
 ) -> list[str]:
-    """That fails for one path; grows with each attempt."""
+    """Makes a file operation fail for one path. Returns a list that grows with each attempt."""
     real = getattr(files, call)
     tried = []
 

@@ -1,4 +1,4 @@
-"""What coordinators explain of groups, made up for tests."""
+"""Invented ExplainGroup responses for tests."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Handlers of group APIs on a coordinator without a shell; what they answer goes through the encoder of its version."""
+"""Runs handlers of group APIs with a coordinator without an SPU. Responses are encoded in the requested version."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,13 +20,13 @@ Call = Callable[[Coordinator, Moment], None]
 
 
 class GroupHost:
-    """What handlers of groups know of an SPU."""
+    """The part of an SPU that handlers of groups use."""
 
     def __init__(self) -> None:
         self.world = GroupWorld()
         self.world.use(initial_rebalance_delay_ms=0)
         self.refusal: KafkaError | None = None
-        """As if the group were coordinated elsewhere."""
+        """Refuses, as if another SPU coordinated the group."""
         self.turns_ended = 0
         self.groups = self
         self.broker_configs = BrokerConfigs({})
@@ -44,7 +44,7 @@ class GroupHost:
 
 
 def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> list[Any]:
-    """Has the request handled in this version. The list has the response as the client reads it, when it is there."""
+    """Handles the request in this version. Returns a list that gets the response as the client decodes it."""
     context, answered = _asked(request, version)
     handle(host, context, decode(type(request), version, encode_whole(request, version)))
     return answered
@@ -53,7 +53,7 @@ def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, ver
 async def response_in_turns_of(
     host: GroupHost, handle: Callable[..., Awaitable[None] | None], request: Any, version: int
 ) -> Any:
-    """Of a handler that may let others go on before it is done."""
+    """Runs a handler that may let other tasks run before it is done."""
     context, answered = _asked(request, version)
     rest = handle(host, context, decode(type(request), version, encode_whole(request, version)))
     if rest is not None:
@@ -64,7 +64,7 @@ async def response_in_turns_of(
 
 @asynccontextmanager
 async def looking(look: Callable[[], None]) -> AsyncIterator[None]:
-    """Looks whenever others have their turn."""
+    """Calls `look` whenever other tasks run."""
 
     async def look_again_and_again() -> None:
         while True:
@@ -78,7 +78,7 @@ async def looking(look: Callable[[], None]) -> AsyncIterator[None]:
 
 
 def _asked(request: Any, version: int) -> tuple[RequestContext, list[Any]]:
-    """What a handler gets for it, and the response as the client reads it, when it is there."""
+    """Returns the request context, and a list that gets the response as the client decodes it."""
     answered: list[Any] = []
 
     def encode(correlation_id: int, response: Any) -> tuple[bytes]:

@@ -1,4 +1,4 @@
-"""A whole SPU with groups on it, made by requests over the wire, and `tailrace group` as a person calls it."""
+"""A whole SPU with groups that are made by real requests, and calls of `tailrace group`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ class GroupedSpu(Struct):
         return self.running.world.clock
 
     async def tailrace(self, name: str, *words: str) -> int:
-        """The exit status of `tailrace group`, which finds the SPU through the SC unless it is told otherwise."""
+        """Returns the exit status of `tailrace group`, which finds the SPU through the SC by default."""
         where = () if "--bootstrap" in words else ("--sc", str(SC_PUBLIC))
         commands = group.commands(self.clock)
         return await commands[name].execute(parse(["group", name, *words, *where]), self.network)
@@ -66,21 +66,21 @@ class GroupedSpu(Struct):
         assert not response.topics[0].partitions[0].error_code, response
 
     async def commit(self, group_id: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """As somebody who is no member."""
+        """Commits as a client that is no member."""
         partitions = [OffsetCommitRequestPartition(*each) for each in offsets.items()]
         request = OffsetCommitRequest(group_id, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)])
         response = await self.client.request(ApiKey.OFFSET_COMMIT, NAMED_COMMIT, request)
         assert not any(each.error_code for each in response.topics[0].partitions), response
 
     async def member(self, group_id: str, name: str, topic: str, partitions: Sequence[int]) -> "Member":
-        """A classic member, alone in its group, that owns these partitions."""
+        """A classic member, alone in its group, with these partitions."""
         member = Member(self, await self.running.client(), group_id, name, topic)
         await member.join()
         await member.sync(partitions)
         return member
 
     async def consumer(self, group_id: str, member_id: str, topic: str) -> None:
-        """A member of a KIP-848 group, with its first heartbeat."""
+        """A member of a consumer group, which joins with its first heartbeat."""
         request = ConsumerGroupHeartbeatRequest(
             group_id,
             member_id,
@@ -104,7 +104,7 @@ class Member(Struct):
     generation: int = -1
 
     async def ask_to_join(self) -> None:
-        """Sends the request, and does not wait for the answer."""
+        """Sends the request and does not wait for the response."""
         subscription = _VERSION_0 + encode_whole(ConsumerProtocolSubscription([self.topic]), 0)
         protocols = [JoinGroupRequestProtocol("range", subscription)]
         request = JoinGroupRequest(
@@ -122,7 +122,7 @@ class Member(Struct):
         await self.joined()
 
     async def sync(self, partitions: Sequence[int]) -> None:
-        """As the leader, who owns everything."""
+        """Assigns these partitions to itself, as the group leader."""
         assignment = ConsumerProtocolAssignment([TopicPartition(self.topic, list(partitions))])
         assigned = [SyncGroupRequestAssignment(self.member_id, _VERSION_0 + encode_whole(assignment, 0))]
         request = SyncGroupRequest(
@@ -140,7 +140,7 @@ class Member(Struct):
 @asynccontextmanager
 async def grouped_spu() -> AsyncIterator[GroupedSpu]:
     broker = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
-    # What is printed is the command's alone.
+    # Only the command prints.
     with capture_logs():
         async with running_spu(broker=broker) as running:
             client = WireClient(await running.world.network.connect(ADDRESS), client_id="tests", apis=KNOWN)

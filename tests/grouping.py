@@ -1,4 +1,4 @@
-"""A coordinator without a shell: its log is a list, its answers are kept, time passes when a test says so."""
+"""A coordinator without an SPU: its log is a list, and tests let time pass."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Call = Callable[[Coordinator, Moment, "Asked"], None]
 
 
 class Asked(Struct, eq=False):
-    """Who asked, and what came of it: exactly one answer or refusal."""
+    """A waiter that keeps its response or refusal, and checks that it gets exactly one."""
 
     reply: Any = None
     error: KafkaError | None = None
@@ -44,7 +44,7 @@ class Asked(Struct, eq=False):
 
     def _on_answer(self) -> None:
         self.answers += 1
-        assert self.answers == 1, "who asks is answered once"
+        assert self.answers == 1, "each request gets one response"
 
     @property
     def is_waiting(self) -> bool:
@@ -56,7 +56,7 @@ class GroupWorld:
     settings: GroupSettings = field(default_factory=GroupSettings)
     cluster: Cluster = field(default_factory=Cluster)
     log: list[GroupRecord] = field(default_factory=list)
-    """All that was appended; read by whoever coordinates next."""
+    """The appended records, which the next coordinator loads."""
     now: float = 100.0
     now_ms: int = 1_700_000_000_000
     asked: list[Asked] = field(default_factory=list)
@@ -69,10 +69,10 @@ class GroupWorld:
     def moment(self) -> Moment:
         return Moment(self.now, self.now_ms)
 
-    # what tests do
+    # called by tests
 
     def ask(self, call: Call) -> Asked:
-        """`call` gets the coordinator, the time, and who waits."""
+        """Calls `call` with the coordinator, the time, and a waiter, which is returned."""
         asked = Asked()
         self.asked.append(asked)
         try:
@@ -83,7 +83,7 @@ class GroupWorld:
         return asked
 
     def pass_time(self, seconds: float) -> None:
-        """What falls due meanwhile happens when it is due."""
+        """Lets time pass, and calls the coordinator at each deadline."""
         end = self.now + seconds
         while self.coordinator.deadline <= end:
             self._advance_to(max(self.coordinator.deadline, self.now))
@@ -92,7 +92,7 @@ class GroupWorld:
         self._advance_to(end)
 
     def restart(self, records: int | None = None) -> None:
-        """Another coordinator takes over with the log, or with so many of its first records. Who waited is refused."""
+        """Starts a new coordinator with the log, or with its first `records` records. Waiters are refused."""
         for waiter in self.coordinator.waiters():
             waiter.refuse(KafkaError(ErrorCode.NOT_COORDINATOR, "not the coordinator"))
         if records is not None:
@@ -106,12 +106,12 @@ class GroupWorld:
         self._carry_out()
 
     def compact(self) -> None:
-        """Leaves of each key the last record."""
+        """Keeps only the last record of each key."""
         last = {encode_record(record)[0]: place for place, record in enumerate(self.log)}
         self.log = [record for place, record in enumerate(self.log) if last[encode_record(record)[0]] == place]
 
     def put_topic(self, name: str, partitions: int, topic_id: int | None = None) -> TopicSpec:
-        """Creates the topic, or makes it another with the same name."""
+        """Creates the topic, or replaces one with this name."""
         number = topic_id or 1000 + len(self.cluster.topics)
         found: TopicId = UUID(int=number)
         before = self.cluster.topics.get(name)
@@ -127,7 +127,7 @@ class GroupWorld:
     def use(self, **settings: Any) -> None:
         self.settings = replace(self.settings, **settings)
 
-    # inside
+    # helpers
 
     def _new(self) -> Coordinator:
         new_id = lambda: str(UUID(int=next(self._ids)))  # noqa: E731
@@ -145,7 +145,7 @@ class GroupWorld:
 
 
 class Sleeper:
-    """A group that only waits."""
+    """A group that does nothing but wait for its deadline."""
 
     kind = GroupKind.CLASSIC
     state = "Empty"

@@ -48,7 +48,7 @@ def _metadata(version: int, *names: str) -> ApplyMetadataRequest:
 
 
 class _Sc(Struct):
-    """Answers every request for topics; its metadata version is then 5."""
+    """Responds to every request for topics, with the metadata version 5."""
 
     answer: Callable[[CreateTopicsRequest], CreateTopicsResponse | Exception | None]
     asked: list[ForwardRequest] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A leader that reaches nobody sends its clients on: as soon as others may lead, and not while either side is there."""
+"""Tests that an isolated leader refuses its clients as soon as others may lead, and not while it reaches one side."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ FOUND_OUT_SECONDS = LEASE_SECONDS + WITHOUT_LEASE_SECONDS_MAX + 2 * CHECK_SECOND
 
 @asynccontextmanager
 async def led_by_one(**configs: str) -> AsyncIterator[tuple[ClusterOfSpus, int]]:
-    """Three SPUs have a record each; the leader of the topic."""
+    """Yields three SPUs that each have a record, and the leader of the topic."""
     async with cluster_of(1, 2, 3) as cluster:
         await cluster.create(1, "t", 1, 3, **configs)
         await trio.sleep(1)
@@ -118,7 +118,7 @@ async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, what: s
 async def test_whoever_is_told_has_to_look_for_another(
     autojump_clock: trio.testing.MockClock, what: str, waits: bool
 ) -> None:
-    """A client with no other connection would be told for ever by this SPU that it leads."""
+    """A client without another connection would learn forever from this SPU that it leads."""
     async with led_by_one() as (cluster, leader):
         await cluster.kill_sc()
         await kill_followers(cluster, leader)

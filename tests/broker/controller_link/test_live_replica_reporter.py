@@ -44,12 +44,12 @@ class _Spu:
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
     standings: list[tuple[int, int, dict[int, int]]] = field(default_factory=list)
-    """High watermark, log end and the followers' lags, of each partition that was reported."""
+    """The high watermark, the log end and the followers' lags of each reported partition."""
     failed: list[list[int]] = field(default_factory=list)
-    """Partitions that were given up, by message."""
+    """The partitions reported as failed, by message."""
     answer: int = ErrorCode.NONE
     is_cut_off: bool = False
-    """What it reports is lost, with the connection."""
+    """Whether reports are lost with the connection."""
 
     def __post_init__(self) -> None:
         self.metrics = BrokerMetrics()
@@ -136,7 +136,7 @@ async def test_what_was_removed_is_announced_when_it_is_there_again() -> None:
 
 
 async def test_who_leads_later_than_its_spec_says_is_announced_then() -> None:
-    """Replication may have to end first."""
+    """The replica may have to stop following or leading first."""
     spu = _Spu()
     replica = spu.add(_spec(0))
     replica.is_leader = False
@@ -263,7 +263,7 @@ async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -
 
 
 async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_well_again() -> None:
-    """Nobody else would be elected if the Streaming Controller did not hear of it, and it was away."""
+    """No other SPU would be elected if the Streaming Controller, which was unreachable, did not learn of it."""
     spu = _Spu()
     replica = spu.add(replace(_spec(0, epoch=5), replicas=(HERE, ELSEWHERE)))
     replica.go_offline("a header is none any more", damaged_from=3)
@@ -287,7 +287,7 @@ async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_wel
 
 
 async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
-    """So it may be elected once more, and is tried again then; meanwhile another SPU may get what it should hold."""
+    """It may therefore be elected again, and its log is then tried again. Meanwhile another SPU may replace it."""
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
     spu.reporter.on_failed((TOPIC, 0))
@@ -302,7 +302,7 @@ async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
 
 
 async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
-    """Nothing else says so, and the Streaming Controller would have another SPU take the replica's place."""
+    """No other message reports it, and the Streaming Controller would replace the replica."""
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
     spu.reporter.on_failed((TOPIC, 0))

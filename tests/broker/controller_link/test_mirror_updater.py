@@ -114,7 +114,7 @@ async def test_another_controller_counts_anew_and_has_what_the_one_before_had_st
 async def test_the_version_of_the_controller_before_says_nothing_of_what_this_one_has_done(
     autojump_clock: object,
 ) -> None:
-    """Nor does the whole that it sends first, if that was made before."""
+    """The full metadata of the new connection may be older as well."""
     cluster, mirror = _updated(_full(500, _topic(A, "a")))
     mirror.on_connected(())
     async with trio.open_nursery() as nursery:

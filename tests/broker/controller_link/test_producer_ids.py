@@ -1,4 +1,4 @@
-"""Ids from blocks: none twice, and no more blocks than needed."""
+"""Tests that ids come from blocks without duplicates, and that no unneeded blocks are allocated."""
 
 from functools import partial
 

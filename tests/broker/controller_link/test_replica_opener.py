@@ -88,7 +88,7 @@ async def test_a_clean_stop_speaks_for_each_log_once_and_not_for_those_that_did_
 
 
 async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: DispatcherSpu) -> None:
-    """After a power failure its partition was elsewhere, and the SPU stopped cleanly without it."""
+    """After a power failure the partition had moved away, and the SPU stopped cleanly without it."""
     for replica in await spu.apply(held_topic(partitions=(0, 1))):
         append(replica, b"a")
         await replica.close()
@@ -194,7 +194,7 @@ async def test_a_log_that_is_not_led_and_does_not_close_takes_no_neighbour_with_
 
 
 async def test_a_log_with_a_header_that_is_none_is_one_that_did_not_open(spu: DispatcherSpu) -> None:
-    """Its producers' snapshot is gone as well, so that opening it goes through sealed segments from batch to batch."""
+    """The snapshot of its producers is lost as well, so that opening reads sealed segments batch by batch."""
     small = {"segment.bytes": "1048576"}
     (replica,) = await spu.apply(held_topic(configs=small))
     for sequence in range(3):
@@ -232,7 +232,7 @@ async def test_others_have_their_turn_while_a_long_log_is_looked_through_for_its
 
 
 async def _with_flipped_record(spu: DispatcherSpu, topic: HeldTopic, *, has_promised: bool = True) -> DispatcherSpu:
-    """After kill -9, with two of its three batches behind what has flipped."""
+    """Restarts after kill -9 with three batches, of which the second is corrupt."""
     (replica,) = await spu.apply(topic)
     for value in (b"a", b"b", b"c"):
         append(replica, value)
@@ -279,7 +279,7 @@ async def test_whenever_it_is_killed_nothing_goes_from_such_a_log_before_that_is
 async def test_a_store_that_never_promised_anything_opens_such_a_log_if_another_one_is_known_to_have_it_all(
     spu: DispatcherSpu, known_store: str
 ) -> None:
-    """The partition had no other replica until now, and the machine stopped."""
+    """The partition had no other replica until the machine stopped."""
     again = await _with_flipped_record(spu, held_topic(), has_promised=False)
     topic = held_topic(live=(HERE, ELSEWHERE))
     (spec,) = topic.partitions
@@ -290,7 +290,7 @@ async def test_a_store_that_never_promised_anything_opens_such_a_log_if_another_
 
 
 async def test_in_doubt_what_a_sync_may_have_failed_to_write_is_written_again(spu: DispatcherSpu) -> None:
-    """Also if a process has ended meanwhile that knew why there is doubt."""
+    """Doubt also outlives the process that knew its cause."""
     live = held_topic(live=(HERE, ELSEWHERE))
     (replica,) = await spu.apply(live)
     append(replica, b"a")

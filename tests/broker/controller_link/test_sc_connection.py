@@ -216,7 +216,7 @@ async def test_what_is_asked_as_the_connection_ends_is_asked_on_the_next_one(aut
         await trio.testing.wait_all_tasks_blocked()
         link = spu.connection._link
         assert link is not None
-        link.close("it broke")  # which whoever keeps the connection notices a moment later
+        link.close("it broke")  # the task of the connection notices it a moment later
         answer = await spu.connection.request(AllocateProducerIdsRequest())
         assert answer.first_id == 1000
 
@@ -410,7 +410,7 @@ async def test_a_controller_that_accepts_connections_and_says_nothing_is_left(au
 async def test_whoever_takes_the_place_of_a_frozen_controller_is_found_within_a_lease(
     autojump_clock: object, tenths: int
 ) -> None:
-    """Within the one for which it waits for all that had one before it elects without them."""
+    """Within a lease: after that the standby holds elections without the SPUs that have not registered."""
     network = MemoryNetwork()
     async with scripted_sc(network) as frozen, scripted_sc(network, STANDBY) as standby:
         standby.answers[InternalApiKey.REGISTER_SPU] = lambda message: RegisterSpuResponse(ErrorCode.NOT_CONTROLLER)

@@ -1,4 +1,4 @@
-"""What the controller asks of a whole SPU, and what becomes of it; the controller says what no real one would."""
+"""Tests requests of a scripted Streaming Controller to a whole SPU, also requests that no real one sends."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,7 +42,7 @@ SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),),
 
 @asynccontextmanager
 async def _running(world: World) -> AsyncIterator[tuple[ScriptedSc, Spu]]:
-    """An SPU that knows one topic of one partition, which it leads."""
+    """An SPU with one topic of one partition, which it leads."""
     server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
@@ -201,7 +201,7 @@ async def test_an_spu_that_is_stopped_before_it_knows_anything_stops_and_leaves_
     world = World()
     async with _running(world):
         pass
-    for _ in range(2):  # the mark of the clean stop is still there for the one after
+    for _ in range(2):  # the clean-shutdown mark is still valid for the next start
         server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep, 0)

@@ -143,7 +143,7 @@ async def test_what_was_removed_is_in_doubt_though_it_is_known_what_it_promised(
     await spu.promises.end_doubt(before.key)
     await spu.apply()
     await spu.remove_parked()
-    again = spu.again()  # its promises have not been written anew
+    again = spu.again()  # its promises have not been rewritten
     assert again.promises.epoch((TOPIC, 0)) == 0
     (after,) = await again.apply(held_topic(leader=ELSEWHERE, live=(ELSEWHERE,)))
     assert (after.log.log_end, again.promises.is_in_doubt(after.key)) == (0, True)
@@ -169,7 +169,7 @@ async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: Di
 
 
 async def test_what_belongs_here_and_cannot_be_applied_is_not_parked(spu: DispatcherSpu) -> None:
-    """Another version may have written its configs; its records are not to go with time."""
+    """Another version may have written its configs. Its records must not expire in parked storage."""
     (replica,) = await spu.apply(held_topic())
     append(replica, b"a")
     await replica.close()
@@ -188,7 +188,7 @@ async def test_what_belongs_here_and_cannot_be_applied_is_not_parked(spu: Dispat
 async def test_a_marker_that_cannot_be_removed_keeps_the_replica_away(
     spu: DispatcherSpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files would be removed under whoever uses them."""
+    """Its files would be removed while they are in use."""
     replica, _ = await spu.apply(held_topic(partitions=(0, 1)))
     append(replica, b"a")
     await spu.apply(held_topic(partitions=(1,)))
@@ -226,7 +226,7 @@ async def test_a_log_that_does_not_close_holds_up_nothing(spu: DispatcherSpu) ->
 async def test_a_topic_of_many_partitions_goes_as_fast_as_one_of_a_single_one(
     autojump_clock: object, spu: DispatcherSpu
 ) -> None:
-    """All other specs wait meanwhile."""
+    """All other specs wait for it."""
     for replica in await spu.apply(held_topic(partitions=range(CLOSES_AT_ONCE)), held_topic(OTHER, "single")):
         append(replica, b"a")
         await replica.log.sync()
@@ -277,7 +277,7 @@ async def test_what_belongs_to_no_topic_and_cannot_be_parked_holds_up_nothing(
 
 
 async def test_a_replica_that_is_given_back_is_not_looked_through(spu: DispatcherSpu) -> None:
-    """It was closed when it went. To read a whole segment would keep everybody waiting."""
+    """Its log was closed cleanly. Reading a whole segment would delay all requests."""
     (replica,) = await spu.apply(held_topic())
     append(replica, b"a")
     await spu.apply()
@@ -305,7 +305,7 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: Dispat
 async def test_what_was_committed_is_known_all_the_time_that_logs_are_being_closed(
     spu: DispatcherSpu, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever writes it down meanwhile would take it from the disk, and a crash may follow."""
+    """A checkpoint that was written meanwhile would omit it, and a crash may follow."""
     monkeypatch.setattr(spec_dispatcher, "CLOSES_AT_ONCE", 1)
     replicas = await spu.apply(held_topic(partitions=(0, 1), live=(HERE, ELSEWHERE)))
     for replica in replicas:
@@ -358,7 +358,7 @@ async def test_a_log_that_does_not_tell_of_its_producers_is_opened_when_others_h
 async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
     spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """It is in use, and who reads it here has come upon a header that is none."""
+    """The replica is in use, and a reader has found a corrupt header."""
     topic = held_topic(live=(HERE, ELSEWHERE))
     (replica,) = await spu.apply(topic)
     for value in (b"a", b"b", b"c"):
@@ -447,7 +447,7 @@ async def test_who_stops_waiting_does_not_stop_the_work(spu: DispatcherSpu) -> N
 
 
 async def _damaged(spu: DispatcherSpu, *topics: HeldTopic) -> tuple[DispatcherSpu, File]:
-    """A restart, with a batch in the first log that does not say what it is."""
+    """Restarts with a batch of an unknown format in the first log."""
     replicas = await spu.apply(*topics)
     for replica in replicas:
         append(replica, b"a")
@@ -541,7 +541,7 @@ async def test_what_a_sync_failed_to_write_is_written_again_where_the_replica_is
 async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_next_process(
     spu: DispatcherSpu, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
 ) -> None:
-    """Which would find nothing to sync in it."""
+    """The next process would find nothing to sync."""
     topic = held_topic(configs={"flush.messages": "1"})
     (replica,) = await spu.apply(topic)
     append(replica, b"a")

@@ -1,4 +1,4 @@
-"""What a leader says of consumers' positions, read from the headers of a real log."""
+"""Tests the description of positions, which is read from the headers of a real log."""
 
 import pytest
 from simulation.client import WireClient

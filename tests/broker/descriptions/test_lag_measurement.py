@@ -1,4 +1,4 @@
-"""GroupLag as it is measured, of real partitions on two SPUs."""
+"""Tests the measurement of group lag with real partitions on two SPUs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,14 +24,14 @@ from tailrace.protocol.internal.describe_positions import DescribePositionsReque
 from tailrace.runtime.network import Address
 
 PRODUCED_MS = 1_700_000_000_000
-"""The time in all records of `ClusterOfSpus.produce`."""
+"""The timestamp of all records of `ClusterOfSpus.produce`."""
 SILENT = Address("silent", 9005)
-"""Somebody listens there, and never says a word."""
+"""A server listens at this address and never responds."""
 
 
 @dataclass
 class World:
-    """Two SPUs and a topic of which each leads a partition; what is committed is what a test says."""
+    """Two SPUs and a topic of which each leads a partition. Tests set the committed offsets."""
 
     cluster: ClusterOfSpus
     led_here: int
@@ -63,7 +63,7 @@ class World:
         return coordinators
 
     async def measured(self) -> set[tuple[str, int, int, int | None, float | None]]:
-        """Group, partition, committed, records and seconds."""
+        """Returns group, partition, committed offset, records and seconds of each lag."""
         await trio.sleep(FRESH_SECONDS)
         return {(each.group_id, each.partition, *each[3:]) for each in await self.lag.measure()}
 

@@ -58,7 +58,7 @@ class Holder:
 
 
 async def _recovered() -> Holder:
-    """Epoch 0 was lost with its leader, epoch 1 wrote a bridge, epoch 2 had nothing to recover."""
+    """The leader of epoch 0 was lost, epoch 1 wrote a bridge, and epoch 2 had nothing to recover."""
     holder = Holder()
     holder.append(0, b"a", b"b")
     await holder.log.restamp(0, 2, 1)
@@ -166,7 +166,7 @@ async def test_others_have_their_turn_and_no_more_than_so_many_batches_are_looke
     whole = await holder.content(0, 10)
     monkeypatch.setattr(segment_descriptions, "_BATCHES_AT_ONCE", 3)
     assert await holder.content(0, 10) == whole
-    await holder.log.sync()  # then records are deleted at once
+    await holder.log.sync()  # records are then deleted at once
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon

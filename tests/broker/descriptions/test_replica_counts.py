@@ -1,4 +1,4 @@
-"""What is counted of replicas."""
+"""Tests the counts and gauges of replicas."""
 
 import pytest
 from logs import log_at

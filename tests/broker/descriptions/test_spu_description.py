@@ -1,4 +1,4 @@
-"""What an SPU says of its controllers."""
+"""Tests the description of the leaders and followers of an SPU."""
 
 import structlog
 from logs import log_at

@@ -1,7 +1,7 @@
-"""Clients of one classic group do what they want, time passes, coordinators end with what was not committed.
+"""Model test of a classic group with random clients, time, and coordinators that lose uncommitted records.
 
-Whatever happens: nobody is answered twice or never; all who were assigned something in a generation had it from one
-leader; generations that were assigned never fall; and what a coordinator knows follows from its log.
+Each request gets exactly one response. All assignments of a generation come from one leader. Generations with an
+assignment never decrease. The state of a coordinator follows from its log.
 """
 
 from collections import defaultdict
@@ -31,12 +31,12 @@ PROTOCOLS = [
 
 
 class LaggingWorld(GroupWorld):
-    """What is appended is committed later, or never."""
+    """A world in which appended records are committed later, or never."""
 
     def __post_init__(self) -> None:
         self.committed = 0
         self.uncommitted: list[tuple[int, PendingResponse]] = []
-        """Answers, and how long the log must be for them."""
+        """The pending responses, with the log length that must be committed for each."""
         super().__post_init__()
 
     def commit(self) -> None:
@@ -46,12 +46,12 @@ class LaggingWorld(GroupWorld):
             answer.send()
 
     def fail_over(self, kept: int) -> None:
-        """So many of the uncommitted records are in the next leader's log."""
+        """Starts a new coordinator whose log has this number of the uncommitted records."""
         due, self.uncommitted = self.uncommitted, []
         for _, answer in due:
             answer.waiter.refuse(KafkaError(ErrorCode.NOT_COORDINATOR))
         self.restart(min(self.committed + kept, len(self.log)))
-        self.commit()  # a leader that has recovered has committed all it has
+        self.commit()  # a leader has committed its whole log when it has recovered
 
     def _carry_out(self) -> None:
         output = self.coordinator.output.take()
@@ -76,13 +76,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         self.clients: list[Client] = []
         self.syncs: list[tuple[int, str, Asked]] = []
-        """Generation, member, and the request that was answered or still is to be."""
+        """The SyncGroup requests, with generation and member. Some still wait for a response."""
         self.assigned: dict[int, set[bytes]] = defaultdict(set)
         self.told: dict[tuple[int, str], bytes] = {}
         self.leaders = 0
         for instance in (None, "i"):
             self.start(instance, 9, PROTOCOLS[0], LONGEST_SECONDS)
-        self.world.pass_time(2 * first_wait_ms / 1000)  # the second one made it wait once more
+        self.world.pass_time(2 * first_wait_ms / 1000)  # the second member made it wait again
         self.behave(4, commits=True)
         if leader_is_slow:
             self.start(None, 9, PROTOCOLS[0], LONGEST_SECONDS)
@@ -92,7 +92,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def client(self, number: int) -> Client:
         return self.clients[number % len(self.clients)]
 
-    # what happens
+    # events
 
     @rule(
         instance=st.sampled_from([None, None, "i", "j"]),
@@ -117,7 +117,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @rule(rounds=st.integers(1, 4), commits=st.booleans(), leaders_assign=st.sampled_from([True, True, False]))
     def behave(self, rounds: int, commits: bool, leaders_assign: bool = True) -> None:
-        """All do what consumers do: join, sync, join again when they are told to. Some leaders take their time."""
+        """Lets all clients join, sync, and rejoin when they have to. Some leaders are slow."""
         for client in self.clients * rounds:
             joined, synced = client.joined, client.synced
             if joined is None or joined.is_waiting or (synced is not None and synced.is_waiting):
@@ -134,7 +134,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 self.world.commit()
 
     def synchronize(self, client: Client) -> None:
-        """A leader assigns, others ask; each leader's assignments are marked as its own."""
+        """Sends SyncGroup. A leader marks its assignments with its name."""
         assert client.joined is not None
         reply = client.joined_reply
         self.leaders += 1
@@ -144,7 +144,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def sync_with(self, client: Client, assignments: dict[str, bytes]) -> None:
         joined = client.joined
         if joined is not None and joined.reply is not None and joined.reply.protocol_name in client.protocols:
-            chosen = joined.reply.protocol_name  # of its protocols it names the first one
+            chosen = joined.reply.protocol_name  # each client prefers its first protocol
             client.protocols = {chosen: client.protocols[chosen]} | client.protocols
         self.syncs.append((client.generation, client.member_id, client.sync(assignments)))
 
@@ -188,7 +188,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def fail_over(self, kept: int) -> None:
         self.world.fail_over(kept)
 
-    # what holds
+    # invariants
 
     @property
     def group(self) -> ClassicGroup | None:

@@ -1,6 +1,7 @@
-"""Whatever members, topics and coordinators do, in any order: nobody has what another has, and in the end all is had.
+"""Model test of consumer groups with random members, topics and coordinators.
 
-Members believe what they are told and nothing else, answers get lost, and a coordinator may end after any request.
+No two members ever have the same partition, and in the end each partition has a member. Members know only what
+responses tell them, responses get lost, and a coordinator may end after any request.
 """
 
 from collections import Counter
@@ -21,16 +22,16 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 STATIC = 4
-"""The place whose member is a static one; those at the others have another id each time they come."""
+"""The index of the static member. The other members get a new id each time they join."""
 STEPS = 70
 
 
 class Member(Consumer):
-    """It works on what it got at once, and gives up what it is told to only some time later."""
+    """A member that uses new partitions at once, and revokes partitions some time later."""
 
     told: frozenset[TopicPartition] = frozenset()
     says_everything = True
-    """When it joins, when it subscribes otherwise, and when it does not know whether it got all answers."""
+    """Whether the next heartbeat has all fields: on joining, for a new subscription, and after a lost response."""
 
     def heartbeat(self, *, answer_is_lost: bool = False) -> None:
         said: dict[str, Any] = {"topic_partitions": listed(self.owned, TopicPartitions)}
@@ -41,7 +42,7 @@ class Member(Consumer):
         asked = self.ask(**said)
         self.says_everything = asked.error is not None or answer_is_lost
         if asked.error is not None:
-            # A client gives up everything and comes again; what else would be an error of ours.
+            # A fenced client abandons everything and joins again. Any other error would be a bug.
             assert asked.error.code in (
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 ErrorCode.UNKNOWN_MEMBER_ID,
@@ -62,7 +63,7 @@ class Member(Consumer):
 
 
 class Story:
-    """Consumers of one group, most of the new protocol, some of the old one, and what chance lets them do."""
+    """Consumers of one group, some of which use the classic protocol, and their random steps."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -152,10 +153,10 @@ class Story:
                 old.leave()
 
     def die(self) -> None:
-        """Without a word. What it had is nobody's until its session ends."""
+        """Stops a member silently. Its partitions stay assigned to it until its session ends."""
         self.members.pop(self.place, None)
 
-    # the world
+    # topics, time and coordinators
 
     def pass_time(self) -> None:
         self.world.pass_time(self.random.choice([0.5, 1.0, 1.0, 4.0, 8.0, 46.0, 61.0]))
@@ -184,20 +185,23 @@ class Story:
             assert facts(group_in(self.world)) == before
 
     def fail(self) -> None:
-        """A coordinator ends before what it decided is committed: nobody was told, and the next knows nothing."""
+        """Ends a coordinator before its records are committed.
+
+        No response was sent, and the next coordinator lacks them.
+        """
         committed = len(self.world.log)
         for _ in range(self.random.randint(1, 3)):
             member = self.members.get(self.place)
             if isinstance(member, Member):
                 member.heartbeat(answer_is_lost=True)
         self.world.restart(committed)
-        self.epoch_before = 0  # nobody has seen a later one
+        self.epoch_before = 0  # no member has seen a later epoch
         group = self.group
         for member in self.members.values():
             if isinstance(member, Member) and isinstance(group, ConsumerGroup) and member.member_id in group.members:
                 assert member.epoch <= group.members[member.member_id].current.epoch, "it was told what is in no log"
 
-    # what holds
+    # invariants
 
     @property
     def group(self) -> Group | None:
@@ -211,13 +215,13 @@ class Story:
                 assert one.owned.isdisjoint(other.owned), (one, other)
 
     def the_epoch_of_the_group_never_falls(self) -> None:
-        """But an empty group may give way to a classic one, which begins anew."""
+        """Epochs never decrease, unless a classic group takes the place of an empty group."""
         epoch = self.group.epoch if isinstance(self.group, ConsumerGroup) else 0
         assert epoch == 0 or epoch >= self.epoch_before
         self.epoch_before = epoch
 
     def settle(self) -> None:
-        """Everybody does what there is to do: then everything is shared, as evenly as can be."""
+        """Lets all members act until the group is stable. All partitions are then assigned evenly."""
         for _ in range(20):
             for member in list(self.members.values()):
                 if isinstance(member, Member):
@@ -262,7 +266,7 @@ def facts(group: ConsumerGroup) -> dict[str, Any]:
 
 
 def check_counts(group: ConsumerGroup) -> None:
-    """What is counted as members come and go is what one would count now."""
+    """Counters that are kept as members join and leave equal a new count."""
     profiles = [member.profile for member in group.members.values()]
     assert group.bytes_held == sum(profile.bytes_held for profile in profiles)
     assert group.names_subscribed == Counter(name for profile in profiles for name in profile.topic_names)
@@ -291,7 +295,7 @@ def say(world: GroupWorld, request: ConsumerGroupHeartbeatRequest, version: int)
 
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_a_client_says_it_gets_an_answer_of_kafkas(seed: int) -> None:
-    """Anything else that is raised fails the test; what it led to can be loaded again."""
+    """Feeds random heartbeats. Only KafkaError may be raised, and the resulting log can be loaded again."""
     random = Random(seed)
     world = GroupWorld()
     topics = [world.put_topic(name, count).id for name, count in (("a", 3), ("b", 1))] + [UUID(int=7)]

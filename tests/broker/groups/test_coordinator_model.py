@@ -1,7 +1,7 @@
-"""Members of both kinds of groups, commits, topics that come and go, and time, in any order, under the same group ids.
+"""Model test of a coordinator with members of both kinds of groups, commits, topics and time, in random order.
 
-Whoever reads the log knows the same as the coordinator, also when the last record of each key is all that is left of
-it; and nothing that is asked is more than a coordinator can answer.
+A coordinator that loads the log, or the compacted log, has the same state as the one that wrote it. Every request gets
+a response.
 """
 
 from classic_groups import Client, leave, subscription
@@ -89,7 +89,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         if client.member_id:
             leave(self.world, MemberIdentity(client.member_id, client.instance_id), group_id=client.group_id)
 
-    # members of KIP-848 groups
+    # members of consumer groups
 
     @rule(number=numbers, joins_anew=st.booleans())
     def beat(self, number: int, joins_anew: bool) -> None:
@@ -139,7 +139,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def delete_group(self, group: str) -> None:
         self.world.ask(lambda coordinator, moment, waiter: coordinator.delete(group))
 
-    # what happens to all
+    # events of the whole coordinator
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 50.0, 700.0, 700_000.0]))
     def pass_time(self, seconds: float) -> None:
@@ -158,7 +158,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             self.world.compact()
         self.world.restart()
 
-    # what always holds
+    # invariants
 
     @invariant()
     def nobody_was_refused_for_a_mistake_of_ours(self) -> None:

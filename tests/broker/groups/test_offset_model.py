@@ -1,6 +1,6 @@
-"""Commits, deletions, time and topics that come and go, in any order, against a model that is a dictionary.
+"""Model test of offsets with random commits, deletions, topics and time, against a dictionary.
 
-After every step another coordinator reads the log, as it is and with the last record of each key alone.
+After every step a new coordinator loads the log, and the compacted log.
 """
 
 from committing import ask_delete, commit, fetch
@@ -19,7 +19,7 @@ PARTITIONS = 3
 groups = st.sampled_from(["g", "h", "i"])
 topics = st.sampled_from(["orders", "payments"])
 places = st.tuples(topics, st.integers(0, PARTITIONS))
-"""Some of them do not exist."""
+"""The partitions to commit for. Some do not exist."""
 
 
 class Kept(Struct):

@@ -60,7 +60,7 @@ def test_who_subscribes_to_more_leaves_the_others_what_only_they_may_have() -> N
 
 
 def test_partitions_are_handed_on_where_no_single_one_could_go() -> None:
-    # m and o share no topic, but both share one with n.
+    # m and o share no topic, but each shares one with n.
     members = [
         subscriber("m", "a", partitions("a0", "a1", "a2")),
         subscriber("n", "ab", partitions("b0", "b1")),
@@ -108,7 +108,7 @@ def _kept(case: Case, shares: dict[str, Partitions]) -> dict[str, int]:
 
 
 def _most_that_can_be_kept(case: Case) -> int:
-    """Of all ways to say who gets one more than the others, the best is to take those who have most."""
+    """The fewest partitions move if the members with the largest shares keep the extra partitions."""
     had = sorted((len(member.assigned & case.of_subscribed_topics()) for member in case.subscribers), reverse=True)
     quota, larger = divmod(len(case.of_subscribed_topics()), len(had))
     return sum(min(size, quota + (index < larger)) for index, size in enumerate(had))

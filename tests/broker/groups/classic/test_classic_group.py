@@ -1,4 +1,4 @@
-"""The course of a classic group: assignments, sessions, members that leave, commits; what another coordinator finds."""
+"""Tests of classic groups: assignments, sessions, leaving members, commits, and a change of the coordinator."""
 
 import math
 
@@ -39,7 +39,7 @@ def last_rebalance(world: GroupWorld) -> Rebalance:
 
 
 def keep_alive(world: GroupWorld, clients: list[Client], seconds: float) -> None:
-    """Time passes in which these clients send heartbeats."""
+    """Lets time pass in which these clients send heartbeats."""
     while seconds > 0:
         step = min(seconds, SESSION_SECONDS / 3)
         world.pass_time(step)
@@ -96,7 +96,7 @@ def test_no_assignment_is_answered_before_it_is_in_the_log(world: GroupWorld) ->
     follower.ask_to_join()
     assert leader.joined_reply and follower.joined_reply
     follower.sync()
-    world._carry_out = lambda: None  # type: ignore[method-assign] # what is asked for stays to be looked at
+    world._carry_out = lambda: None  # type: ignore[method-assign] # the output stays where the test can check it
     leader.sync({leader.member_id: b"1", follower.member_id: b"2"})
     assert len(coordinator.output.records) == 1 and not coordinator.output.responses_at_once
     assert [each.response.assignment for each in coordinator.output.responses] == [b"1", b"2"]
@@ -373,7 +373,7 @@ def test_static_members_that_want_no_rebalance_to_take_time_are_waited_for_all_t
 def test_a_static_member_that_vanished_while_it_waited_for_its_assignment_does_not_stay_for_good(
     world: GroupWorld,
 ) -> None:
-    """Its session was over before that of the leader, and nobody has heard of either since."""
+    """Its session ended before that of the leader, and neither has sent a heartbeat since."""
     members = [Client(world, instance_id=name, session_seconds=seconds) for name, seconds in (("b", 20), ("a", 10))]
     leader, follower = settle(members)
     leader.join()
@@ -406,7 +406,7 @@ def commit_error(world: GroupWorld, member_id: str, generation: int, **fields: o
     try:
         group_of(world).check_commit(
             member_id,
-            fields.get("instance_id"),  # type: ignore[arg-type] # a text or nothing
+            fields.get("instance_id"),  # type: ignore[arg-type] # a string or None
             generation,
             9,
             transactional=bool(fields.get("transactional")),
@@ -453,7 +453,7 @@ def test_a_replaced_static_member_cannot_commit(world: GroupWorld) -> None:
     assert commit_error(world, again.joined_reply.member_id, 1, instance_id="worker-1") == ErrorCode.NONE
 
 
-# what is told of it
+# descriptions
 
 
 def test_a_group_is_described_in_each_state(world: GroupWorld) -> None:
@@ -491,7 +491,7 @@ def test_topics_are_those_of_all_members_if_they_can_be_read(world: GroupWorld) 
     first.ask_to_join()
     second = Client(world, protocols={"range": subscription("b", "c")}, version=3)
     second.ask_to_join()
-    first.joined_reply  # noqa: B018 # it learns its id
+    first.joined_reply  # noqa: B018 # this makes it learn its id
     first.ask_to_join()
     assert group_of(world).subscribed_topics() == {"a", "b", "c"}
     first.protocols = {"range": b"\x00"}
@@ -528,7 +528,7 @@ def test_a_rebalance_says_who_came_when_and_who_was_late(world: GroupWorld) -> N
     )
 
 
-# another coordinator
+# a new coordinator
 
 
 def test_another_coordinator_finds_the_group_as_it_was_stored(world: GroupWorld) -> None:

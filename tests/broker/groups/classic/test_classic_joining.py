@@ -1,4 +1,4 @@
-"""What becomes of a JoinGroup, rule by rule, with the answers that Apache Kafka gives."""
+"""Tests of JoinGroup, rule by rule, with the responses of Apache Kafka."""
 
 import pytest
 from classic_groups import (
@@ -126,7 +126,7 @@ def test_what_members_have_kept_for_them_is_bounded(world: GroupWorld, monkeypat
 
 @pytest.mark.parametrize("field", ["instance_id", "protocol_type", "group_id"])
 def test_names_must_fit_into_the_record(world: GroupWorld, field: str) -> None:
-    client = Client(world, **{field: "x" * 32_001})  # type: ignore[arg-type] # a text in any of them
+    client = Client(world, **{field: "x" * 32_001})  # type: ignore[arg-type] # a string in each of them
     assert error_of(client.ask_to_join()) == ErrorCode.INVALID_REQUEST
     assert error_of(Client(world, protocols={"x" * 32_001: b""}).ask_to_join()) == ErrorCode.INVALID_REQUEST
 
@@ -135,7 +135,7 @@ def test_a_member_needs_a_group_with_a_name(world: GroupWorld) -> None:
     assert error_of(Client(world, group_id="").ask_to_join()) == ErrorCode.INVALID_GROUP_ID
 
 
-# clients that were given an id
+# clients with a new member id
 
 
 def test_an_id_that_nobody_uses_is_forgotten(world: GroupWorld) -> None:
@@ -350,11 +350,11 @@ def test_without_a_rebalance_timeout_the_session_timeout_counts(
     assert group_of(world).members.rebalance_timeout_ms == SESSION_SECONDS * 1000
 
 
-# static members that come back
+# returning static members
 
 
 def static_group(world: GroupWorld, **fields: object) -> list[Client]:
-    """The first one leads."""
+    """Returns the members. The first one is the group leader."""
     clients = [
         Client(world, instance_id="worker-1", **fields),  # type: ignore[arg-type] # fields of a Client
         Client(world, instance_id="worker-2", **fields),  # type: ignore[arg-type] # fields of a Client
@@ -363,7 +363,7 @@ def static_group(world: GroupWorld, **fields: object) -> list[Client]:
 
 
 def come_back(client: Client, **fields: object) -> Client:
-    """The same instance, started anew: it knows nothing."""
+    """Returns the restarted instance, which has no member id."""
     again = Client(client.world, instance_id=client.instance_id, protocols=client.protocols, version=client.version)
     for name, value in fields.items():
         setattr(again, name, value)

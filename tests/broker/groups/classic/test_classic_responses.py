@@ -50,7 +50,7 @@ def test_who_is_gone_is_told_so() -> None:
 
 
 def test_errors_are_new_each_time() -> None:
-    """One that is raised again and again would gather the frames of everyone who raised it."""
+    """An error object that is raised repeatedly would collect the frames of each raise."""
     assert classic_responses.rebalancing() is not classic_responses.rebalancing()
 
 

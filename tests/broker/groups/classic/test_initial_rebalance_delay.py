@@ -2,7 +2,7 @@ from tailrace.broker.groups.classic.initial_rebalance_delay import InitialRebala
 
 
 def waits(first_wait: InitialRebalanceDelay, comings: str) -> list[int]:
-    """For how long it waits each time; a `+` is somebody who came meanwhile."""
+    """Returns the durations of the waits. A `+` stands for a member that joined meanwhile."""
     waited = []
     for coming in comings:
         first_wait.member_joined = coming == "+"

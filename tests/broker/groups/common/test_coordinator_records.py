@@ -167,8 +167,9 @@ FROM_APACHE_KAFKA: dict[str, tuple[str, str, Any, Any]] = {
         ConsumerGroupRegularExpressionValue(["payments"], 249, 1795286880293),
     ),
 }
-"""Key and value of records in `__consumer_offsets` of Apache Kafka 4.3.1, and what they say. The partitions of a group
-are as its own classes write them: a broker does so no more."""
+"""Keys and values of records that Apache Kafka 4.3.1 wrote to `__consumer_offsets`, and their meaning.
+
+The record with the partitions of a group was written by Kafka's classes, because its brokers no longer write it."""
 
 
 @pytest.mark.parametrize("name", FROM_APACHE_KAFKA)

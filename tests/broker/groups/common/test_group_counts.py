@@ -1,4 +1,4 @@
-"""Who counts what: desks and groups, of whatever coordinator."""
+"""Tests that request handlers and groups of all coordinators count."""
 
 import pytest
 from classic_groups import stable_group

@@ -1,4 +1,4 @@
-"""How far groups are behind, from what they committed and how far partitions go."""
+"""Tests the computation of group lag."""
 
 from itertools import permutations
 
@@ -66,7 +66,7 @@ def test_seconds_are_the_age_of_what_comes_next() -> None:
     written_ms = {(A, 1): NOW_MS - 1500, (A, 2): NOW_MS + 7000, (A, 3): NO_TIMESTAMP, (A, 4): NOTHING_THERE}
     assert group_lags(behind, written_ms, NOW_MS) == [
         GroupLag("g", "a", 0, 1, 5, 1.5),
-        GroupLag("g", "a", 0, 2, 4, 0.0),  # by a producer whose clock is ahead
+        GroupLag("g", "a", 0, 2, 4, 0.0),  # the clock of the producer is ahead
         GroupLag("g", "a", 0, 3, 3, None),
         GroupLag("g", "a", 0, 4, 2, 0.0),
         GroupLag("g", "a", 0, 6, 0, 0.0),

@@ -1,4 +1,4 @@
-"""What a change of a KIP-848 group writes: no more than is different afterwards, in an order that can be replayed."""
+"""Tests that a change of a consumer group writes only what has changed, in an order that can be replayed."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ CURRENT = "ConsumerGroupCurrentMemberAssignmentKey"
 
 
 class Log:
-    """What was written since one looked last."""
+    """Returns the records that were written since the last call."""
 
     def __init__(self, world: GroupWorld) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat: the errors are Apache Kafka's, and so are the sentences for those who read them."""
+"""Tests that refused heartbeats get the errors and messages of Apache Kafka."""
 
 from typing import Any
 

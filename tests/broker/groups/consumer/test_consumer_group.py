@@ -1,4 +1,4 @@
-"""What a KIP-848 group answers of itself: who may commit, who may ask, what it subscribes to."""
+"""Tests of consumer groups: commits, fetches and subscriptions."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from tailrace.protocol.messages.offset_commit import (
 
 
 def test_records_of_members_that_have_the_same_leave_it_to_the_last_one() -> None:
-    """No log of ours says so, but one that was damaged could."""
+    """Our logs have no such records, but a damaged log could."""
     group = ConsumerGroup("g", lambda group, moment: None)
     (partition,) = partitions("a0")
     for member_id in "mn":

@@ -1,4 +1,4 @@
-"""What members are told, and when: who said everything is told everything, and who may have to wait is to come soon."""
+"""Tests when a response has the assignment, and when the next heartbeat is due."""
 
 import pytest
 from consumer_stories import Consumer, settle

@@ -1,4 +1,4 @@
-"""Groups that change their protocol while their members work: to that of KIP-848, and back."""
+"""Tests of upgrades and downgrades of groups whose members go on working."""
 
 import pytest
 from consumer_stories import GROUP, ClassicConsumer, Consumer, classic_group, describe, group_in, kind_of, settle_all
@@ -67,7 +67,7 @@ def test_members_that_wait_in_a_rebalance_join_the_new_group(world: GroupWorld) 
 
 
 def test_a_member_that_knew_no_id_yet_is_told_the_one_that_it_has_in_the_new_group(world: GroupWorld) -> None:
-    """Otherwise it would join as somebody else, and what it was to have would wait for the end of a session."""
+    """Otherwise it would join as another member, and its partitions would wait for the end of a session."""
     first, old = classic_group(world)[0], ClassicConsumer(world, join_version=3)
     old.go_on()
     new = Consumer(world, "new")
@@ -147,7 +147,7 @@ def test_groups_whose_members_cannot_be_understood_stay_as_they_are(world: Group
 
 
 def test_all_that_a_member_brings_has_to_be_understood(world: GroupWorld) -> None:
-    """Of its protocols it may be told any, also one that the group had not agreed on."""
+    """It may be told any of its protocols, also one that the classic group did not use."""
     (old,) = classic_group(world)
     protocols = {"range": old.metadata(), "cooperative-sticky": b"unreadable"}
     old.waiting = old.ask_join(protocols=[JoinGroupRequestProtocol(*each) for each in protocols.items()])
@@ -192,7 +192,7 @@ def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: 
 def test_until_they_have_joined_again_the_members_of_a_classic_group_may_commit(
     world: GroupWorld, has_moved: bool
 ) -> None:
-    """What they have read since would be read again otherwise; and they need not give up what they have."""
+    """Otherwise they would read records again. They need not revoke their partitions."""
     (old,) = classic_group(world)
     new = Consumer(world, "new")
     new.join()

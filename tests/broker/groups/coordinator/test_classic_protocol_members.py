@@ -1,4 +1,4 @@
-"""What members that speak the classic protocol are told in a KIP-848 group."""
+"""Tests of members of consumer groups that use the classic protocol."""
 
 import pytest
 from classic_groups import leave
@@ -29,7 +29,7 @@ def new(world: GroupWorld) -> Consumer:
 
 @pytest.fixture
 def old(world: GroupWorld, new: Consumer) -> ClassicConsumer:
-    """It shares the topic with `new`."""
+    """Returns a member that shares the topic with `new`."""
     old = ClassicConsumer(world)
     for _ in range(4):
         old.go_on()

@@ -110,7 +110,7 @@ def test_a_group_without_offsets_and_members_goes(world: GroupWorld) -> None:
     assert not world.coordinator.groups
 
 
-# many at a time
+# many offsets
 
 
 def test_others_have_their_turn_while_many_go(world: GroupWorld) -> None:
@@ -124,7 +124,7 @@ def test_others_have_their_turn_while_many_go(world: GroupWorld) -> None:
         assert world.coordinator.deadline <= world.now
         world.coordinator.on_deadline(world.moment)
         turns.append(len(world.coordinator.output.take().records))
-        if len(turns) == 1:  # somebody commits meanwhile what was going to be looked at
+        if len(turns) == 1:  # meanwhile a client commits an offset that is still to be checked
             commit(world, "g", {("orders", many - 1): 7})
     assert max(turns) <= CHECKED_PER_TURN and sum(turns) == many - 1
     assert fetch(world, "g") == {("orders", many - 1): 7}
@@ -151,7 +151,7 @@ def test_who_joins_meanwhile_keeps_what_is_left(world: GroupWorld) -> None:
     assert len(fetch(world, GROUP)) == CHECKED_PER_TURN
 
 
-# topics that are deleted
+# deleted topics
 
 
 def test_the_offsets_of_a_deleted_topic_go(world: GroupWorld) -> None:

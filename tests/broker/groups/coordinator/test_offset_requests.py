@@ -31,7 +31,7 @@ def world() -> GroupWorld:
     return world
 
 
-# committing without being a member
+# commits of clients that are no members
 
 
 def test_the_last_commit_determines_the_offset(world: GroupWorld) -> None:
@@ -199,7 +199,7 @@ def test_metadata_of_any_length_is_refused_as_metadata(world: GroupWorld) -> Non
     assert errors == {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
 
 
-# clients that say how long their offsets are to be kept
+# clients that set the retention of their offsets
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Groups on whole SPUs: coordinated where their partition is led, told what is committed, known to who comes next."""
+"""Tests of groups on whole SPUs, which the leader of their partition coordinates."""
 
 import builtins
 import errno
@@ -60,7 +60,7 @@ def tell(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
 
 
 async def find(running: RunningSpu | ClusterOfSpus, group: str = "g") -> int:
-    """Asks the first SPU, as clients do; the coordinator."""
+    """Asks the first SPU for the coordinator, as clients do."""
     client = await (running.client() if isinstance(running, RunningSpu) else running.client_of(1))
     answer = await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key=group))
     await wait_all_tasks_blocked()
@@ -108,7 +108,7 @@ async def test_what_is_appended_is_answered_and_there_after_a_restart(autojump_c
 async def test_groups_are_loaded_as_soon_as_their_modules_can_be_opened(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An SPU that has just started knows nothing of groups, and may have no descriptor left when it is elected."""
+    """A new SPU has not imported the modules of groups, and may have no descriptor left when it is elected."""
     really_import = builtins.__import__
 
     def import_unless_used_up(name: str, *arguments: object) -> object:
@@ -169,7 +169,7 @@ async def test_nothing_is_told_before_every_live_replica_has_it(autojump_clock: 
         committing = ask(spu, commit(1))
         reading = ask(spu, tell)
         assert committing.is_waiting
-        assert reading.is_waiting  # it may tell of what was committed a moment ago
+        assert reading.is_waiting  # the response may depend on a very recent commit
         await trio.sleep(60)
         assert committing.answers == reading.answers == 1
         assert ask(spu, commit(2)).reply == 2
@@ -182,7 +182,7 @@ async def test_an_answer_is_not_waited_for_longer_than_the_config_says(
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         await cluster.kill_spu(3 - spu.id)
-        await cluster.kill_sc()  # nobody lets the live set shrink
+        await cluster.kill_sc()  # no SC removes replicas from the live set
         committing = ask(spu, commit(1))
         await trio.sleep(spu.broker_configs.settings.offsets_commit_timeout_ms / 1000 + 0.001)
         assert committing.error is not None
@@ -230,7 +230,7 @@ async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
 
 
 async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_clock: object) -> None:
-    """Members that are told so go on with what they have, and others may have it by now."""
+    """Members that are told to wait keep their partitions, which other members may have by now."""
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         await cluster.kill_sc()

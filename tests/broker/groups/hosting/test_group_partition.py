@@ -1,4 +1,4 @@
-"""One partition of the internal topic: how its log is read, and what its coordinator asks for in its own time."""
+"""Tests of a group partition: how its log is loaded, and the deadlines of its coordinator."""
 
 import errno
 import struct
@@ -52,7 +52,7 @@ def commit(partition: GroupPartition, topic: str, *offsets: int, metadata_bytes:
 
 
 async def replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """What the next coordinator reads: topics and offsets."""
+    """Returns the topics and offsets that the next coordinator loads."""
     seen: list[GroupRecord] = []
     monkeypatch.setattr(Coordinator, "replay", lambda self, record: seen.append(record))
     async with running_spu(world, ONE) as running:
@@ -90,7 +90,7 @@ async def test_a_record_that_cannot_be_read_costs_nobody_else(
         append(partition, build_batch(broken, base_offset=log.log_end, leader_epoch=partition.epoch))
         append(partition, bridge(log.log_end, partition.epoch))
         spoilt = build_batch([Record(log.log_end, 0, b"key", b"?")], base_offset=log.log_end)
-        spoilt[HEADER_SIZE] = 0  # a record of no bytes at all
+        spoilt[HEADER_SIZE] = 0  # a record without any bytes
         append(partition, spoilt)
         commit(partition, "after", 2)
     assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
@@ -115,7 +115,7 @@ async def test_records_whose_bytes_are_not_those_that_were_written_are_not_belie
 async def test_what_has_flipped_is_mended_before_it_is_read(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, position: int
 ) -> None:
-    """An offset far behind the log's end, a checksum, and a record."""
+    """The positions of an offset far beyond the log end, a checksum, and a record."""
     world = World()
     async with running_spu(world, ONE) as running:
         partition = await partition_of(running)
@@ -142,7 +142,7 @@ async def test_what_has_flipped_is_mended_before_it_is_read(
 async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
     autojump_clock: object, position: int, damage: bytes
 ) -> None:
-    """Its batch is longer than the log, or shorter than nothing, or stands before it."""
+    """The batch is longer than the log, has a negative size, or lies before the log."""
     async with running_spu(broker=ONE) as running:
         partition = await partition_of(running)
         commit(partition, "topic", 1)

@@ -1,4 +1,4 @@
-"""The settings of groups follow the configs, and cost nothing while those stay."""
+"""Tests that the settings of groups follow the configs, and are cached while these stay."""
 
 from msgspec.structs import fields
 

@@ -12,7 +12,7 @@ LONG_AGO_MS = NOW_MS - 30 * DAY_MS
 
 
 class Looks(Struct):
-    """What the rules look at in a group."""
+    """The fields of a group that the rule uses."""
 
     kind: GroupKind = GroupKind.CLASSIC
     protocol_type: str = "consumer"
@@ -29,8 +29,8 @@ class Looks(Struct):
 
 
 def expires(group: Looks, *, topic: str = "orders", days: float = 8, expires_ms: int = -1) -> bool:
-    """Whether an offset goes that was committed so many days ago."""
-    rule = ExpiryRule(group, RETENTION_MS)  # type: ignore[arg-type] # nothing more is looked at
+    """Returns whether an offset expires that was committed this number of days ago."""
+    rule = ExpiryRule(group, RETENTION_MS)  # type: ignore[arg-type] # the rule uses nothing else
     committed = CommittedOffset(5, committed_ms=NOW_MS - round(days * DAY_MS), expires_ms=expires_ms)
     return not rule.keeps(topic) and rule.is_expired(committed, NOW_MS)
 
@@ -83,7 +83,7 @@ def test_an_offset_may_say_itself_when_it_expires() -> None:
 
 def test_subscriptions() -> None:
     def subscribed(group: Looks) -> bool:
-        return is_subscribed(group, "orders")  # type: ignore[arg-type] # nothing more is looked at
+        return is_subscribed(group, "orders")  # type: ignore[arg-type] # the rule uses nothing else
 
     assert subscribed(Looks(state="Stable", topics=frozenset({"orders"})))
     assert not subscribed(Looks(state="Stable", topics=frozenset({"payments"})))
