@@ -1,4 +1,4 @@
-"""ShelfKeeper of one SPU that a test fills from another, whole one that leads."""
+"""A bench for copies of shelves on one SPU, which are filled from a complete SPU that leads."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ from tailrace.storage.log.shelf_logs import ShelfLogs
 LEADER, HERE, OTHER = map(SpuId, (1, 5, 6))
 NOW = 1_700_000_000_000
 BATCHES = 10
-"""Each of two records."""
+"""The number of batches, each with two records."""
 END = 2 * BATCHES
 BATCH_BYTES = len(batch(b"00", b"00"))
 
@@ -54,7 +54,7 @@ class Bench(Struct):
         end: int = 0,
         shelved_from: int = 0,
     ) -> None:
-        """By the next specs."""
+        """Applies newer specs with one shelf."""
         shelf = Shelf(base, end, tuple(stores), tuple(filling))
         self.spec = replace(self.spec, version=self.spec.version + 1, shelved_from=shelved_from, shelves=(shelf,))
         self.keeper.copies.apply([self.spec], (), is_full=False)
@@ -74,14 +74,14 @@ class Bench(Struct):
         return [header.base_offset for _, header in iterate(response.records)]
 
     def after(self, files: SimulatedFiles) -> "Bench":
-        """What another process finds there."""
+        """Returns the bench of another process on the given files."""
         logs = ShelfLogs("/data", files)
         again = replace(self, files=files, logs=logs, keeper=keeper_of(self.running, logs, self.metrics))
         again.keeper.copies.apply([self.spec], (), is_full=True)
         return again
 
     async def flip(self, position: int, directory: str | None = None) -> None:
-        """A bit in the first segment."""
+        """Flips a bit in the first segment."""
         async with self.logs.using(directory or self.logs.directory(self.key)) as log:
             file = log.read_batches(log.log_start, log.log_end)[0].file
             (byte,) = file.read_at(position, 1)

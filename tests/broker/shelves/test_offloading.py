@@ -1,4 +1,4 @@
-"""Shelves as their leader fills them: with stores and a Streaming Controller that do what a test says."""
+"""How a leader moves segments to shelves, with a scripted Streaming Controller and scripted stores."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -34,20 +34,20 @@ from tailrace.protocol.internal.report_shelves import (
 ONE, TWO = STORES = SpuId(3), SpuId(4)
 ROUND_SECONDS = 300.0
 SHELVED = {"remote_storage_enable": "true", "internal_segment_bytes": "1", "retention_ms": "-1"}
-"""Each batch is a segment."""
+"""Configs with which each batch becomes a segment."""
 
 Store = Callable[[FillShelfRequest], FillShelfResponse | None]
 
 
-class Shelves(Struct):
-    """Of partitions that are led here."""
+class LeaderBench(Struct):
+    """A leader with partitions, and the stores of their shelves."""
 
     world: World
     brokers: ScriptedBrokers
     offloading: Offloading
     clock: SteadyClock
     stores: dict[int, Store]
-    """Those that do something else than what they are asked for."""
+    """The stores that do not simply fill what the leader asks."""
     reported: list[ReportedPartition] = field(default_factory=list)
     filled_here: list[tuple[int, int]] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ def refused(code: ErrorCode) -> FillShelfResponse:
 
 
 def shown(spec: PartitionSpec, report: ReportedPartition) -> PartitionSpec:
-    """What the Streaming Controller makes of it."""
+    """Returns the spec that the Streaming Controller makes of a report."""
     shelves, start = spec.shelves, max(spec.shelved_from, report.shelved_from)
     if report.next_base >= 0:
         start = start if shelves else report.next_base
@@ -92,7 +92,7 @@ def shown(spec: PartitionSpec, report: ReportedPartition) -> PartitionSpec:
 
 
 @asynccontextmanager
-async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> AsyncIterator[Shelves]:
+async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> AsyncIterator[LeaderBench]:
     stores: dict[int, Store] = {}
 
     def script(broker: ScriptedBroker, request: FillShelfRequest) -> FillShelfResponse | None:
@@ -123,11 +123,11 @@ async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> 
 
         spus = spu_requests_from(HERE, world.cluster, brokers.network, fill_here)
         offloading = Offloading(spus, world.replicas, configs, clock, report, get_logger())
-        made = Shelves(world, brokers, offloading, clock, stores)
+        made = LeaderBench(world, brokers, offloading, clock, stores)
         yield made
 
 
-async def test_who_leads_what_it_keeps_a_shelf_of_asks_itself(autojump_clock: object) -> None:
+async def test_a_leader_that_is_also_a_store_asks_itself(autojump_clock: object) -> None:
     async with shelves() as made:
         replica = made.lead(batches=3)
         replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 2, (HERE, STORES[0])),)))
@@ -135,13 +135,13 @@ async def test_who_leads_what_it_keeps_a_shelf_of_asks_itself(autojump_clock: ob
         assert made.filled_here == made.asked(STORES[0]) == [(0, 2)]
 
 
-async def test_old_segments_go_to_shelves_and_from_the_log(autojump_clock: object) -> None:
+async def test_old_segments_move_to_shelves_and_are_deleted_from_the_log(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5, local_retention_bytes="75")
         await replica.log.sync()
         with capture_logs() as logged:
             assert not await given.offloading.offload(replica)
-        assert replica.spec.shelves == (Shelf(0, 4, STORES),), "the open one is not sealed"
+        assert replica.spec.shelves == (Shelf(0, 4, STORES),), "the open segment does not move"
         assert (replica.earliest, replica.log.log_start) == (0, 3)
         assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 2), (0, 3), (0, 4)]
         events = [(each["event"], each.get("end", each.get("log_start"))) for each in logged]
@@ -160,7 +160,7 @@ async def test_all_stores_are_asked_in_each_round_what_they_have(autojump_clock:
         assert len(given.asked(ONE)) == 2
         replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
         await given.offloading.offload(replica, asks_stores=False)
-        assert len(given.asked(ONE)) == 3, "what was said to an earlier leader is not known"
+        assert len(given.asked(ONE)) == 3, "confirmations to an earlier epoch do not count"
 
 
 async def test_a_partition_without_shelves_asks_nobody(autojump_clock: object) -> None:
@@ -172,7 +172,7 @@ async def test_a_partition_without_shelves_asks_nobody(autojump_clock: object) -
         assert given.reported == []
 
 
-async def test_a_store_that_was_not_told_yet_is_asked_again(autojump_clock: object) -> None:
+async def test_a_store_that_lacks_the_specs_is_asked_again(autojump_clock: object) -> None:
     async with shelves() as given:
         answers = [refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)] * 2
         given.stores[ONE] = lambda request: answers.pop() if answers else with_all(request)
@@ -182,7 +182,7 @@ async def test_a_store_that_was_not_told_yet_is_asked_again(autojump_clock: obje
         assert replica.spec.shelves == (Shelf(0, 1, STORES),)
 
 
-async def test_a_store_may_get_there_bit_by_bit(autojump_clock: object) -> None:
+async def test_a_store_may_fill_a_shelf_in_several_requests(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=6)
         await replica.log.sync()
@@ -204,7 +204,7 @@ async def test_a_store_may_get_there_bit_by_bit(autojump_clock: object) -> None:
     ],
     ids=["silent", "refuses", "knows nothing", "gets nowhere"],
 )
-async def test_the_log_keeps_what_a_store_does_not_take(autojump_clock: object, answer: Store) -> None:
+async def test_the_log_keeps_segments_that_a_store_does_not_confirm(autojump_clock: object, answer: Store) -> None:
     async with shelves() as given:
         given.stores[ONE] = answer
         replica = given.lead(batches=5, local_retention_bytes="0")
@@ -218,7 +218,7 @@ async def test_the_log_keeps_what_a_store_does_not_take(autojump_clock: object, 
         assert replica.log.log_start == 4
 
 
-async def test_who_lost_a_copy_gets_it_again_and_the_log_waits_for_it(autojump_clock: object) -> None:
+async def test_a_lost_copy_is_filled_again_before_the_log_is_deleted(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5)
         await replica.log.sync()
@@ -236,7 +236,7 @@ async def test_who_lost_a_copy_gets_it_again_and_the_log_waits_for_it(autojump_c
         assert replica.log.log_start == 4
 
 
-async def test_without_a_streaming_controller_only_retention_goes_on(autojump_clock: object) -> None:
+async def test_without_a_streaming_controller_only_retention_continues(autojump_clock: object) -> None:
     async def away(reported: object) -> None:
         raise ScUnreachableError("it is away")
 
@@ -251,7 +251,7 @@ async def test_without_a_streaming_controller_only_retention_goes_on(autojump_cl
         assert (replica.log.log_start, replica.spec.shelves) == (2, ())
 
 
-async def test_the_log_goes_where_it_may_while_the_streaming_controller_is_away(autojump_clock: object) -> None:
+async def test_local_retention_continues_while_the_streaming_controller_is_offline(autojump_clock: object) -> None:
     async def away(reported: object) -> None:
         raise ScUnreachableError("it is away")
 
@@ -263,7 +263,7 @@ async def test_the_log_goes_where_it_may_while_the_streaming_controller_is_away(
         assert replica.log.log_start == 3
 
 
-async def test_what_is_not_shown_is_not_waited_for_long(autojump_clock: object) -> None:
+async def test_a_report_without_effect_times_out(autojump_clock: object) -> None:
     async def silent(reported: object) -> None:
         await trio.sleep_forever()
 
@@ -275,7 +275,7 @@ async def test_what_is_not_shown_is_not_waited_for_long(autojump_clock: object) 
         assert trio.current_time() - began == REPORT_SECONDS_MAX
 
 
-async def test_what_is_on_shelves_goes_by_total_retention(autojump_clock: object) -> None:
+async def test_total_retention_deletes_from_shelves(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5, local_retention_bytes="0")
         await replica.log.sync()
@@ -289,7 +289,7 @@ async def test_what_is_on_shelves_goes_by_total_retention(autojump_clock: object
         assert (replica.spec.shelves, replica.earliest, replica.log.log_start) == ((), 5, 5)
 
 
-async def test_nothing_is_said_or_removed_once_another_may_lead(autojump_clock: object) -> None:
+async def test_nothing_is_reported_or_deleted_after_an_election(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5)
         await replica.log.sync()
@@ -319,7 +319,7 @@ async def test_a_disk_that_fails_ends_the_turn(autojump_clock: object) -> None:
 # rounds
 
 
-async def test_who_has_slow_stores_does_not_hold_up_the_others(autojump_clock: object) -> None:
+async def test_a_partition_with_slow_stores_does_not_delay_the_others(autojump_clock: object) -> None:
     async with shelves() as given, trio.open_nursery() as nursery:
         given.stores[ONE] = lambda request: None
         slow = [given.lead(f"slow-{number}", number, batches=2) for number in range(10, 16)]
@@ -333,7 +333,7 @@ async def test_who_has_slow_stores_does_not_hold_up_the_others(autojump_clock: o
         nursery.cancel_scope.cancel()
 
 
-async def test_what_takes_long_is_gone_on_with_before_the_next_round(autojump_clock: object) -> None:
+async def test_long_work_continues_before_the_next_round(autojump_clock: object) -> None:
     async def slow(reported: object) -> None:
         await trio.sleep(4)
 
@@ -348,7 +348,7 @@ async def test_what_takes_long_is_gone_on_with_before_the_next_round(autojump_cl
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_known_is_forgotten_once_another_leads(autojump_clock: object) -> None:
+async def test_what_is_known_of_stores_is_forgotten_when_another_replica_leads(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=2)
         await replica.log.sync()
@@ -379,7 +379,7 @@ async def test_records_on_shelves_are_deleted_when_the_streaming_controller_says
         assert len(given.reported) == 1
 
 
-async def test_who_waits_for_a_deletion_hears_that_another_leads(autojump_clock: object) -> None:
+async def test_waiting_for_a_deletion_fails_if_another_replica_leads(autojump_clock: object) -> None:
     async def deposes(reported: object) -> None:
         replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6)))
 
@@ -391,7 +391,7 @@ async def test_who_waits_for_a_deletion_hears_that_another_leads(autojump_clock:
         assert refused_with.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_deletion_that_nobody_waits_for_any_more_is_done_in_the_next_round(autojump_clock: object) -> None:
+async def test_a_deletion_whose_client_timed_out_is_done_in_the_next_round(autojump_clock: object) -> None:
     is_away = True
 
     async def away(reported: object) -> None:

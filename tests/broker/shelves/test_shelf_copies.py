@@ -1,4 +1,4 @@
-"""What is done about copies of shelves that are damaged, by whether others count on them."""
+"""Damaged copies of shelves are repaired if others rely on them, and discarded otherwise."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from tailrace.storage.directory.layout import ShelfKey
 from tailrace.storage.log.log import Log
 
 
-async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(autojump_clock: object) -> None:
+async def test_a_copy_on_which_nobody_relies_is_discarded_if_it_does_not_open(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(8)
         await bench.logs.close()
@@ -23,7 +23,7 @@ async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(au
         assert await after.content_here() == bench.content
 
 
-async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(autojump_clock: object) -> None:
+async def test_leaders_rely_on_a_confirmed_copy_before_the_specs_say_so(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(8)
         await bench.logs.close()
@@ -37,7 +37,7 @@ async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(auto
         assert await bench.content_here() == bench.content
 
 
-async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -> None:
+async def test_a_copy_without_its_beginning_is_damaged(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         bench.name(base=8)
         await bench.fill(base=8)
@@ -49,7 +49,7 @@ async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -
         assert await bench.content_here() == bench.content
 
 
-async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clock: object) -> None:
+async def test_a_damaged_copy_is_read_until_its_replacement_is_complete(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill()
         bench.name(end=END)
@@ -58,7 +58,7 @@ async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clo
             response = await bench.read(6, bytes_max=1)
         assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert [(each["event"], each["is_only_copy"]) for each in logs] == [("shelf_damaged", False)]
-        # The others are read, also when some of the new copy is there.
+        # Intact batches are still read, even when a part of the new copy exists.
         assert (await bench.fill(8)).end == 8
         assert await bench.bases(8, bytes_max=1) == [8]
         assert (await bench.read(6, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -70,7 +70,7 @@ async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clo
         assert await after.content_here() == bench.content
 
 
-async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_disk_counts_as_damage(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shelf_bench() as bench:
         await bench.fill()
         bench.name(end=END)
@@ -87,7 +87,7 @@ async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monk
         assert [each["event"] for each in logs] == ["shelf_repaired"]
 
 
-async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
+async def test_damage_found_as_a_fill_ends_removes_nothing(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:
@@ -109,7 +109,7 @@ async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
         assert await bench.content_here() == bench.content
 
 
-async def test_it_may_be_wanted_no_more_as_it_is_replaced(
+async def test_a_copy_may_become_unassigned_while_it_is_replaced(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:

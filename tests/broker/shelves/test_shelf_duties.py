@@ -1,4 +1,4 @@
-"""Which shelves an SPU is to keep: what specs say, in any order."""
+"""The shelves that an SPU has to store, by specs that arrive in any order."""
 
 import pytest
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ def _with(*specs: PartitionSpec, is_full: bool = True) -> ShelfDuties:
     return duties
 
 
-def test_those_are_kept_that_name_the_spu() -> None:
+def test_shelves_that_name_the_spu_are_its_duties() -> None:
     duties = _with(SHELVED)
     assert [(each.key, each.confirmed_end, each.has_others, each.start) for each in duties] == [
         (ShelfKey(TOPIC, 0, 0), 10, True, 5),
@@ -62,7 +62,7 @@ def test_the_newest_spec_counts() -> None:
     assert _bases(duties) == []
 
 
-def test_what_is_removed_or_not_named_where_all_is_goes() -> None:
+def test_duties_end_by_removal_or_by_absence_from_full_specs() -> None:
     another = replace(SHELVED, partition=1)
     duties = _with(SHELVED, another)
     duties.apply([], [(TOPIC, 0), (TOPIC, 9)], is_full=False)
@@ -73,7 +73,7 @@ def test_what_is_removed_or_not_named_where_all_is_goes() -> None:
     assert {each.key.partition for each in duties} == {0}
 
 
-def test_all_are_known_once_all_were_named() -> None:
+def test_all_duties_are_known_after_full_specs() -> None:
     duties = _with(SHELVED, is_full=False)
     assert not duties.are_all_known
     for is_full in (True, False):
@@ -81,7 +81,7 @@ def test_all_are_known_once_all_were_named() -> None:
         assert duties.are_all_known
 
 
-def test_what_may_be_of_an_epoch_that_an_unclean_election_has_ended_is_told_once() -> None:
+def test_each_unclean_election_reports_its_shelves_once() -> None:
     unclean = replace(SHELVED, was_unclean=True)
     duties = ShelfDuties(HERE)
     keys = [ShelfKey(TOPIC, 0, base) for base in (0, 20, 30)]

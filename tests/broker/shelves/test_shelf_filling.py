@@ -1,4 +1,4 @@
-"""What leaders have put on shelves here, and are told of it: also over crashes and elections."""
+"""Filling of copies, and what leaders are told of them, with crashes and elections."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from tailrace.protocol.internal.fill_shelf import FillShelfRequest
 from tailrace.storage.log.shelf_logs import ShelfLogs
 
 
-async def test_a_shelf_is_filled_up_to_the_end_of_a_segment_and_is_on_the_disk_then(autojump_clock: object) -> None:
+async def test_a_copy_is_filled_up_to_the_end_of_a_segment_and_synced(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         assert (await bench.fill(0)).end == 0
         for end in (8, 14, 14):
@@ -38,7 +38,7 @@ async def test_a_shelf_is_filled_up_to_the_end_of_a_segment_and_is_on_the_disk_t
         assert await after.content_here() == bench.content
 
 
-async def test_who_was_not_told_of_a_shelf_does_not_fill_it(autojump_clock: object) -> None:
+async def test_an_spu_fills_only_assigned_shelves(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         for stores, filling in (((OTHER,), ()), ((), (OTHER,))):
             bench.name(stores=stores, filling=filling)
@@ -60,7 +60,7 @@ async def test_who_was_not_told_of_a_shelf_does_not_fill_it(autojump_clock: obje
         assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_what_the_leader_does_not_hand_over_is_asked_for_again(autojump_clock: object) -> None:
+async def test_records_that_the_leader_did_not_send_are_requested_again(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         assert (await bench.fill(END + 2)).end == END
         with capture_logs() as logs:
@@ -70,10 +70,8 @@ async def test_what_the_leader_does_not_hand_over_is_asked_for_again(autojump_cl
         assert (await bench.fill(END + 2)).end == END + 2
 
 
-async def test_nothing_is_copied_from_who_leads_no_more(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor is it after an election in the midst of a fill: an unclean one may have ended what that one has."""
+async def test_nothing_is_copied_from_a_former_leader(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copying also stops at an election: an unclean one may have discarded records of the old leader."""
     async with shelf_bench() as bench:
         request = FillShelfRequest(bench.spec.topic_id, 0, 0, END, OTHER)
         response = await bench.keeper.filling.respond(request)
@@ -92,7 +90,7 @@ async def test_nothing_is_copied_from_who_leads_no_more(
         assert (await bench.keeper.filling.respond(request)).end == 2
 
 
-async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(autojump_clock: object) -> None:
+async def test_a_leader_that_is_also_a_store_copies_from_itself(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         bench.keeper = keeper_of(bench.running, bench.logs, bench.metrics, here=LEADER)
         bench.name(stores=(LEADER, OTHER))
@@ -106,7 +104,7 @@ async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(auto
         ]
 
 
-async def test_much_is_copied_in_portions_until_the_time_is_over(
+async def test_a_fill_copies_portions_until_its_time_is_over(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shelf_portions, "PORTION_BYTES_MAX", 2 * BATCH_BYTES)
@@ -126,7 +124,7 @@ async def test_much_is_copied_in_portions_until_the_time_is_over(
         assert await bench.content_here() == bench.content
 
 
-async def test_one_fill_at_a_time_and_few_portions_over_all(
+async def test_each_copy_has_one_fill_at_a_time_and_few_portions_are_in_flight(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:
@@ -160,7 +158,7 @@ async def test_one_fill_at_a_time_and_few_portions_over_all(
         assert bench.keeper.copies.count == 8
 
 
-async def test_of_many_some_stay_open(autojump_clock: object) -> None:
+async def test_only_some_of_many_copies_stay_open(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         bench.logs = ShelfLogs("/data", bench.files, open_logs_max=2)
         bench.keeper = keeper_of(bench.running, bench.logs, bench.metrics)
@@ -178,7 +176,7 @@ async def test_of_many_some_stay_open(autojump_clock: object) -> None:
         assert bench.keeper.copies.size_bytes == BATCHES * BATCH_BYTES
 
 
-async def test_a_shelf_that_begins_in_a_batch_has_all_of_it(autojump_clock: object) -> None:
+async def test_a_shelf_that_begins_within_a_batch_has_all_of_the_batch(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         bench.name(base=5)
         assert (await bench.fill(base=5)).end == END
@@ -188,7 +186,7 @@ async def test_a_shelf_that_begins_in_a_batch_has_all_of_it(autojump_clock: obje
         assert bench.metrics.shelf_filled_bytes == 8 * BATCH_BYTES
 
 
-async def test_what_was_deleted_before_it_came_is_not_copied(autojump_clock: object) -> None:
+async def test_deleted_records_are_not_copied(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(4)
         bench.name(filling=[HERE], stores=[OTHER], end=END, shelved_from=11)
@@ -197,7 +195,7 @@ async def test_what_was_deleted_before_it_came_is_not_copied(autojump_clock: obj
         assert bench.keeper.copies.size_bytes == 5 * BATCH_BYTES
 
 
-async def test_an_spu_that_is_full_says_so_and_what_it_has(autojump_clock: object) -> None:
+async def test_a_full_spu_refuses_and_says_what_it_has(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(8)
 
@@ -211,7 +209,7 @@ async def test_an_spu_that_is_full_says_so_and_what_it_has(autojump_clock: objec
         assert (await bench.fill(8)).error_code == 0
 
 
-async def test_what_a_crash_tears_in_the_middle_of_a_fill_is_copied_again(autojump_clock: object) -> None:
+async def test_records_lost_in_a_crash_during_a_fill_are_copied_again(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(8)
         async with bench.logs.using(bench.logs.directory(bench.key)) as log:
@@ -226,7 +224,7 @@ async def test_what_a_crash_tears_in_the_middle_of_a_fill_is_copied_again(autoju
             assert await after.content_here() == bench.content
 
 
-async def test_a_failed_sync_is_not_tried_again_with_the_same_files(
+async def test_a_failed_sync_is_not_retried_on_the_same_files(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:
@@ -246,7 +244,7 @@ async def test_a_failed_sync_is_not_tried_again_with_the_same_files(
         assert bench.metrics.shelf_filled_bytes == (4 + 6 + BATCHES) * BATCH_BYTES
 
 
-async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_stays(
+async def test_after_an_unclean_election_a_copy_is_truncated_to_its_confirmed_end(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:
@@ -260,7 +258,7 @@ async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_sta
         async def listening(*arguments: Any) -> shelf_portions.Portion:
             asked.append(arguments[3])
             portion = await fetch(*arguments)
-            if len(asked) == 1:  # another such election while it was on its way
+            if len(asked) == 1:  # another unclean election while the portion was on its way
                 bench.spec = replace(bench.spec, epoch=bench.spec.epoch + 1)
                 bench.name(end=6)
                 state = await bench.fill()
@@ -283,6 +281,6 @@ async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_sta
         assert [(each["event"], each.get("end")) for each in logs] == [("shelf_damaged", None), ("shelf_repaired", 8)]
         await bench.fill()
         after = bench.after(bench.files.crash("all"))
-        assert (await after.fill(8)).end == 8, "what another process has copied is of no known epoch"
+        assert (await after.fill(8)).end == 8, "a new process does not know from which epoch the copy is"
         assert (await after.fill()).end == END
         assert await after.content_here() == bench.content

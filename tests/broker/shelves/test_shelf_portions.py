@@ -1,4 +1,4 @@
-"""What of a leader's batches goes onto a shelf, and how."""
+"""Which of a leader's batches a copy takes, and how."""
 
 from collections.abc import Sequence
 
@@ -32,11 +32,13 @@ def test_batches_up_to_the_end_are_taken(end: int, taken: list[int]) -> None:
     ("offsets", "taken"),
     [((3, 4, 7), [3, 4]), ((3, 7, 8), [3, 7, 8]), ((5,), []), ((5, 6), [5, 6]), ((3, 4, 5, 19), [3, 4, 5, 19])],
 )
-def test_behind_a_gap_one_is_taken_if_another_follows_or_it_is_the_end(offsets: list[int], taken: list[int]) -> None:
+def test_a_batch_behind_a_gap_is_taken_if_another_follows_or_it_ends_the_shelf(
+    offsets: list[int], taken: list[int]
+) -> None:
     assert _taken(_records(*offsets), 3, 20) == taken
 
 
-def test_what_is_damaged_or_of_an_epoch_to_come_is_not_taken() -> None:
+def test_damaged_batches_and_future_epochs_are_refused() -> None:
     for records in (_records(3, 4, epochs=(3, 4)), _records(4, 3), _records(1, 3)):
         with pytest.raises(DamagedBatchError):
             portion_of(records, 3, 3, 9)
@@ -46,7 +48,7 @@ def test_what_is_damaged_or_of_an_epoch_to_come_is_not_taken() -> None:
         portion_of(memoryview(flipped), 3, 3, 9)
 
 
-def test_an_epoch_is_never_smaller_than_the_one_before() -> None:
+def test_epochs_never_fall_within_a_copy() -> None:
     portion = portion_of(_records(3, 4, 5, 6, epochs=(1, 3, 2, 3)), 3, 3, 9)
     assert with_rising_epochs(portion, 1)[1] != portion[1]
     raised = with_rising_epochs(portion, 2)
@@ -56,7 +58,7 @@ def test_an_epoch_is_never_smaller_than_the_one_before() -> None:
     assert with_rising_epochs(as_it_is, 3) is as_it_is
 
 
-def test_what_is_appended_at_once_is_of_one_epoch_and_ends_with_a_control_batch() -> None:
+def test_a_run_has_one_epoch_and_ends_with_a_control_batch() -> None:
     batches = [make_batch(3, epoch=1), make_batch(4, epoch=1), bridge(5, Epoch(1)), *map(make_batch, (6, 7))]
     portion = portion_of(memoryview(b"".join(batches)), 3, 3, 9)
     runs = list(runs_of(portion))

@@ -1,5 +1,7 @@
-"""Which stores are asked for what is before a log, and what is made of their answers. Reading from real ones, and into
-the log: `tests/test_shelves.py`."""
+"""Which stores a leader asks for records before its log, and what it does with their responses.
+
+Tests with real stores, and reads on into the log, are in `tests/test_shelves.py`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +33,7 @@ COMMITTED = 40
 SHELVES = (Shelf(0, 10, (FIRST, SECOND)), Shelf(10, 20, (FIRST,)), Shelf(20, 35, (AWAY, SECOND)))
 
 Answers = Callable[[int, ReadShelfRequest], ReadShelfResponse]
-"""Of the store with that id; it may raise OSError."""
+"""Returns the response of the store with the id, or raises OSError."""
 
 
 def host_of(spu: int) -> str:
@@ -87,15 +89,15 @@ async def test_a_store_of_the_shelf_that_has_the_offset_is_asked_for_it(monkeypa
     assert request == expected
 
 
-async def test_who_is_not_there_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_offline_store_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
-    replica.spec = replace(replica.spec, shelves=(Shelf(21, 35, (AWAY, SECOND)),))  # whose turn it would be
+    replica.spec = replace(replica.spec, shelves=(Shelf(21, 35, (AWAY, SECOND)),))  # AWAY would be asked first
     with capture_logs() as logs:
         assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"5:25"
     assert (stores.asked_spus(), logs) == ([SECOND], [])
 
 
-async def test_a_shelf_that_is_kept_here_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leader_that_is_also_a_store_reads_its_own_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     replica.spec = replace(replica.spec, shelves=(Shelf(0, 35, (AWAY, HERE)),))
     assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"1:25"
@@ -104,7 +106,7 @@ async def test_a_shelf_that_is_kept_here_is_read_here(monkeypatch: pytest.Monkey
         await stores.reader.read(replica, 25, 500, COMMITTED)
 
 
-async def test_what_the_log_has_or_nobody_has_any_more_is_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stores_are_not_asked_for_offsets_in_the_log_or_deleted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves(shelved_from=5)
     assert await stores.reader.read(replica, LOG_START, 500, COMMITTED) == b""
     assert await stores.reader.read(replica, 4, 500, COMMITTED) == b""
@@ -114,7 +116,7 @@ async def test_what_the_log_has_or_nobody_has_any_more_is_asked_of_nobody(monkey
 @pytest.mark.parametrize(
     "failure", [OSError("no way"), ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")], ids=["lost", "refused"]
 )
-async def test_the_next_store_is_asked_where_one_fails(
+async def test_the_next_store_is_asked_if_one_fails(
     monkeypatch: pytest.MonkeyPatch, failure: OSError | ReadShelfResponse
 ) -> None:
     def answers(spu: int, request: ReadShelfRequest) -> ReadShelfResponse:
@@ -129,7 +131,7 @@ async def test_the_next_store_is_asked_where_one_fails(
     assert sorted(stores.asked_spus()) == [FIRST, SECOND]
 
 
-async def test_a_client_is_told_to_come_again_when_no_store_answers(
+async def test_the_client_gets_an_error_if_no_store_responds(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
@@ -141,7 +143,7 @@ async def test_a_client_is_told_to_come_again_when_no_store_answers(
     assert trio.current_time() - begun == 2 * RESPONSE_SECONDS_MAX
 
 
-async def test_a_gap_at_the_end_of_a_shelf_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gap_at_the_end_of_a_shelf_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(spu: int, request: ReadShelfRequest) -> ReadShelfResponse:
         return ReadShelfResponse() if request.base == 10 else with_records(spu, request)
 
@@ -149,7 +151,7 @@ async def test_a_gap_at_the_end_of_a_shelf_is_passed_over(monkeypatch: pytest.Mo
     assert await stores.reader.read(replica, 15, 500, COMMITTED) == b"5:20"
 
 
-async def test_nothing_is_read_that_is_behind_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_read_beyond_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(_: int, request: ReadShelfRequest) -> ReadShelfResponse:
         return ReadShelfResponse()
 
@@ -158,7 +160,7 @@ async def test_nothing_is_read_that_is_behind_the_end(monkeypatch: pytest.Monkey
     assert [(each.offset, each.end) for _, each in stores.asked] == [(12, 15)]
 
 
-async def test_a_time_is_looked_for_shelf_by_shelf_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_timestamp_is_searched_shelf_by_shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(_: int, request: ReadShelfRequest) -> ReadShelfResponse:
         return ReadShelfResponse(0, "", 777, 12, 3) if request.base == 10 else ReadShelfResponse()
 
@@ -167,7 +169,7 @@ async def test_a_time_is_looked_for_shelf_by_shelf_until_one_has_it(monkeypatch:
     assert [(each.base, each.offset, each.timestamp) for _, each in stores.asked] == [(0, 5, 700), (10, 10, 700)]
 
 
-async def test_the_first_of_the_newest_is_on_any_shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_of_the_newest_records_may_be_on_any_shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(_: int, request: ReadShelfRequest) -> ReadShelfResponse:
         return ReadShelfResponse(0, "", {0: 50, 10: 90, 20: 90}[request.base], request.base, 1)
 
@@ -176,7 +178,7 @@ async def test_the_first_of_the_newest_is_on_any_shelf(monkeypatch: pytest.Monke
     assert {each.timestamp for _, each in stores.asked} == {BY_LARGEST_TIME}
 
 
-async def test_few_questions_are_on_their_way(monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
+async def test_only_few_requests_are_in_flight(monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     stores.is_silent = True
     async with trio.open_nursery() as nursery:

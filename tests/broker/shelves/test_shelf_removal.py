@@ -1,4 +1,4 @@
-"""What goes from shelves, and shelves that go."""
+"""Removal of deleted records from copies, and of unassigned copies."""
 
 import trio
 from msgspec.structs import replace
@@ -6,7 +6,7 @@ from shelf_bench import BATCH_BYTES, END, shelf_bench
 from structlog.testing import capture_logs
 
 
-async def test_what_was_deleted_for_good_goes_with_its_segments(autojump_clock: object) -> None:
+async def test_deleted_records_are_removed_by_segments(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         for end in (8, 14):
             await bench.fill(end)
@@ -15,7 +15,7 @@ async def test_what_was_deleted_for_good_goes_with_its_segments(autojump_clock: 
         assert [(each.base, each.end) for each in response.segments] == [(8, 14), (14, END)]
         assert await bench.bases(0) == [8, 10, 12]
         bench.name(end=14, shelved_from=11)
-        assert await bench.bases(0) == [10, 12], "nobody reads what was deleted, also where it is there"
+        assert await bench.bases(0) == [10, 12], "deleted records are not read, even if they are still stored"
         bench.name(end=END, shelved_from=15)
         await bench.keeper.removal.delete_before_starts()
         assert bench.keeper.copies.size_bytes == 3 * BATCH_BYTES
@@ -24,7 +24,7 @@ async def test_what_was_deleted_for_good_goes_with_its_segments(autojump_clock: 
         assert await after.bases(15) == [14, 16, 18]
 
 
-async def test_a_shelf_that_no_specs_name_is_removed_when_nobody_can_bring_it_back(autojump_clock: object) -> None:
+async def test_an_unassigned_copy_is_removed_when_its_topic_cannot_be_undeleted(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill()
         shelved = bench.spec
@@ -54,8 +54,8 @@ async def test_a_shelf_that_no_specs_name_is_removed_when_nobody_can_bring_it_ba
         assert (bench.logs.found(), bench.files.list("/data/shelves")) == ([], [])
 
 
-async def test_shelves_that_cannot_be_listed_are_looked_for_again(autojump_clock: object) -> None:
-    """What was known to be unnamed has been so all the time."""
+async def test_a_failed_listing_is_retried(autojump_clock: object) -> None:
+    """The copy counts as unassigned during the failures too."""
     async with shelf_bench() as bench:
         await bench.fill()
         bench.keeper.copies.apply((), (), is_full=True)

@@ -1,4 +1,4 @@
-"""Shelves that are damaged or lack something, filled again."""
+"""Repair of damaged and incomplete copies."""
 
 import pytest
 import trio
@@ -9,7 +9,7 @@ from tailrace.broker.shelves import shelf_filling, shelf_portions
 from tailrace.protocol.error_codes import ErrorCode
 
 
-async def test_it_is_mended_by_itself(autojump_clock: object) -> None:
+async def test_copies_are_repaired_in_the_background(autojump_clock: object) -> None:
     async with shelf_bench() as bench, trio.open_nursery() as nursery:
         nursery.start_soon(bench.keeper.run)
         await bench.fill()
@@ -27,7 +27,7 @@ async def test_it_is_mended_by_itself(autojump_clock: object) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_only_copy_stays_as_it_is_unless_the_leader_has_it_yet(
+async def test_the_only_copy_is_kept_until_the_leader_can_replace_it(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shelf_bench() as bench:

@@ -1,10 +1,10 @@
-"""Shelves that are read once more."""
+"""Scrubbing of copies."""
 
 from shelf_bench import BATCH_BYTES, BATCHES, END, shelf_bench
 from structlog.testing import capture_logs
 
 
-async def test_a_scrub_finds_what_nobody_reads(autojump_clock: object) -> None:
+async def test_a_scrub_finds_damage_that_no_checksum_of_a_batch_covers(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         rested: list[int] = []
         is_off = False
@@ -17,7 +17,7 @@ async def test_a_scrub_finds_what_nobody_reads(autojump_clock: object) -> None:
         with capture_logs() as logs:
             await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)
         assert (logs, sum(rested)) == ([], BATCHES * BATCH_BYTES)
-        await bench.flip(5)  # which no checksum of a batch covers
+        await bench.flip(5)  # no checksum of a batch covers this byte
         is_off = True
         with capture_logs() as logs:
             await bench.keeper.scrubbing.scrub(rest_after, lambda: is_off)

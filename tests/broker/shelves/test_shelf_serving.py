@@ -1,4 +1,4 @@
-"""What leaders read from the shelves that are kept here."""
+"""What leaders read from the copies on this SPU."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode
 
 
-async def test_it_is_read_like_a_log_but_not_beyond_the_end(autojump_clock: object) -> None:
+async def test_a_copy_is_read_like_a_log_but_not_beyond_the_end(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill(8)
         await bench.fill(16)
         bench.name(end=16)
         assert await bench.bases(0, 16, 2 * BATCH_BYTES) == [0, 2]
         assert await bench.bases(3, 16, 0) == [2]
-        assert await bench.bases(6, 12) == [6]  # to the end of a segment
+        assert await bench.bases(6, 12) == [6]  # a response ends with a segment
         assert await bench.bases(8, 12) == [8, 10]
         assert await bench.bases(8, 11) == [8]
         assert await bench.bases(10, 11) == []
@@ -32,16 +32,14 @@ async def test_it_is_read_like_a_log_but_not_beyond_the_end(autojump_clock: obje
         )
 
 
-async def test_no_answer_is_larger_than_there_is_room_for(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_response_is_bounded(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelf_serving, "READ_BYTES_MAX", 3 * BATCH_BYTES)
     async with shelf_bench() as bench:
         await bench.fill()
         assert await bench.bases(2) == [2, 4, 6]
 
 
-async def test_a_time_is_looked_for(autojump_clock: object) -> None:
+async def test_timestamps_are_searched(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         await bench.fill()
         epoch = bench.spec.epoch
@@ -59,7 +57,7 @@ async def test_a_time_is_looked_for(autojump_clock: object) -> None:
         assert await found(NOW + 41, 8) == (-1, -1, -1)
 
 
-async def test_of_a_shelf_that_is_not_here_nothing_is_read(autojump_clock: object) -> None:
+async def test_a_missing_copy_is_not_read(autojump_clock: object) -> None:
     async with shelf_bench() as bench:
         assert (await bench.read()).error_message == "SPU 5 has nothing of a shelf that is read up to offset 20"
         await bench.fill()
@@ -68,10 +66,10 @@ async def test_of_a_shelf_that_is_not_here_nothing_is_read(autojump_clock: objec
 
 
 @pytest.mark.parametrize("position", [12, 15, 7])
-async def test_what_no_checksum_covers_is_not_copied_from_what_is_damaged(
+async def test_a_replacement_is_not_made_from_a_segment_with_damaged_headers(
     position: int, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader has it no more, and reads through from the stores: one of them is this one."""
+    """The leader does not have the records any more, and reads through to the stores, of which this SPU is one."""
     async with shelf_bench() as bench:
         await bench.fill()
         bench.name(end=END)
@@ -102,5 +100,5 @@ async def test_what_no_checksum_covers_is_not_copied_from_what_is_damaged(
         assert await bench.content_here() == content
 
 
-def test_batches_here_are_what_the_tests_take_them_for() -> None:
+def test_the_batches_of_the_tests_have_two_records() -> None:
     assert header_of(batch(b"00", b"00")).last_offset_delta == 1

@@ -10,7 +10,7 @@ TOPIC, OTHER = TopicId(int=1), TopicId(int=2)
 SAVED = SavedHighWatermark(1, Epoch(1))
 
 
-def test_of_replicas_that_have_gone_not_all_is_known_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_high_watermarks_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closed_replicas, "HIGH_WATERMARKS_KEPT_MAX", 2)
     closed = ClosedReplicas()
     for partition in (1, 0, 2):
@@ -20,7 +20,7 @@ def test_of_replicas_that_have_gone_not_all_is_known_for_ever(monkeypatch: pytes
     assert not closed.take_clean((TOPIC, 1))
 
 
-def test_a_log_that_was_opened_is_not_known_to_be_whole_any_more() -> None:
+def test_a_log_is_not_known_to_be_clean_after_it_was_opened() -> None:
     closed = ClosedReplicas()
     closed.clean.add((TOPIC, 0))
     assert closed.take_clean((TOPIC, 0))
@@ -32,7 +32,7 @@ def test_a_log_that_was_opened_is_not_known_to_be_whole_any_more() -> None:
     [(Storage("t", TOPIC), {(OTHER, 0)}), (Storage("t", TOPIC, 0), {(TOPIC, 1), (OTHER, 0)})],
     ids=["a topic", "a partition"],
 )
-def test_of_what_was_removed_nothing_is_known(removed: Storage, left: set[tuple[TopicId, int]]) -> None:
+def test_removed_storage_is_forgotten(removed: Storage, left: set[tuple[TopicId, int]]) -> None:
     closed = ClosedReplicas()
     for key in ((TOPIC, 0), (TOPIC, 1), (OTHER, 0)):
         closed.keep(key, SAVED)

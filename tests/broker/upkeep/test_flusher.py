@@ -27,7 +27,7 @@ TOPIC = TopicId(int=7)
 
 
 class SlowDisk(SimulatedFiles):
-    """Syncs take their time, by Trio's clock."""
+    """A disk whose syncs take time on Trio's clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ async def test_by_default_a_power_failure_takes_a_second_at_most(autojump_clock:
         assert replica.log.synced_end == 1
 
 
-async def test_never_leaves_it_to_the_kernel(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_policy_of_never_leaves_syncing_to_the_kernel(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms=NEVER, flush_bytes=NEVER)
         on.append(replica, b"a")
@@ -97,7 +97,7 @@ async def test_never_leaves_it_to_the_kernel(autojump_clock: trio.testing.MockCl
         assert on.metrics.flushes == 0
 
 
-async def test_after_so_many_records_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+async def test_records_are_synced_after_so_many_records(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms=NEVER, flush_messages="3")
         on.append(replica, b"a", b"b")
@@ -109,7 +109,7 @@ async def test_after_so_many_records_they_are_on_the_disk(autojump_clock: trio.t
         assert replica.unsynced_since is None
 
 
-async def test_after_so_many_bytes_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+async def test_records_are_synced_after_so_many_bytes(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms=NEVER, flush_bytes="1000")
         on.append(replica, b"x" * 500)
@@ -120,7 +120,7 @@ async def test_after_so_many_bytes_they_are_on_the_disk(autojump_clock: trio.tes
         assert replica.log.synced_end == 2
 
 
-async def test_after_so_long_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+async def test_records_are_synced_after_so_long(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms="1000")
         on.append(replica, b"a")
@@ -131,7 +131,7 @@ async def test_after_so_long_they_are_on_the_disk(autojump_clock: trio.testing.M
         assert replica.log.synced_end == 2, "the clock runs from the oldest record"
         assert on.metrics.flushes == 1
         await trio.sleep(10)
-        assert on.metrics.flushes == 1, "nothing new, nothing to do"
+        assert on.metrics.flushes == 1, "nothing was appended, so nothing is synced"
 
 
 async def test_what_is_appended_during_a_sync_is_flushed_in_its_time(autojump_clock: trio.testing.MockClock) -> None:
@@ -154,12 +154,12 @@ async def test_a_sync_longer_than_the_time_allowed_forgets_nothing(autojump_cloc
         on.files.seconds_a_sync = 5
         on.append(replica, b"a")
         await trio.sleep(1)
-        on.append(replica, b"b")  # its ten milliseconds are over long before the sync is
+        on.append(replica, b"b")  # its ten milliseconds end long before the sync does
         await trio.sleep(60)
         assert replica.log.synced_end == 2
 
 
-async def test_a_producer_that_asked_for_the_disk_waits_for_it(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_producer_that_requires_a_sync_waits_for_it(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_messages="1")
         on.files.seconds_a_sync = 1
@@ -199,7 +199,7 @@ async def test_a_failed_sync_takes_the_replica_offline_for_good(autojump_clock: 
         assert neighbour.high_watermark == 1
 
 
-async def test_a_flush_that_lacks_an_open_file_waits_until_there_is_one(
+async def test_a_flush_without_a_free_descriptor_is_retried(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(directory: str) -> Never:
@@ -217,7 +217,9 @@ async def test_a_flush_that_lacks_an_open_file_waits_until_there_is_one(
         assert (replica.high_watermark, on.metrics.flushes) == (1, 1)
 
 
-async def test_a_topic_deleted_before_its_flush_is_no_failed_disk(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_topic_deleted_before_its_flush_does_not_count_as_a_failed_disk(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms="1000")
         on.append(replica, b"a")
@@ -226,7 +228,7 @@ async def test_a_topic_deleted_before_its_flush_is_no_failed_disk(autojump_clock
         assert replica.offline_reason is None
 
 
-async def test_a_few_logs_are_flushed_at_once_and_not_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_only_a_few_logs_are_flushed_at_once(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replicas = [replica_on(on.files, partition=number, flush_messages="1") for number in range(20)]
         on.files.seconds_a_sync = 1
@@ -237,7 +239,7 @@ async def test_a_few_logs_are_flushed_at_once_and_not_all(autojump_clock: trio.t
         assert on.files.syncs_at_once_max == FLUSHES_AT_ONCE
 
 
-async def test_another_policy_counts_for_what_waits_already(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_changed_policy_applies_to_records_that_wait_already(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms=NEVER, flush_bytes=NEVER)
         on.append(replica, b"a")
@@ -245,7 +247,7 @@ async def test_another_policy_counts_for_what_waits_already(autojump_clock: trio
         replica.use_settings(settings_of({"flush.ms": "1000"}, BrokerConfigs({})))
         on.flusher.on_settings(replica)
         await trio.sleep(0.1)
-        assert replica.log.synced_end == 1, "it has waited for longer than that"
+        assert replica.log.synced_end == 1, "it has waited longer than the new policy allows"
         on.append(replica, b"b")
         replica.use_settings(settings_of({"flush.ms": NEVER, "flush.bytes": NEVER}, BrokerConfigs({})))
         on.flusher.on_settings(replica)

@@ -14,7 +14,7 @@ from tailrace.storage.directory.checkpoints import SavedHighWatermark, load_high
 
 
 class CountedReplicas(list):
-    """ReplicaRegistry, with a count of the passes over all of them."""
+    """A ReplicaRegistry that counts how often all replicas are visited."""
 
     passes = 0
 

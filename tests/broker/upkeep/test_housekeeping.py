@@ -1,4 +1,4 @@
-"""Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
+"""Compaction and retention as a client sees them, and what happens to a log that fails."""
 
 import errno
 from uuid import UUID
@@ -64,7 +64,7 @@ async def test_a_compacted_topic_keeps_the_last_record_of_each_key(autojump_cloc
         assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
 
 
-async def test_a_time_that_nobody_can_name_stops_no_compaction(autojump_clock: object) -> None:
+async def test_an_impossible_timestamp_does_not_stop_compaction(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs=COMPACTED)
@@ -76,7 +76,7 @@ async def test_a_time_that_nobody_can_name_stops_no_compaction(autojump_clock: o
         assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
 
 
-async def test_what_may_be_on_shelves_is_not_compacted(autojump_clock: object) -> None:
+async def test_a_partition_with_shelves_is_not_compacted(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs=COMPACTED)
@@ -87,7 +87,7 @@ async def test_what_may_be_on_shelves_is_not_compacted(autojump_clock: object) -
         assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
 
 
-async def test_nothing_goes_by_its_age_before_what_is_on_shelves(autojump_clock: object) -> None:
+async def test_the_log_does_not_expire_before_its_shelves(autojump_clock: object) -> None:
     checks = {"log.retention.check.interval.ms": "1000", "connections.max.idle.ms": "-1"}
     async with running_spu(broker=checks) as running:
         client = await running.client()
@@ -95,7 +95,7 @@ async def test_nothing_goes_by_its_age_before_what_is_on_shelves(autojump_clock:
             await running.create(topic, configs={"retention.ms": "1000", "remote.storage.enable": enabled})
             await produce(running, client, topic, (b"a", b"1"))
         shelved, other = running.replica("shelved"), running.replica("t")
-        shelf = Shelf(0, 1, (SpuId(4),))  # which nobody can be asked what is on it
+        shelf = Shelf(0, 1, (SpuId(4),))  # no store can be asked what is on it
         await produce(running, client, "shelved", (b"a", b"2"))
         await shelved.log.advance_log_start(1)
         shelved.use_spec(replace(shelved.spec, shelves=(shelf,)))
@@ -136,7 +136,7 @@ async def test_compaction_can_be_switched_off(autojump_clock: object) -> None:
         assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
 
 
-async def test_nothing_is_compacted_that_the_disk_does_not_know_to_be_committed(autojump_clock: object) -> None:
+async def test_compaction_stops_at_the_high_watermark_on_the_disk(autojump_clock: object) -> None:
     async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
         client = await running.client()
         topic = await running.create("t", configs=COMPACTED)
@@ -160,7 +160,7 @@ async def test_nothing_is_compacted_that_the_disk_does_not_know_to_be_committed(
         assert load_high_watermarks(files, data)[topic.id, 0].value == 3
 
 
-async def test_what_was_committed_of_a_deleted_topic_is_known_after_a_restart(autojump_clock: object) -> None:
+async def test_the_high_watermark_of_a_deleted_topic_survives_a_restart(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await running.create("t")
@@ -173,7 +173,7 @@ async def test_what_was_committed_of_a_deleted_topic_is_known_after_a_restart(au
             await later(running)
 
 
-async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock: object) -> None:
+async def test_a_log_that_cannot_be_compacted_is_served_and_retried_later(autojump_clock: object) -> None:
     async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
         client = await running.client()
         damaged = await running.create("damaged", configs=COMPACTED)
@@ -193,7 +193,7 @@ async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock
         assert await consume(client, "damaged") == [(1, b"2")]
 
 
-async def test_parked_storage_that_cannot_be_looked_at_is_removed_when_it_can(autojump_clock: object) -> None:
+async def test_parked_storage_that_cannot_be_listed_is_removed_later(autojump_clock: object) -> None:
     checks = {"log.retention.check.interval.ms": "1000"}
     async with running_spu(broker={"connections.max.idle.ms": "-1", **checks}) as running:
         files, data = running.world.files, running.spu.data_directory
@@ -210,7 +210,7 @@ async def test_parked_storage_that_cannot_be_looked_at_is_removed_when_it_can(au
         assert not files.exists(replica_directory(data, "t", topic_id, 0))
 
 
-async def test_what_lacks_an_open_file_is_done_another_time(autojump_clock: object) -> None:
+async def test_work_without_a_free_descriptor_is_retried(autojump_clock: object) -> None:
     checks = {"log.retention.check.interval.ms": "1000", "connections.max.idle.ms": "-1"}
     async with running_spu(broker=checks) as running:
         client, files = await running.client(), running.world.files

@@ -35,7 +35,7 @@ def world() -> _World:
     return _World()
 
 
-async def test_parked_storage_goes_when_its_time_is_over(world: _World) -> None:
+async def test_parked_storage_is_removed_when_it_expires(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST))
     world.clock.time_ms += HOUR_MS - 1
@@ -57,7 +57,7 @@ async def test_a_replica_without_files_is_missing(world: _World) -> None:
     assert world.parking.missing(asked) == {(FIRST, 2), (SECOND, 1)}
 
 
-async def test_a_partition_is_untouched_where_nothing_of_it_lies_parked_or_not(world: _World) -> None:
+async def test_a_partition_without_files_is_untouched(world: _World) -> None:
     topic = Storage("t", FIRST)
     assert world.parking.untouched(topic, range(2)) == {0, 1}
     world.store("t", FIRST, 1)
@@ -72,7 +72,7 @@ async def test_a_partition_is_untouched_where_nothing_of_it_lies_parked_or_not(w
 
 
 @pytest.mark.parametrize("partition", [None, 2])
-async def test_nothing_is_untouched_while_it_is_being_removed(world: _World, partition: int | None) -> None:
+async def test_storage_that_is_being_removed_is_not_untouched(world: _World, partition: int | None) -> None:
     topic = Storage("t", FIRST)
     world.store("t", FIRST, 2)
     await world.parking.park(topic._replace(partition=partition))
@@ -87,9 +87,7 @@ async def test_nothing_is_untouched_while_it_is_being_removed(world: _World, par
     assert seen == [set() if partition is None else {1}]
 
 
-async def test_nothing_is_taken_for_untouched_where_nobody_can_look(
-    world: _World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_untouched_if_the_listing_fails(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> list[str]:
         raise OSError("the disk does not answer")
 
@@ -97,8 +95,8 @@ async def test_nothing_is_taken_for_untouched_where_nobody_can_look(
     assert world.parking.untouched(Storage("t", FIRST), [0]) == set()
 
 
-async def test_what_is_removed_is_forgotten_on_the_disk_first(world: _World) -> None:
-    """A process that ends in between would miss it at its next start."""
+async def test_storage_is_forgotten_on_the_disk_before_it_is_removed(world: _World) -> None:
+    """If the process ended in between, its next start would report the storage as missing."""
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST))
     happened: list[object] = []
@@ -120,7 +118,7 @@ async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
     assert world.has("t", SECOND)
 
 
-async def test_of_names_that_are_in_use_no_more_nothing_is_left(world: _World) -> None:
+async def test_directories_of_unused_topic_names_are_removed(world: _World) -> None:
     await make_directories_durably(world.files, "/data/topics")
     world.store("t", FIRST)
     world.store("u", SECOND)
@@ -137,7 +135,7 @@ async def test_of_names_that_are_in_use_no_more_nothing_is_left(world: _World) -
     assert world.files.crash("synced").exists(layout.replica_directory("/data", "t", SECOND, 0))
 
 
-async def test_nobody_waits_until_all_topics_have_been_looked_at(world: _World) -> None:
+async def test_other_tasks_run_while_all_topics_are_visited(world: _World) -> None:
     for number in range(100):
         world.store(f"t{number}", TopicId(int=number))
     turns = 0
@@ -155,7 +153,7 @@ async def test_nobody_waits_until_all_topics_have_been_looked_at(world: _World) 
     assert turns > 90
 
 
-async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
+async def test_an_undeleted_topic_is_kept(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST))
     await world.parking.unpark(Storage("t", FIRST))
@@ -166,7 +164,7 @@ async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
 
 
 @pytest.mark.parametrize("partition", [None, 0])
-async def test_a_power_failure_does_not_park_again_what_came_back(world: _World, partition: int | None) -> None:
+async def test_a_power_failure_does_not_park_unparked_storage_again(world: _World, partition: int | None) -> None:
     await make_directories_durably(world.files, layout.replica_directory("/data", "t", FIRST, 0))
     world.store("t", FIRST)
     storage = Storage("t", FIRST, partition)
@@ -177,7 +175,7 @@ async def test_a_power_failure_does_not_park_again_what_came_back(world: _World,
     assert await Parking("/data", files, world.clock).remove_expired(HOUR_MS) == []
 
 
-async def test_a_power_failure_does_not_park_what_was_made_anew(world: _World) -> None:
+async def test_a_power_failure_does_not_park_new_storage(world: _World) -> None:
     await make_directories_durably(world.files, layout.replica_directory("/data", "t", FIRST, 0))
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST, 0))
@@ -187,8 +185,8 @@ async def test_a_power_failure_does_not_park_what_was_made_anew(world: _World) -
     assert await Parking("/data", files, world.clock).remove_expired(0) == []
 
 
-async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None:
-    """The process ended between a deletion and the parking."""
+async def test_storage_without_a_topic_is_parked_at_the_start(world: _World) -> None:
+    """The process has ended between a deletion and the parking."""
     world.store("known", FIRST)
     world.store("orphan", SECOND)
     await world.parking.park_orphans({FIRST: {0}})
@@ -197,7 +195,7 @@ async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None
     assert world.has("known", FIRST)
 
 
-async def test_parking_again_does_not_give_more_time(world: _World) -> None:
+async def test_parking_again_does_not_extend_the_retention(world: _World) -> None:
     world.store("orphan", SECOND)
     await world.parking.park_orphans({})
     world.clock.time_ms += HOUR_MS
@@ -211,14 +209,14 @@ async def test_a_topic_without_storage_leaves_no_trace(world: _World) -> None:
 
 
 async def test_a_marker_that_cannot_be_read_counts_as_old(world: _World) -> None:
-    """It is written atomically, so nobody of ours has left it like that."""
+    """Markers are written atomically, so no version of this program leaves such a file."""
     world.store("t", FIRST)
     marker = world.files.open(layout.parked_path("/data", "t", FIRST), create=True)
     marker.append(b"yesterday")
     assert await world.parking.remove_expired(HOUR_MS) == [Storage("t", FIRST)]
 
 
-async def test_what_is_not_ours_is_left_alone(world: _World) -> None:
+async def test_foreign_files_are_left_alone(world: _World) -> None:
     world.files.make_directories("/data/topics/t/not-an-id")
     world.files.open("/data/topics/.DS_Store", create=True)
     await world.parking.park_orphans({})
@@ -236,7 +234,7 @@ async def test_parking_survives_a_power_failure(world: _World) -> None:
     assert await after.remove_expired(0) == [Storage("t", FIRST)]
 
 
-async def test_what_is_being_removed_is_given_back_to_nobody(world: _World, autojump_clock: object) -> None:
+async def test_a_topic_that_is_being_removed_cannot_be_unparked(world: _World, autojump_clock: object) -> None:
     world.store("t", FIRST)
     world.store("u", SECOND)
     await world.parking.park(Storage("t", FIRST))
@@ -249,7 +247,7 @@ async def test_what_is_being_removed_is_given_back_to_nobody(world: _World, auto
     assert not world.has("t", FIRST)
 
 
-async def test_a_partition_that_was_moved_goes_while_others_of_its_topic_stay(world: _World) -> None:
+async def test_a_moved_partition_is_removed_and_others_of_its_topic_stay(world: _World) -> None:
     world.store("t", FIRST)
     world.store("t", FIRST, 12)
     removed: list[Storage] = []
@@ -266,7 +264,7 @@ async def test_a_partition_that_was_moved_goes_while_others_of_its_topic_stay(wo
     assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
 
 
-async def test_nothing_is_left_of_what_holds_nothing(world: _World) -> None:
+async def test_empty_storage_is_removed_at_once(world: _World) -> None:
     world.store("t", FIRST)
     world.files.make_directories(layout.replica_directory("/data", "t", FIRST, 1))
     await world.parking.park(Storage("t", FIRST, 1))
@@ -274,7 +272,7 @@ async def test_nothing_is_left_of_what_holds_nothing(world: _World) -> None:
     assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
 
 
-async def test_a_partition_that_came_back_is_kept(world: _World) -> None:
+async def test_a_partition_that_is_assigned_again_is_kept(world: _World) -> None:
     world.store("t", FIRST, 1)
     await world.parking.park(Storage("t", FIRST, 1))
     await world.parking.unpark(Storage("t", FIRST, 1))
@@ -282,7 +280,7 @@ async def test_a_partition_that_came_back_is_kept(world: _World) -> None:
     assert world.has("t", FIRST, 1)
 
 
-async def test_at_the_start_partitions_that_belong_elsewhere_are_parked(world: _World) -> None:
+async def test_partitions_that_belong_elsewhere_are_parked_at_the_start(world: _World) -> None:
     for partition in range(3):
         world.store("t", FIRST, partition)
     await world.parking.park_orphans({FIRST: {0, 2}})
@@ -290,7 +288,9 @@ async def test_at_the_start_partitions_that_belong_elsewhere_are_parked(world: _
     assert [world.has("t", FIRST, partition) for partition in range(3)] == [True, False, True]
 
 
-async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partition_that_is_being_removed_cannot_be_unparked(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.store("t", FIRST, 1)
     await world.parking.park(Storage("t", FIRST, 1))
     goes_on = trio.Event()
@@ -321,8 +321,8 @@ async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeyp
 
 
 @pytest.mark.parametrize("partition", [None, 0])
-async def test_of_what_is_being_removed_nothing_is_opened_again(world: _World, partition: int | None) -> None:
-    """Wherever the process, or the machine, ends."""
+async def test_storage_that_is_being_removed_is_never_opened_again(world: _World, partition: int | None) -> None:
+    """The process or the machine ends at any operation."""
     directory = layout.replica_directory("/data", "t", FIRST, 0)
     await make_directories_durably(world.files, directory)
     for name in ("00000000000000000000.log", "00000000000000000007.log", "manifest"):
@@ -341,7 +341,7 @@ async def test_of_what_is_being_removed_nothing_is_opened_again(world: _World, p
         assert files.list(directory) == files.list(layout.removed_directory("/data")) == []
 
 
-async def test_what_was_removed_is_remembered_until_it_begins_anew(world: _World) -> None:
+async def test_a_removal_is_remembered_until_the_replica_begins_as_a_new_one(world: _World) -> None:
     for partition in (0, 1):
         world.store("t", FIRST, partition)
     world.files.make_directories(layout.replica_directory("/data", "t", FIRST, 2))
@@ -359,7 +359,7 @@ async def test_what_was_removed_is_remembered_until_it_begins_anew(world: _World
         assert [parking.was_removed(key) for key in keys] == [True, False, False, True, False]
 
 
-async def test_what_is_noted_and_forgotten_at_once_is_all_remembered(world: _World, autojump_clock: object) -> None:
+async def test_concurrent_changes_of_the_removed_replicas_are_all_kept(world: _World, autojump_clock: object) -> None:
     keys = [(FIRST, 0), (FIRST, 1), (SECOND, 2), (SECOND, 3)]
     world.files.make_directories("/data")
     await world.parking.note_removed(keys[0])
@@ -372,7 +372,7 @@ async def test_what_is_noted_and_forgotten_at_once_is_all_remembered(world: _Wor
         assert [parking.was_removed(key) for key in keys] == [False, True, True, True]
 
 
-async def test_only_the_last_that_were_removed_are_remembered(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_latest_removals_are_remembered(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.broker.upkeep.parking.REMOVED_KEPT_MAX", 2)
     for number in range(3):
         world.store("t", UUID(int=number))

@@ -1,4 +1,4 @@
-"""What becomes of a flipped bit, with a copy elsewhere and without one, and how slowly it is looked for."""
+"""What happens to flipped bits, with and without intact copies elsewhere, and how fast segments are scrubbed."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ PASS_BYTES = 2 * SEGMENT_BYTES + BATCH_BYTES
 
 
 async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
-    """Two sealed segments on the disk, and an open one."""
+    """A replica with two sealed segments on the disk, and an open one."""
     spec = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
     settings = settings_of({"internal.segment.bytes": str(SEGMENT_BYTES)}, BrokerConfigs({}))
     files.make_directories("/data")
@@ -54,7 +54,7 @@ async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
 
 
 class CopiesOf:
-    """What two other SPUs have; the first one lacks everything, or has something else that is not committed."""
+    """The copies of two other SPUs; the first one lacks everything, or has a different, uncommitted log."""
 
     own_id = HERE
 
@@ -62,10 +62,10 @@ class CopiesOf:
         self.answers = True
         self._other = other
         self.other_end = 0 if other is None else other.high_watermark
-        """What is known there to be committed."""
+        """The batches below the high watermark of an SPU."""
         self.has_something_else = False
         self.looked_at: Callable[[], bytes] = bytes
-        """What they have where an end was lost."""
+        """The batches of each SPU at the offset of a damaged tail."""
 
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         return [] if self._other is None else [EMPTY, OTHER]
@@ -136,7 +136,7 @@ async def test_sound_segments_are_read_and_left_alone(autojump_clock: object) ->
     assert bench.metrics.damaged_batches == 0
 
 
-async def test_flipped_bits_are_restored_from_who_has_them(autojump_clock: object) -> None:
+async def test_flipped_bits_are_restored_from_an_spu_that_has_them(autojump_clock: object) -> None:
     bench = await _bench()
     sound = bench.content()
     bench.flip(0, 3 * BATCH_BYTES + 70)
@@ -153,7 +153,7 @@ async def test_flipped_bits_are_restored_from_who_has_them(autojump_clock: objec
 
 
 @pytest.mark.parametrize("position", [70, 8, 7, 15], ids=["a record", "a length", "an offset", "an epoch"])
-async def test_an_open_segment_is_sealed_to_be_mended(position: int, autojump_clock: object) -> None:
+async def test_an_open_segment_is_sealed_before_its_repair(position: int, autojump_clock: object) -> None:
     bench = await _bench()
     sound = bench.open_file.read_at(0, BATCH_BYTES)
     bench.open_file.write_at(position, bytes([sound[position] ^ 2]))
@@ -165,7 +165,7 @@ async def test_an_open_segment_is_sealed_to_be_mended(position: int, autojump_cl
     assert bench.replica.log.log_end == BATCHES + 2
 
 
-async def test_an_open_segment_is_mended_as_it_is_while_not_all_before_it_is_committed(
+async def test_an_open_segment_is_repaired_while_open_if_not_all_before_it_is_committed(
     autojump_clock: object,
 ) -> None:
     bench = await _bench()
@@ -182,7 +182,7 @@ async def test_an_open_segment_is_mended_as_it_is_while_not_all_before_it_is_com
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
 
 
-async def test_times_that_are_noted_wrong_are_corrected(autojump_clock: object) -> None:
+async def test_wrong_times_of_a_segment_are_corrected(autojump_clock: object) -> None:
     bench = await _bench()
     segment = bench.replica.log.synced_segments()[1]
     segment.facts = replace(segment.facts, max_timestamp=5)
@@ -194,7 +194,7 @@ async def test_times_that_are_noted_wrong_are_corrected(autojump_clock: object) 
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (0, 0)
 
 
-async def test_what_is_appended_while_an_open_segment_is_read_is_not_missed(
+async def test_records_appended_while_an_open_segment_is_read_are_not_missed(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
     monkeypatch.setattr(segment_scrub, "STEP_BYTES", BATCH_BYTES)
@@ -232,7 +232,7 @@ async def test_an_open_segment_that_is_changed_meanwhile_is_left_alone(
 
 
 @pytest.mark.parametrize(("number", "is_offline"), [(errno.EMFILE, False), (errno.EIO, True)])
-async def test_an_open_segment_whose_file_cannot_be_opened_ends_no_pass(
+async def test_an_open_segment_that_cannot_be_opened_does_not_end_the_pass(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object, number: int, is_offline: bool
 ) -> None:
     bench = await _bench()
@@ -245,7 +245,7 @@ async def test_an_open_segment_whose_file_cannot_be_opened_ends_no_pass(
     assert (bench.replica.offline_reason is not None) == is_offline
 
 
-async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> None:
+async def test_damage_without_an_intact_copy_is_logged_and_the_rest_is_served(autojump_clock: object) -> None:
     bench = await _bench(has_copies=False)
     bench.flip(1, 3 * BATCH_BYTES + 70)
     bench.flip(1, 5 * BATCH_BYTES + 70)
@@ -259,8 +259,8 @@ async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> 
     assert bench.replica.offline_reason is None
 
 
-async def test_what_others_do_not_know_to_be_committed_is_a_copy_if_it_proves_itself(autojump_clock: object) -> None:
-    """Nobody may lead yet, and say what is committed; and what the first one has may be something else."""
+async def test_an_uncommitted_copy_is_used_if_the_segment_matches_its_checksum(autojump_clock: object) -> None:
+    """Without a leader the high watermark is unknown, and the first SPU may have a different log."""
     bench = await _bench()
     sound = bench.content()
     bench.copies.other_end = 0
@@ -277,7 +277,7 @@ async def test_what_others_do_not_know_to_be_committed_is_a_copy_if_it_proves_it
 
 
 @pytest.mark.parametrize("has_copies", [True, False])
-async def test_an_offset_and_an_epoch_come_back_without_a_copy(has_copies: bool, autojump_clock: object) -> None:
+async def test_an_offset_and_an_epoch_are_repaired_without_a_copy(has_copies: bool, autojump_clock: object) -> None:
     bench = await _bench(has_copies=has_copies)
     sound = bench.content()
     bench.flip(0, 3 * BATCH_BYTES + 7)
@@ -291,7 +291,7 @@ async def test_an_offset_and_an_epoch_come_back_without_a_copy(has_copies: bool,
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
 
 
-async def test_where_leaders_epochs_meet_the_manifest_tells_if_the_neighbours_do_not(autojump_clock: object) -> None:
+async def test_at_the_start_of_an_epoch_the_manifest_tells_the_epoch(autojump_clock: object) -> None:
     bench = await _bench(has_copies=False)
     log = bench.replica.log
     await log.truncate_fully(0)
@@ -308,7 +308,7 @@ async def test_where_leaders_epochs_meet_the_manifest_tells_if_the_neighbours_do
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
 
 
-async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) -> None:
+async def test_a_damaged_header_that_cannot_be_located_is_logged(autojump_clock: object) -> None:
     bench = await _bench()
     bench.flip(0, 3 * BATCH_BYTES + 15)
     bench.flip(0, 4 * BATCH_BYTES + 15)
@@ -323,7 +323,7 @@ async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) ->
 async def test_a_log_that_is_closed_meanwhile_stays_closed(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
-    """Though until then it looked as if an epoch were wrong."""
+    """Until it is closed, an epoch seems to be damaged."""
     monkeypatch.setattr(segment_scrub, "STEP_BYTES", BATCH_BYTES)
     bench = await _bench(scrub_max_bytes_per_second="100")
     bench.flip(0, 3 * BATCH_BYTES + 15)
@@ -336,7 +336,7 @@ async def test_a_log_that_is_closed_meanwhile_stays_closed(
     assert [each.reader.log._file for each in segments] == [None, None]
 
 
-async def test_a_disk_that_takes_nothing_takes_the_replica_offline(autojump_clock: object) -> None:
+async def test_a_disk_that_fails_takes_the_replica_offline(autojump_clock: object) -> None:
     bench = await _bench()
     bench.flip(0, 3 * BATCH_BYTES + 70)
     bench.files.syncs_fail = True
@@ -344,14 +344,14 @@ async def test_a_disk_that_takes_nothing_takes_the_replica_offline(autojump_cloc
     assert bench.replica.offline_reason is not None
 
 
-async def test_only_so_many_bytes_are_read_in_a_second(autojump_clock: object) -> None:
+async def test_scrubbing_keeps_to_its_bytes_per_second(autojump_clock: object) -> None:
     bench = await _bench(scrub_max_bytes_per_second="100")
     begun = trio.current_time()
     await bench.scrubbing.scrub_all()
     assert trio.current_time() - begun == pytest.approx(PASS_BYTES / 100)
 
 
-async def test_it_can_be_switched_off_at_any_time(autojump_clock: object) -> None:
+async def test_scrubbing_can_be_switched_off_at_any_time(autojump_clock: object) -> None:
     bench = await _bench()
     bench.configs.use_dynamic(own={"scrub.max.bytes.per.second": "0"}, default={})
     await bench.scrubbing.scrub_all()
@@ -367,12 +367,12 @@ async def test_passes_begin_at_intervals(autojump_clock: object, interval_ms: in
 
 
 async def _looked_into(bench: Bench, offset: int) -> None:
-    """All that is done about a doubt at once."""
+    """Waits for everything that follows from a suspicion at once."""
     bench.scrubbing.on_suspected(bench.replica, offset)
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_what_is_doubted_is_mended_at_once(nursery: trio.Nursery, autojump_clock: object) -> None:
+async def test_a_suspected_replica_is_repaired_at_once(nursery: trio.Nursery, autojump_clock: object) -> None:
     bench = await _bench(scrub_max_bytes_per_second="1")
     sound = bench.content()
     bench.flip(1, 3 * BATCH_BYTES + 70)
@@ -385,14 +385,14 @@ async def test_what_is_doubted_is_mended_at_once(nursery: trio.Nursery, autojump
 
 
 def _lose_end(bench: Bench) -> None:
-    """A batch that is not known to be committed, in the open segment, and has two behind it."""
+    """Damages an uncommitted batch in the open segment, which two others follow."""
     bench.replica.high_watermark = BATCHES - 1
     bench.append(2)
     sound = bench.open_file.read_at(0, BATCH_BYTES)
     bench.open_file.write_at(70, bytes([sound[70] ^ 2]))
 
 
-async def test_an_end_that_nobody_else_has_is_cut_off_where_nobody_waits_for_it(autojump_clock: object) -> None:
+async def test_a_damaged_tail_that_no_other_store_has_is_truncated(autojump_clock: object) -> None:
     bench = await _bench(has_copies=False)
     _lose_end(bench)
     bench.copies.answers = False
@@ -409,10 +409,10 @@ async def test_an_end_that_nobody_else_has_is_cut_off_where_nobody_waits_for_it(
     assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5)
 
 
-async def test_nothing_is_cut_off_that_others_have_or_that_is_committed(autojump_clock: object) -> None:
+async def test_records_that_others_have_or_that_are_committed_are_not_truncated(autojump_clock: object) -> None:
     bench = await _bench()
     _lose_end(bench)
-    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5), "it was mended"
+    assert not await bench.scrubbing.repair_or_truncate(bench.replica, BATCHES - 5), "it was repaired"
     assert bench.replica.log.log_end == BATCHES + 3
     committed = await _bench(has_copies=False)
     _lose_end(committed)
@@ -423,7 +423,7 @@ async def test_nothing_is_cut_off_that_others_have_or_that_is_committed(autojump
 
 @pytest.mark.parametrize("leads", [True, False])
 @pytest.mark.parametrize("opens", [True, False])
-async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
+async def test_a_tail_that_cannot_be_compared_is_not_truncated(
     nursery: trio.Nursery, autojump_clock: object, leads: bool, opens: bool
 ) -> None:
     bench = await _bench(has_copies=False)
@@ -432,7 +432,7 @@ async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
     bench.flip(1, 6 * BATCH_BYTES + 70)
 
     def fail() -> bytes:
-        """While others were asked, the disk broke, or all files that may be open were opened."""
+        """Fails while other SPUs are asked: the disk breaks, or no descriptor is free."""
         if opens:
             bench.files.reads_fail = True
         else:
@@ -450,8 +450,8 @@ async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
     assert bench.replica.log.log_end == BATCHES + 1
 
 
-async def test_an_end_is_cut_off_also_where_what_is_left_does_not_tell_of_its_producers(autojump_clock: object) -> None:
-    """For another header is damaged: whoever opens the log finds that again."""
+async def test_a_tail_is_truncated_even_if_the_producers_are_unknown_then(autojump_clock: object) -> None:
+    """Another header is damaged, which the next opening of the log finds."""
     bench = await _bench(has_copies=False)
     log = bench.replica.log
     await log.truncate_fully(0)
@@ -471,7 +471,7 @@ async def test_an_end_is_cut_off_also_where_what_is_left_does_not_tell_of_its_pr
         log.load_producers()
 
 
-async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
+async def test_nothing_is_truncated_if_the_index_cannot_be_rebuilt(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
     bench = await _bench(has_copies=False)
@@ -486,10 +486,10 @@ async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
 
 @pytest.mark.parametrize("leads", [True, False])
 @pytest.mark.parametrize("answers", [True, False])
-async def test_a_leader_whose_end_nobody_else_will_ever_have_goes_offline(
+async def test_a_leader_with_a_damaged_tail_that_no_other_store_has_goes_offline(
     autojump_clock: object, leads: bool, answers: bool
 ) -> None:
-    """Then it is cut off, and somebody else leads. A follower's is cut off by its leader."""
+    """The tail is then truncated, and another replica leads. A follower's tail is truncated by its leader."""
     bench = await _bench(has_copies=False)
     _lose_end(bench)
     bench.copies.answers = answers
@@ -500,7 +500,7 @@ async def test_a_leader_whose_end_nobody_else_will_ever_have_goes_offline(
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-async def test_its_segment_may_be_over(autojump_clock: object, is_committed: bool) -> None:
+async def test_its_segment_may_be_sealed(autojump_clock: object, is_committed: bool) -> None:
     bench = await _bench(has_copies=False)
     bench.replica.is_leader = True
     bench.replica.high_watermark = BATCHES if is_committed else BATCHES - 5
@@ -509,7 +509,7 @@ async def test_its_segment_may_be_over(autojump_clock: object, is_committed: boo
     assert bench.replica.damaged_from == (None if is_committed else BATCHES - 4)
 
 
-async def test_so_does_one_whose_end_is_doubted(nursery: trio.Nursery, autojump_clock: object) -> None:
+async def test_a_suspected_leader_with_such_a_tail_goes_offline(nursery: trio.Nursery, autojump_clock: object) -> None:
     bench = await _bench(has_copies=False)
     _lose_end(bench)
     bench.replica.is_leader = True
@@ -520,14 +520,16 @@ async def test_so_does_one_whose_end_is_doubted(nursery: trio.Nursery, autojump_
     assert bench.replica.damaged_from == BATCHES
 
 
-async def test_what_is_sound_is_not_read_to_the_end_for_a_doubt(nursery: trio.Nursery, autojump_clock: object) -> None:
+async def test_a_suspicion_reads_no_intact_log_to_its_end(nursery: trio.Nursery, autojump_clock: object) -> None:
     bench = await _bench()
     nursery.start_soon(bench.scrubbing.run)
     await _looked_into(bench, 11)
     assert bench.metrics.scrubbed_bytes == 0
 
 
-async def test_a_hopeless_replica_is_not_read_again_and_again(nursery: trio.Nursery, autojump_clock: object) -> None:
+async def test_a_replica_that_cannot_be_repaired_is_not_read_repeatedly(
+    nursery: trio.Nursery, autojump_clock: object
+) -> None:
     bench = await _bench(has_copies=False)
     bench.flip(1, 3 * BATCH_BYTES + 70)
     nursery.start_soon(bench.scrubbing.run)
@@ -541,7 +543,7 @@ async def test_a_hopeless_replica_is_not_read_again_and_again(nursery: trio.Nurs
         assert [each["event"] for each in logs] == ["segment_damaged"]
 
 
-async def test_nothing_is_looked_into_where_scrubbing_is_off(nursery: trio.Nursery, autojump_clock: object) -> None:
+async def test_suspicions_are_ignored_if_scrubbing_is_off(nursery: trio.Nursery, autojump_clock: object) -> None:
     bench = await _bench(scrub_max_bytes_per_second="0")
     bench.flip(1, 3 * BATCH_BYTES + 70)
     nursery.start_soon(bench.scrubbing.run)

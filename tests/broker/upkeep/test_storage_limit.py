@@ -1,4 +1,4 @@
-"""An SPU that keeps to a size: what its clients are told when it is reached, what makes room, and who hears of it."""
+"""The storage limit: what producers are told when it is reached, what makes room, and who is informed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,7 +39,7 @@ TOPIC = TopicId(int=7)
 SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),), controllers=(SC_ADDRESS,))
 RECORD = batch(b"a")
 ROOM_FOR_TWO = len(RECORD) + 1
-"""What is not full yet takes another batch, whatever its size."""
+"""An SPU that is not full yet accepts one more batch of any size."""
 
 
 class _Running(Struct):
@@ -69,7 +69,7 @@ class _Running(Struct):
 
 @asynccontextmanager
 async def _running() -> AsyncIterator[_Running]:
-    """An SPU that leads one topic of one partition."""
+    """An SPU that leads a topic with one partition."""
     world = World()
     server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ async def _running() -> AsyncIterator[_Running]:
         server.stop()
 
 
-async def test_what_is_full_takes_no_more_and_says_why(autojump_clock: object) -> None:
+async def test_a_full_spu_refuses_batches_and_says_why(autojump_clock: object) -> None:
     async with _running() as running:
         await running.use_size(ROOM_FOR_TWO)
         assert await running.can_produce()
@@ -96,14 +96,14 @@ async def test_what_is_full_takes_no_more_and_says_why(autojump_clock: object) -
         assert running.spu.metrics.produce_errors == 1
 
 
-async def test_without_a_size_there_is_no_end(autojump_clock: object) -> None:
+async def test_without_a_limit_nothing_is_refused(autojump_clock: object) -> None:
     async with _running() as running:
         await running.fill()
         await running.use_size(None)
         assert await running.can_produce()
 
 
-async def test_what_is_there_is_read_on(autojump_clock: object) -> None:
+async def test_a_full_spu_still_serves_consumers(autojump_clock: object) -> None:
     async with _running() as running:
         await running.fill()
         wanted = FetchTopic(topic="t", partitions=[FetchPartition(partition=0, partition_max_bytes=2**20)])
@@ -113,8 +113,8 @@ async def test_what_is_there_is_read_on(autojump_clock: object) -> None:
         assert len(data.records) == 2 * len(RECORD)
 
 
-async def test_a_batch_that_is_there_already_is_acknowledged_again(autojump_clock: object) -> None:
-    """Its producer may not have heard of it the first time."""
+async def test_a_repeated_batch_is_acknowledged_by_a_full_spu(autojump_clock: object) -> None:
+    """The producer may have missed the first acknowledgement."""
     async with _running() as running:
         mine = batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0)
         await running.use_size(len(mine))
@@ -158,7 +158,7 @@ async def test_room_that_retention_makes_is_found_soon(autojump_clock: object) -
         assert await running.can_produce()
 
 
-async def test_room_made_before_the_limit_was_met_is_found_when_it_is(autojump_clock: object) -> None:
+async def test_room_made_before_the_limit_is_reached_is_found_then(autojump_clock: object) -> None:
     async with _running() as running:
         await running.use_size(ROOM_FOR_TWO)
         await running.produce()
@@ -182,8 +182,8 @@ async def test_each_change_is_logged_once(autojump_clock: object) -> None:
     ]
 
 
-async def test_shelves_that_cannot_be_measured_count_as_before() -> None:
-    """Where a shelf lies that was not measured yet, the disk does not answer, or no more files can be opened."""
+async def test_shelves_that_cannot_be_measured_count_with_their_last_size() -> None:
+    """The disk fails, or no descriptor is free, where a shelf is measured for the first time."""
     files = SimulatedFiles()
     files.make_directories("/shelf")
     files.open("/shelf/0.log", create=True).append(b"records")
@@ -202,7 +202,7 @@ async def test_shelves_that_cannot_be_measured_count_as_before() -> None:
     assert (limit.used_bytes, limit.is_full) == (7, True)
 
 
-async def test_the_controller_hears_of_it_with_the_next_heartbeat(autojump_clock: object) -> None:
+async def test_the_controller_is_informed_with_the_next_heartbeat(autojump_clock: object) -> None:
     async with _running() as running:
         heard: list[RenewLeaseRequest] = []
 

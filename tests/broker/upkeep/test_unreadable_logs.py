@@ -1,4 +1,4 @@
-"""What becomes of a log that did not open, while others have what is damaged, or not yet."""
+"""The repair of logs that did not open, when other SPUs have the records, or do not have them yet."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ BATCH_BYTES, MAGIC_AT = 100, 16
 
 
 class _Bench(Struct):
-    """A log of nine batches, and what it takes to mend it."""
+    """A log of nine batches, and the circumstances of its repair."""
 
     nursery: trio.Nursery
     files: SimulatedFiles
@@ -35,15 +35,15 @@ class _Bench(Struct):
     replica: Replica
     unreadable: UnreadableLogs
     asked: list[tuple[float, int]] = field(default_factory=list)
-    """When, and from which offset on."""
+    """The time and the offset of each repair."""
     readable: list[ReplicaKey] = field(default_factory=list)
     let_go: list[Log] = field(default_factory=list)
-    mends: Callable[[int], bool] = lambda offset: True
-    """Whether others have what is damaged there."""
+    can_repair: Callable[[int], bool] = lambda offset: True
+    """Whether other SPUs have the batch at an offset."""
     open_again: Callable[[ReplicaKey], None] = lambda key: None
-    """Called when the log can be read."""
+    """Called when the log is readable."""
     cuts: bool = False
-    """Whether nobody can have it, so that it is cut off."""
+    """Whether no other store can have the tail, so that it is truncated."""
 
     def damage(self, *offsets: int) -> None:
         for offset in offsets:
@@ -54,14 +54,14 @@ class _Bench(Struct):
         path = f"{self.replica.log.directory}/{file}"
         self.files.open(path).write_at(offset * BATCH_BYTES + MAGIC_AT, magic)
 
-    async def mend(self, replica: Replica, offset: int) -> bool:
-        """The next one."""
+    async def repair(self, replica: Replica, offset: int) -> bool:
+        """Repairs the next damaged batch."""
         assert replica is self.replica
         self.asked.append((trio.current_time(), offset))
         await trio.lowlevel.checkpoint()
         if self.cuts:
             await replica.log.truncate_fully(0)
-        elif self.mends(offset + 1):
+        elif self.can_repair(offset + 1):
             self._set_magic(offset + 1, b"\x02")
         return self.cuts
 
@@ -72,7 +72,7 @@ class _Bench(Struct):
 
 
 class _Owner:
-    """Reports to the bench, once there is one."""
+    """A log owner that reports to the bench."""
 
     def __init__(self, made: list[_Bench]) -> None:
         self._made = made
@@ -100,30 +100,28 @@ async def bench(nursery: trio.Nursery) -> _Bench:
     replica = Replica(HERE, spec, log, settings, 1)
     made: list[_Bench] = []
 
-    async def mend(replica: Replica, offset: int) -> bool:
-        return await made[0].mend(replica, offset)
+    async def repair(replica: Replica, offset: int) -> bool:
+        return await made[0].repair(replica, offset)
 
     owner = _Owner(made)
-    made.append(_Bench(nursery, files, closed, replica, UnreadableLogs(nursery, mend, closed, owner)))
+    made.append(_Bench(nursery, files, closed, replica, UnreadableLogs(nursery, repair, closed, owner)))
     return made[0]
 
 
-async def test_a_log_is_opened_when_all_that_is_damaged_has_been_mended(
+async def test_a_log_is_opened_when_all_damage_is_repaired(
     bench: _Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
     bench.damage(3, 6)
     bench.unreadable.add(bench.replica, 2, was_clean=False)
     await trio.testing.wait_all_tasks_blocked()
-    assert bench.asked == [(0, 2), (0, 5)], "what was mended is not waited for"
+    assert bench.asked == [(0, 2), (0, 5)], "there is no pause after a successful repair"
     assert bench.readable == [KEY]
     assert bench.closed.clean == set()
 
 
-async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
-    bench: _Bench, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_the_repair_is_retried_with_growing_pauses(bench: _Bench, autojump_clock: trio.testing.MockClock) -> None:
     bench.damage(3)
-    bench.mends = lambda offset: trio.current_time() > 200
+    bench.can_repair = lambda offset: trio.current_time() > 200
     bench.unreadable.add(bench.replica, 2, was_clean=True)
     await trio.sleep(200)
     times = [at for at, _ in bench.asked]
@@ -135,9 +133,7 @@ async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
     assert bench.closed.clean == {KEY}
 
 
-async def test_a_log_whose_end_was_cut_off_is_not_as_it_was_closed(
-    bench: _Bench, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_truncated_log_does_not_count_as_clean(bench: _Bench, autojump_clock: trio.testing.MockClock) -> None:
     bench.damage(3)
     bench.cuts = True
     bench.unreadable.add(bench.replica, 2, was_clean=True)
@@ -150,24 +146,24 @@ async def test_a_log_that_is_given_back_is_closed_and_left_alone(
     bench: _Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
     bench.damage(3)
-    bench.mends = lambda offset: False
+    bench.can_repair = lambda offset: False
     bench.unreadable.add(bench.replica, 2, was_clean=True)
     await trio.testing.wait_all_tasks_blocked()
     await bench.unreadable.give_back((KEY[0], 1))
     assert not bench.replica.log.has_failed, "another one was meant"
     await bench.unreadable.give_back(KEY)
     assert bench.replica.log.has_failed
-    assert bench.closed.clean == {KEY}, "it is as it was found"
+    assert bench.closed.clean == {KEY}, "nothing has changed the log"
     await bench.unreadable.give_back(KEY)
     await trio.sleep(100)
     assert len(bench.asked) == 1
     assert bench.readable == []
 
 
-async def test_a_log_that_is_found_to_be_unreadable_again_and_again_is_opened_ever_more_seldom(
+async def test_a_log_that_becomes_unreadable_repeatedly_is_opened_with_growing_pauses(
     bench: _Bench, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """What is wrong with it is nothing that is looked at here."""
+    """The repair cannot find what makes the log unreadable."""
     begun: list[float] = []
 
     def open_again(key: ReplicaKey) -> None:
@@ -190,7 +186,7 @@ async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock:
         bench.files.reads_fail = True
         return True
 
-    bench.mends = fail
+    bench.can_repair = fail
     bench.unreadable.add(bench.replica, 2, was_clean=False)
     await trio.sleep(100)
     assert len(bench.asked) == 1
@@ -198,7 +194,7 @@ async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock:
     assert bench.replica.log.has_failed
 
 
-async def test_who_lacks_an_open_file_looks_again(
+async def test_a_repair_without_a_free_descriptor_is_retried(
     bench: _Bench, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as now:
