@@ -78,7 +78,7 @@ async def test_a_topic_that_waits_for_spus_can_be_deleted(by_id: bool) -> None:
         (ForwardRequest(ApiKey.CREATE_TOPICS, 7, b"\x7f"), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_forwarded_is_refused(asked: ForwardRequest, code: ErrorCode) -> None:
+async def test_requests_that_cannot_be_forwarded_are_refused(asked: ForwardRequest, code: ErrorCode) -> None:
     async with running_workflow() as running:
         with pytest.raises(KafkaError) as refused:
             await running.host.forward(asked)

@@ -243,7 +243,7 @@ async def test_preferred_replicas_lead_again_after_a_while(
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_deleted_is_forgotten_in_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_deleted_topics_are_forgotten_in_time(autojump_clock: trio.testing.MockClock) -> None:
     world = ScWorld()
     async with running_sc(world, broker={"deleted.topic.retention.ms": "1000"}) as running:
         objects = running.sc._term
@@ -273,7 +273,7 @@ async def test_metrics_are_served() -> None:
         assert b"tailrace_refused_objects_total 0.0" in text
 
 
-async def test_of_two_scs_on_one_store_only_the_one_that_leads_listens(
+async def test_only_the_active_one_of_two_scs_listens(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     world = ScWorld()
@@ -325,7 +325,9 @@ async def test_an_sc_that_waits_for_its_store_can_be_stopped(autojump_clock: tri
             sc.stop()
 
 
-async def test_who_lost_the_lead_serves_nobody_until_it_leads_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_sc_that_lost_its_lease_serves_no_one_until_it_is_active_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     world = ScWorld()
     store = MemoryStore()
     settings = sc_settings(store="etcd://127.0.0.1:2379")
@@ -346,7 +348,7 @@ async def test_who_lost_the_lead_serves_nobody_until_it_leads_again(autojump_clo
         sc.stop()
 
 
-async def test_who_lost_the_lead_keeps_no_client_waiting(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_sc_that_lost_its_lease_keeps_no_client_waiting(autojump_clock: trio.testing.MockClock) -> None:
     world = ScWorld()
     store = MemoryStore()
     settings = sc_settings(store="etcd://127.0.0.1:2379")

@@ -48,7 +48,7 @@ async def test_a_created_topic_is_served_when_the_answer_is_there() -> None:
         assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
 
 
-async def test_what_cannot_be_is_refused_and_the_rest_is_done() -> None:
+async def test_invalid_items_are_refused_and_the_others_carried_out() -> None:
     async with running_workflow(await store_with(1)) as running:
         await running.connect(1)
         await running.administration.create_topics([NewTopic("there", 1, 1), NewTopic("a.b", 1, 1)])
@@ -139,7 +139,7 @@ async def test_a_topic_whose_spus_are_away_is_created_without_waiting_for_them()
         assert topic_of(made).partitions[0].leader == -1
 
 
-async def test_one_request_does_not_hold_up_another(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_request_does_not_delay_another(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow(await store_with(1, 2)) as running, trio.open_nursery() as nursery:
         await running.connect(1, 2)
         running.spus.silent = {2}
@@ -234,7 +234,7 @@ async def test_a_topic_that_waits_for_spus_is_back_at_once_and_waits_on(
         assert back.status.resolution is TopicResolution.INSUFFICIENT_RESOURCES
 
 
-async def test_a_topic_is_back_even_if_nobody_serves_it(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_topic_is_restored_even_without_leaders(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow(await store_with(1)) as running:
         await running.connect(1)
         (made,) = await running.administration.create_topics([NewTopic("orders", 1, 1)])
@@ -268,7 +268,7 @@ async def test_a_topic_created_under_the_name_of_a_deleted_one_is_another() -> N
         assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_what_was_deleted_long_ago_is_forgotten() -> None:
+async def test_topics_that_were_deleted_long_ago_are_forgotten() -> None:
     async with running_workflow(await store_with(1), broker={"deleted.topic.retention.ms": "1000"}) as running:
         await running.connect(1)
         (made,) = await running.administration.create_topics([NewTopic("orders", 1, 1)])
@@ -362,7 +362,7 @@ async def test_a_store_that_does_not_answer_is_a_timeout(autojump_clock: trio.te
         assert trio.current_time() == pytest.approx(8, abs=0.1)
 
 
-async def test_who_waits_is_told_when_the_sc_stops() -> None:
+async def test_waiting_requests_fail_when_the_sc_stops() -> None:
     async with running_workflow(await store_with(1)) as running, trio.open_nursery() as nursery:
         await running.connect(1)
         running.spus.silent = {1}

@@ -115,7 +115,7 @@ def test_a_request_that_adds_too_many_partitions_is_refused_as_a_whole() -> None
     assert [*map(refusal, plan_topics([many, two], local, lambda: ID))] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
-def test_so_many_topics_are_not_even_looked_at() -> None:
+def test_a_request_for_too_many_partitions_is_refused_as_a_whole() -> None:
     def never() -> UUID:
         raise AssertionError("all of it would be planned in one go")
 
@@ -173,7 +173,7 @@ def test_an_undeletion_that_was_begun_is_finished() -> None:
     assert [type(write) for write in plan.writes] == [Delete]
 
 
-def test_what_is_brought_back_has_its_leaders_elected_anew() -> None:
+def test_a_restored_topic_has_new_elections() -> None:
     led = Partition(
         "orders",
         ID,
@@ -203,7 +203,7 @@ def test_what_is_brought_back_has_its_leaders_elected_anew() -> None:
         ([DeletedTopic(topic(), 0)], "orders", ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
-def test_what_cannot_be_brought_back(there: list[Object], asked: str, code: ErrorCode) -> None:
+def test_topics_that_cannot_be_restored(there: list[Object], asked: str, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
         plan_undeletion(asked, local_with(*there), 1000, 1000)
     assert refused.value.code is code
@@ -264,7 +264,7 @@ def test_lists_are_appended_to_as_they_apply() -> None:
         ("", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_no_topic_has_no_configs_to_alter(name: str, code: ErrorCode) -> None:
+def test_only_existing_topics_have_configs_to_alter(name: str, code: ErrorCode) -> None:
     change = ConfigChange("retention.ms", Operation.SET, "1000")
     (plan,) = plan_configs([Alteration(ResourceKind.TOPIC, name, (change,))], local_with(topic()), BrokerConfigs({}))
     assert refusal(plan) is code
@@ -294,7 +294,7 @@ def test_overrides_are_changed_in_the_version_that_there_is() -> None:
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 
 
-def test_what_a_group_sets_itself_is_one_object_which_goes_with_the_last_of_it() -> None:
+def test_the_configs_of_a_group_are_one_object_which_is_deleted_with_the_last_one() -> None:
     set_it = Alteration(ResourceKind.GROUP, "g", (ConfigChange(SESSION_TIMEOUT, Operation.SET, " 50000 "),))
     unset_it = Alteration(ResourceKind.GROUP, "g", (ConfigChange(SESSION_TIMEOUT, Operation.DELETE, None),))
     configs = GroupConfigs("g", {SESSION_TIMEOUT: "50000"})
@@ -312,7 +312,7 @@ def test_what_a_group_sets_itself_is_one_object_which_goes_with_the_last_of_it()
 @pytest.mark.parametrize(
     ("name", "text"), [(SESSION_TIMEOUT, "1000"), (SESSION_TIMEOUT, "70000"), (SESSION_TIMEOUT, "x"), ("nope", "1")]
 )
-def test_what_a_group_cannot_set(name: str, text: str) -> None:
+def test_configs_that_a_group_cannot_set(name: str, text: str) -> None:
     alteration = Alteration(ResourceKind.GROUP, "g", (ConfigChange(name, Operation.SET, text),))
     (plan,) = plan_configs([alteration], local_with(), BrokerConfigs({}))
     assert refusal(plan) is ErrorCode.INVALID_CONFIG
@@ -329,7 +329,7 @@ def test_what_a_group_cannot_set(name: str, text: str) -> None:
         Alteration(ResourceKind.BROKER_LOGGER, "1", ()),
     ],
 )
-def test_what_cannot_be_altered(alteration: Alteration) -> None:
+def test_configs_that_cannot_be_altered(alteration: Alteration) -> None:
     (plan,) = plan_configs([alteration], local_with(spu(1)), BrokerConfigs({}))
     assert refusal(plan) is ErrorCode.INVALID_REQUEST
 

@@ -87,7 +87,7 @@ def test_a_preferred_leader_whose_disk_has_failed_cannot() -> None:
     assert planned(sc).status.leads == ONE
 
 
-def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
+def test_a_replica_with_a_failed_disk_is_not_elected_uncleanly() -> None:
     """The other replicas would be removed from the live set, and never lead."""
     sc = led_by_two()
     sc.report(sc.partition(1), (ONE, TWO))
@@ -106,13 +106,13 @@ def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
 
 
 @pytest.mark.parametrize("unclean", [False, True])
-def test_what_is_not_there_cannot_be_led(unclean: bool) -> None:
+def test_an_unknown_partition_has_no_election(unclean: bool) -> None:
     sc = led_by_two()
     for name in (PartitionName("t", 1), PartitionName("u", 0)):
         assert refusal(sc, name, unclean=unclean) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_uncleanly_any_replica_leads_where_nobody_does() -> None:
+def test_any_replica_of_an_offline_partition_can_be_elected_uncleanly() -> None:
     sc = led_by_two()
     assert refusal(sc, unclean=True) == ErrorCode.ELECTION_NOT_NEEDED
     sc.report(sc.partition(1), (TWO,))
@@ -147,7 +147,7 @@ def test_uncleanly_a_live_replica_goes_before_others_and_a_sure_one_loses_nothin
     assert planned(sc, unclean=True).status.live_version == before.live_version
 
 
-def test_uncleanly_nobody_leads_of_whom_it_is_not_known_that_it_has_what_is_on_shelves() -> None:
+def test_an_unclean_leader_must_be_known_to_reach_the_end_of_the_shelves() -> None:
     sc = led_by_two()
     sc.report(sc.partition(1), (TWO,))
     sc.settle()

@@ -22,7 +22,7 @@ async def test_a_custom_spu_is_registered_and_waits_to_be_deployed() -> None:
         assert found.is_online
 
 
-async def test_who_registers_an_spu_may_wait_until_it_is_online(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_registration_of_an_spu_can_wait_until_it_is_online(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running, trio.open_nursery() as nursery:
 
         async def deploy() -> None:
@@ -61,7 +61,7 @@ async def test_a_group_is_scaled_live(autojump_clock: trio.testing.MockClock) ->
         await running.workflow.writes.wait_until(lambda: not local.spus)
 
 
-async def test_who_waits_for_a_group_that_does_not_come_up_is_told_why(
+async def test_a_timeout_for_a_group_states_the_reason(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with running_workflow() as running:
@@ -81,7 +81,7 @@ async def test_a_name_is_taken_by_one() -> None:
             assert taken.value.code is ErrorCode.DUPLICATE_RESOURCE
 
 
-async def test_what_is_kept_of_a_deleted_topic_can_be_thrown_away() -> None:
+async def test_a_deleted_topic_can_be_deleted_for_good() -> None:
     async with running_workflow() as running:
         await running.objects.create("topic", '{"name": "orders"}', 0)
         await running.objects.delete("topic", "orders", force=False)

@@ -80,7 +80,7 @@ def test_a_document_is_read_and_written_alike() -> None:
 
 
 @pytest.mark.parametrize("document", ["", "[", "nope", "[]", "7", '{"spuId": 7, "racks": "a"}', "[" * 100_000])
-def test_what_is_no_document_of_the_kind_is_refused(document: str) -> None:
+def test_documents_of_another_kind_are_refused(document: str) -> None:
     assert refused(read_object, "spu", document).code is ErrorCode.INVALID_REQUEST
 
 
@@ -110,7 +110,7 @@ def test_objects_are_listed_in_an_order_that_a_person_expects() -> None:
     assert refused(list_objects, "spu", ["9", "11"], local).code is ErrorCode.RESOURCE_NOT_FOUND
 
 
-def test_who_creates_an_object_does_not_choose_its_status() -> None:
+def test_a_new_object_has_the_initial_status() -> None:
     online = Spu(SpuSpec(SpuId(1)), SpuStatus(SpuResolution.ONLINE, "mine"))
     assert plan_creation(online, local_with(), ID).writes == (Put(custom(1)),)
     made = plan_creation(topic("orders", OTHER_ID), local_with(), ID).result
@@ -131,7 +131,7 @@ def test_ids_are_unique_over_custom_and_managed_spus() -> None:
     assert plan_creation(custom(12), invalid, ID).writes, "what an invalid group wants is not reserved"
 
 
-def test_what_cannot_be_created() -> None:
+def test_objects_that_cannot_be_created() -> None:
     local = local_with(topic("a.b"), SpuGroup("main", SpuGroupSpec()))
     assert refused(plan_creation, managed(1), local, ID).message.startswith("spuType:")
     assert refused(plan_creation, topic("a.b"), local, ID).code is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -163,7 +163,7 @@ def test_a_group_is_not_scaled_into_the_ids_of_others() -> None:
     )
 
 
-def test_who_has_an_id_already_is_said() -> None:
+def test_a_refusal_names_the_owner_of_an_id() -> None:
     local = local_with(custom(1), managed(11))
     assert refused(plan_creation, custom(1), local, NO_TOPIC_ID).message == "there is an SPU 1 already"
     taken = refused(plan_creation, custom(11), local, NO_TOPIC_ID)
@@ -171,7 +171,7 @@ def test_who_has_an_id_already_is_said() -> None:
     assert taken.message == "there is an SPU 11 already: it belongs to the SPU group main"
 
 
-def test_what_cannot_be_updated() -> None:
+def test_objects_that_cannot_be_updated() -> None:
     local = local_with(managed(11), topic("orders"))
     assert "template" in refused(plan_update, custom(11), local).message
     assert refused(plan_update, custom(1), local).code is ErrorCode.RESOURCE_NOT_FOUND
@@ -199,7 +199,7 @@ def test_spus_that_keep_shelves_as_well() -> None:
     assert plan_removal("spu", "2", local, force=True).writes == (Delete(local.spus[SpuId(2)]),)
 
 
-def test_replicas_of_deleted_topics_hold_nobody_back() -> None:
+def test_replicas_of_deleted_topics_do_not_keep_an_spu() -> None:
     local = local_with(custom(1), DeletedTopic(topic("orders"), 5), partition("orders", 0))
     assert plan_removal("spu", "1", local, force=False).writes
 
@@ -211,7 +211,7 @@ def test_a_group_goes_with_its_spus_the_highest_id_first() -> None:
     assert "scale" in refused(plan_removal, "spu", "11", local, force=False).message
 
 
-def test_what_cannot_be_removed() -> None:
+def test_objects_that_cannot_be_removed() -> None:
     local = local_with(partition("orders", 0))
     for kind, code in (
         ("spu", ErrorCode.RESOURCE_NOT_FOUND),

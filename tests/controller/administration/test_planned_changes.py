@@ -19,7 +19,7 @@ from tailrace.controller.state.actions import Put
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 
-async def test_what_somebody_else_changed_is_planned_again_from_what_it_is() -> None:
+async def test_a_change_that_lost_to_another_is_planned_again() -> None:
     store = MemoryStore()
     async with running_workflow(store) as running:
         planned_from: list[int] = []
@@ -53,7 +53,7 @@ async def test_each_item_has_its_outcome_whatever_becomes_of_the_others() -> Non
         ]
 
 
-async def test_one_that_the_store_would_not_take_stops_no_other() -> None:
+async def test_an_oversized_change_does_not_stop_others() -> None:
     async with running_workflow() as running:
 
         def plan(size: int) -> Planned[int]:
@@ -108,7 +108,7 @@ async def test_a_client_that_does_not_wait_still_has_its_change_written(autojump
         assert await ChangeWriter(running.workflow.writes).write([None], plan, Deadlines(0)) == ["done"]
 
 
-async def test_nobody_chooses_for_how_long_we_wait(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_wait_of_a_request_is_bounded(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
         await ChangeWriter(running.workflow.writes).wait_for([lambda: False], ["a"], Deadlines(2**31 - 1))
         assert trio.current_time() == pytest.approx(120)

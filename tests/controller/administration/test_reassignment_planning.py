@@ -65,7 +65,7 @@ def test_all_rows_of_a_topic_are_written_at_once() -> None:
     assert changed.spec.replica_map == {0: (3, 1), 1: (3, 2, 1)}, "what was chosen by hand is chosen anew"
 
 
-def test_what_cannot_be_leaves_the_rest() -> None:
+def test_an_invalid_reassignment_leaves_the_others() -> None:
     sc = with_topic()
     outcomes, (changed,) = plan(
         sc,
@@ -90,7 +90,7 @@ def test_another_number_of_replicas_may_be_forbidden() -> None:
         assert outcomes == {"t": {0: code}}
 
 
-def test_where_a_quorum_of_so_many_commits_there_are_so_many() -> None:
+def test_a_quorum_policy_fixes_the_number_of_replicas() -> None:
     for policy, code in (("nrw:2,1,2", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("majority", None)):
         sc = with_topic({"replication.policy": policy})
         outcomes, written = plan(sc, ("t", 0, (1, 2, 3)), ("t", 1, (3, 1)))
@@ -113,7 +113,7 @@ def test_a_copy_set_that_takes_over_from_another_is_a_change_under_way() -> None
     assert (sc.partition(1).spec.replicas, ongoing_reassignments(sc.brain.store)) == ((ONE, THREE), [])
 
 
-def test_what_there_is_already_needs_no_write() -> None:
+def test_an_existing_assignment_needs_no_write() -> None:
     assert plan(with_topic(), ("t", 0, (1, 2))) == ({"t": {0: None}}, [])
 
 

@@ -248,7 +248,7 @@ async def test_the_whole_sequence(autojump_clock: trio.testing.MockClock) -> Non
         assert (world.metrics.cm_accepted, world.metrics.pushed_specs, world.metrics.pushed_metadata) == (1, 1, 1)
 
 
-async def test_who_is_not_registered_is_rejected(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_unregistered_spu_is_rejected(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         stranger = await world.spu(9)
         answer = await stranger.register()
@@ -290,7 +290,7 @@ async def test_nothing_is_answered_before_the_registration(autojump_clock: trio.
             await twice.register()
 
 
-async def test_who_does_not_register_is_not_waited_for_long(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_connection_without_a_registration_is_closed(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         silent = await world.spu(1)
         await trio.sleep(4.9)
@@ -340,14 +340,14 @@ async def test_a_partition_that_is_held_no_more_is_named_as_removed(autojump_clo
         assert all(message.topics == [] for message in one.specs)
 
 
-async def test_nobody_leads_a_partition_that_is_offline(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_offline_partition_is_sent_without_a_leader(autojump_clock: trio.testing.MockClock) -> None:
     offline = replace(partition(0, 1), status=replace(partition(0, 1).status, resolution=PartitionResolution.OFFLINE))
     async with _world(spu(1), offline) as world:
         one = await world.registered(1)
         assert one.specs[0].topics[0].partitions[0].leader == -1
 
 
-async def test_configs_of_a_topic_reach_those_who_hold_it_before_the_metadata(
+async def test_configs_of_a_topic_reach_its_holders_before_the_metadata(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     row = partition(0, 1)
@@ -395,7 +395,7 @@ async def test_a_new_size_is_told_and_a_new_status_is_not(autojump_clock: trio.t
         assert [specs.size_bytes for specs in one.specs] == [20]
 
 
-async def test_a_stalled_spu_holds_nobody_up_and_then_hears_the_newest_once(
+async def test_a_stalled_spu_delays_no_other_and_then_gets_the_newest_state_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     row = partition(0, 1, 2)
@@ -514,7 +514,7 @@ async def test_a_killed_process_is_succeeded_by_the_next_at_once(autojump_clock:
 
 
 @pytest.mark.parametrize("addresses", [ADDRESSES_OF_SPUS, ADDRESSES_OF_SPUS[::-1]])
-async def test_a_process_at_whose_addresses_nobody_listens_any_more_is_lost_at_once(
+async def test_a_process_whose_addresses_refuse_is_lost_at_once(
     addresses: tuple[Address, ...], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with _world(spu(1)) as world:
@@ -530,7 +530,9 @@ async def test_a_process_at_whose_addresses_nobody_listens_any_more_is_lost_at_o
         assert len(world.happened) == 2
 
 
-async def test_a_process_that_is_connected_is_alive_whoever_listens(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_connected_process_is_alive_although_its_addresses_refuse(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with _world(spu(1)) as world:
         one = await world.registered(1)
         one.link.close()
@@ -543,7 +545,7 @@ async def test_a_process_that_is_connected_is_alive_whoever_listens(autojump_clo
         assert again.link.closed_because is None
 
 
-async def test_of_two_processes_with_one_id_the_second_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_second_of_two_processes_with_one_id_is_refused(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         one = await world.registered(1, "first")
         world.nursery.start_soon(one.stay)
@@ -621,7 +623,7 @@ async def test_an_spu_owes_an_answer_until_it_knows_its_specs_and_the_metadata()
         assert not world.manager.owes_response(SpuId(1))
 
 
-async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: trio.testing.MockClock) -> None:
+async def test_spus_that_do_not_connect_within_a_lease_are_offline(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         await trio.sleep(1.4)
         assert world.events == []
@@ -631,7 +633,7 @@ async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: 
         assert world.events == [LeaseGracePeriodOver()]
 
 
-async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here(
+async def test_after_all_spus_were_lost_another_grace_period_begins(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with _world(spu(1), spu(2)) as world:
@@ -695,7 +697,7 @@ def _reported(number: int) -> ReportedPartition:
     return ReportedPartition(TOPIC, number, 3, 5, [Member(1, "store of 1")])
 
 
-async def test_what_spus_report_reaches_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
+async def test_reports_of_spus_reach_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), partition(0, 1)) as world:
         one = await world.registered(1)
         assert await one.report(_reported(0)) == 0
@@ -710,7 +712,7 @@ async def test_what_spus_report_reaches_the_controllers(autojump_clock: trio.tes
         assert world.manager.reports.failed(0) == frozenset(), "it is known for as long as its process is there"
 
 
-async def test_what_leaders_say_of_shelves_reaches_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
+async def test_reports_about_shelves_reach_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), partition(0, 1)) as world:
         one = await world.registered(1)
         for epoch, code in ((3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH)):
@@ -720,7 +722,7 @@ async def test_what_leaders_say_of_shelves_reaches_the_controllers(autojump_cloc
         assert world.happened[1:] == [ShelvesReported(SpuId(1), "first", TOPIC, 0, Epoch(3), 0)]
 
 
-async def test_who_keeps_a_shelf_is_told_of_the_partition_until_it_does_not(
+async def test_a_store_of_a_shelf_gets_the_partition_until_it_loses_the_shelf(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     shelved = partition(0, 1)
@@ -811,7 +813,7 @@ async def test_the_sc_asks_an_spu(autojump_clock: trio.testing.MockClock) -> Non
             await world.manager.ask_spu(SpuId(3), DescribeReplicasRequest())
 
 
-async def test_who_has_been_away_for_how_long(autojump_clock: trio.testing.MockClock) -> None:
+async def test_spus_that_were_offline_for_some_time(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), spu(2)) as world:
         one = await world.registered(1)
         world.nursery.start_soon(one.stay)

@@ -7,7 +7,7 @@ from tailrace.controller.connections.event_queue import EventQueue
 from tailrace.controller.state.events import Event, LeaseGracePeriodOver, ReconciliationDue
 
 
-async def test_events_are_handed_over_in_order_and_who_can_wait_waits_for_room(
+async def test_events_are_handed_over_in_order_and_adding_can_wait_for_room(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
     monkeypatch.setattr(event_queue, "EVENTS_WAITING_MAX", 2)

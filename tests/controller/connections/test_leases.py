@@ -20,7 +20,7 @@ def test_a_lease_ends_unless_it_is_renewed() -> None:
     assert not leases.renew(TWO, "b", now=12.0)
 
 
-def test_nobody_s_lease_never_ends() -> None:
+def test_without_leases_no_lease_expires() -> None:
     leases = Leases(1.5)
     assert leases.next_end == inf
     assert leases.expired(1e9) == []
@@ -58,7 +58,7 @@ def test_a_lease_outlives_its_stream_for_the_same_process_and_gives_way_to_anoth
     assert leases.refusal(ONE, "a", now=0.2) is not None
 
 
-def test_time_in_which_nobody_looked_does_not_count() -> None:
+def test_time_in_which_the_sc_was_paused_does_not_count() -> None:
     leases = Leases(1.5)
     leases.grant(ONE, "a", now=0.0)
     leases.extend(3.0)

@@ -78,7 +78,7 @@ async def test_no_more_connect_than_there_is_room_for(monkeypatch: pytest.Monkey
             assert (await spus[3].register()).error_code == 0
 
 
-async def test_it_goes_on_after_a_connection_that_could_not_be_accepted(
+async def test_the_server_survives_a_failed_accept(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     network = MemoryNetwork()

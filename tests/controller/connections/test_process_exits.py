@@ -17,16 +17,16 @@ class _SilentNetwork(MemoryNetwork):
         raise OSError(errno.EHOSTUNREACH, "no route to host")
 
 
-async def test_nobody_listens_where_everything_is_refused() -> None:
+async def test_a_process_has_ended_if_all_addresses_refuse() -> None:
     assert await wait_until_all_refuse(MemoryNetwork(), BOTH, lambda: True)
 
 
-async def test_whoever_is_not_reached_may_be_there() -> None:
+async def test_an_unreachable_process_may_be_alive() -> None:
     assert not await wait_until_all_refuse(_SilentNetwork(), BOTH, lambda: True)
 
 
 @pytest.mark.parametrize("address", BOTH)
-async def test_one_address_is_enough_to_be_there(address: Address, autojump_clock: trio.testing.MockClock) -> None:
+async def test_one_accepting_address_means_alive(address: Address, autojump_clock: trio.testing.MockClock) -> None:
     network = MemoryNetwork()
     listener = await network.listen(address)
     with trio.move_on_after(10) as asking:
@@ -36,7 +36,7 @@ async def test_one_address_is_enough_to_be_there(address: Address, autojump_cloc
     assert await wait_until_all_refuse(network, BOTH, lambda: True)
 
 
-async def test_who_ends_while_it_is_looked_for_is_gone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_process_that_ends_during_the_check_has_ended(autojump_clock: trio.testing.MockClock) -> None:
     network = MemoryNetwork()
     listeners = [await network.listen(address) for address in BOTH]
     found: list[bool] = []
@@ -54,7 +54,7 @@ async def test_who_ends_while_it_is_looked_for_is_gone(autojump_clock: trio.test
 
 
 @pytest.mark.parametrize("listens_on", [True, False])
-async def test_it_is_looked_for_only_as_long_as_somebody_wants_to_know(
+async def test_the_check_stops_when_its_result_is_not_wanted(
     listens_on: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
     network = MemoryNetwork()

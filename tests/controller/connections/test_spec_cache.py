@@ -18,7 +18,7 @@ _changes = st.lists(st.tuples(st.integers(0, 5), st.none() | _partitions), max_s
 
 
 @given(_changes)
-def test_the_cache_knows_who_holds_what_and_whom_a_change_concerns(
+def test_the_cache_knows_which_spus_a_change_concerns(
     changes: list[tuple[int, tuple[list[SpuId], list[SpuId] | None] | None]],
 ) -> None:
     cache = SpecCache()

@@ -52,7 +52,7 @@ def test_the_whole_of_a_cluster() -> None:
     assert (row.partition, row.leader, row.epoch, row.replicas, row.live_replicas) == (0, 1, 5, [1, 2], [1])
 
 
-def test_of_what_is_told_to_be_hidden_deleted_topics_are_none() -> None:
+def test_deleted_topics_are_not_sent_as_hidden() -> None:
     store = LocalStore()
     hidden, damaged, deleted = (UUID(int=number) for number in (3, 4, 5))
     row = StoredPartitionSpec(ONE, (ONE,))
@@ -70,7 +70,7 @@ def test_of_what_is_told_to_be_hidden_deleted_topics_are_none() -> None:
     assert whole_metadata(_cluster(), store, is_damaged=True).hidden_topics == [hidden, damaged]
 
 
-def test_what_may_have_changed_is_told_as_it_is_now() -> None:
+def test_possible_changes_are_sent_in_their_current_state() -> None:
     cluster = _cluster()
     cluster.remove_topic(BILLS)
     cluster.remove_spu(ONE)
@@ -85,7 +85,7 @@ def test_what_may_have_changed_is_told_as_it_is_now() -> None:
     assert [(each.group, len(each.configs)) for each in changed.groups] == [("g", 0), ("h", 1)]
 
 
-def test_of_a_topic_those_partitions_are_told_that_have_changed() -> None:
+def test_only_changed_partitions_of_a_topic_are_sent() -> None:
     cluster = _cluster()
     before = cluster.topics["orders"]
     rows = tuple(replace(before.partitions[0], partition=number) for number in range(3))

@@ -76,7 +76,7 @@ class _World:
         self.reports.take_storage(Registered(SpuId(1), incarnation, "", 0), message)
 
 
-async def test_live_replicas_are_reported_by_who_leads() -> None:
+async def test_live_replicas_are_reported_by_the_leader() -> None:
     world = _World(_partition(0, 1, 2), _partition(1, 1))
     assert await world.report(1, _reported(0, members=(1, 2)), _reported(1, members=(), has_taken_over=True)) == 0
     assert world.happened == [
@@ -98,7 +98,7 @@ async def test_live_replicas_are_reported_by_who_leads() -> None:
         ("without the leader itself", _reported(members=(2,))),
     ],
 )
-async def test_a_report_by_who_does_not_lead_is_refused(why: str, reported: ReportedPartition) -> None:
+async def test_a_report_of_an_spu_that_does_not_lead_is_refused(why: str, reported: ReportedPartition) -> None:
     world = _World(_partition(0, 1, 2), _partition(1, 2, 1))
     assert await world.report(1, reported, _reported()) == ErrorCode.FENCED_LEADER_EPOCH
     assert len(world.happened) == 1
@@ -134,7 +134,7 @@ async def test_a_leader_that_gives_up_is_heard() -> None:
     assert world.happened == [ReplicaFailed(SpuId(1), "first", TOPIC, 0, Epoch(3))]
 
 
-def test_that_its_storage_is_full_is_reported_once_for_each_change() -> None:
+def test_full_storage_is_reported_once_for_each_change() -> None:
     world = _World()
     for used_bytes, size_bytes in ((7, -1), (4, 5), (5, 5), (6, 5), (4, 5), (3, 5), (9, 9)):
         world.renew(used_bytes, size_bytes)
@@ -151,7 +151,7 @@ def test_another_process_says_anew_that_its_storage_is_full() -> None:
     assert [each.incarnation for each in world.happened if isinstance(each, StorageReported)] == ["first", "second"]
 
 
-async def test_of_shelves_only_who_leads_is_heard_in_its_epoch() -> None:
+async def test_only_the_leader_may_report_shelves_in_its_epoch() -> None:
     world = _World(_partition(0, 1, 2), _partition(1, 2, 1))
     one = Registered(SpuId(1), "first", "", 0)
     reported = ReportedShelves(TOPIC, 0, 3, 7, [FilledShelf(5, 4, 90)], 100)

@@ -86,7 +86,7 @@ async def test_nothing_is_told_before_the_spu_was_accepted() -> None:
         assert (world.stream.sent_version, world.stream.is_up_to_date) == (world.cluster.version, True)
 
 
-async def test_what_changes_while_the_spu_listens_is_told_next() -> None:
+async def test_changes_during_a_message_are_sent_next() -> None:
     async with _world() as world:
         world.spu.may_answer = trio.Event()
         world.accept()
@@ -146,7 +146,7 @@ async def test_a_process_leads_only_what_it_was_elected_for_itself(elected: str,
         assert [(each.leader, each.epoch) for each in topic.partitions] == [(leader, 5)]
 
 
-async def test_of_a_large_topic_only_what_has_changed_is_told_unless_all_is_due() -> None:
+async def test_only_changed_partitions_of_a_topic_are_sent_unless_everything_is_due() -> None:
     async with _world() as world:
         rows = tuple(MirroredPartition(TopicId(int=7), "t", n, ONE, Epoch(0), (ONE,), (ONE,)) for n in range(4))
         topic = TopicSpec(TopicId(int=7), "t", {}, rows)

@@ -29,7 +29,7 @@ async def test_a_topic_may_wait_for_its_spus() -> None:
         assert status["reason"]
 
 
-async def test_who_waits_in_vain_is_told_what_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_timeout_states_what_was_awaited(autojump_clock: trio.testing.MockClock) -> None:
     async with running_workflow() as running:
         waited = await handle(running.host, CONTEXT, request("topic", 5000, name="orders"))
         assert waited.error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -37,7 +37,7 @@ async def test_who_waits_in_vain_is_told_what_for(autojump_clock: trio.testing.M
         assert trio.current_time() == pytest.approx(5, abs=0.1)
 
 
-async def test_what_is_wrong_with_a_document_is_said_by_field() -> None:
+async def test_a_fault_of_a_document_names_the_field() -> None:
     async with running_workflow() as running:
         refused = await handle(running.host, CONTEXT, request("topic", name="orders", partitions="many"))
         assert refused.error_code == ErrorCode.INVALID_REQUEST

@@ -35,7 +35,7 @@ async def test_connections_are_listed_though_they_are_no_objects() -> None:
         assert [each.name for each in some.objects] == ["2"]
 
 
-async def test_what_is_not_there_is_an_error_with_its_name() -> None:
+async def test_an_unknown_name_is_an_error_that_names_it() -> None:
     async with running_workflow() as running:
         missing = handle(running.host, CONTEXT, ListObjectsRequest("topic", ["orders"]))
         assert missing.error_code == ErrorCode.RESOURCE_NOT_FOUND

@@ -26,7 +26,7 @@ async def test_a_deleted_topic_comes_back_by_its_name() -> None:
         assert json.loads(undeleted.document)["id"] == str(made.id)
 
 
-async def test_a_topic_that_nobody_kept_is_an_error() -> None:
+async def test_an_unknown_deleted_topic_is_an_error() -> None:
     async with running_workflow() as running:
         refused = await handle(running.host, CONTEXT, UndeleteTopicRequest("orders"))
         assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -28,7 +28,7 @@ async def test_an_spu_gets_another_spec_and_keeps_its_status() -> None:
         assert json.loads(updated.document)["status"]["resolution"] == "Online"
 
 
-async def test_what_is_not_there_cannot_be_updated() -> None:
+async def test_an_unknown_object_cannot_be_updated() -> None:
     async with running_workflow() as running:
         refused = await handle(running.host, CONTEXT, UpdateObjectRequest("spu", '{"spuId": 1}'))
         assert refused.error_code == ErrorCode.RESOURCE_NOT_FOUND

@@ -33,7 +33,7 @@ async def test_each_controller_counts_what_it_was_asked_and_has_decided() -> Non
         assert {row.decides_about: row.objects for row in running.host.controllers()}["partition"] == 0
 
 
-def test_what_is_counted_is_what_was_decided() -> None:
+def test_counts_are_those_of_the_decisions() -> None:
     decisions = DecisionCounts()
     assert decisions.of(iter(())) == []
     assert (decisions.events, decisions.actions) == (1, 0)

@@ -43,7 +43,7 @@ async def test_an_spu_whose_stream_is_broken_is_described_by_that() -> None:
         assert await messages(running) == {1: "SPU 1 is not connected"}
 
 
-async def test_while_it_moves_a_partition_tells_who_comes_and_who_goes() -> None:
+async def test_a_moving_partition_shows_added_and_removed_replicas() -> None:
     store = MemoryStore()
     await put(store, *registered(1, 2))
     async with running_workflow(store) as running:
@@ -56,7 +56,7 @@ async def test_while_it_moves_a_partition_tells_who_comes_and_who_goes() -> None
         assert (partition.adding, partition.removing) == ([2], [1])
 
 
-async def test_shelves_are_told_to_who_asks_for_epochs() -> None:
+async def test_a_request_for_epochs_also_gets_shelves() -> None:
     store = MemoryStore()
     await put(store, *registered(1, 2))
     async with running_workflow(store) as running:

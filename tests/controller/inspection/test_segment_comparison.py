@@ -38,7 +38,7 @@ def test_the_same_bytes_need_no_second_look() -> None:
         (0, 19, Comparison.SHORTER),
     ],
 )
-def test_what_is_not_there_is_not_compared(start: int, end: int, expected: Comparison) -> None:
+def test_missing_parts_are_not_compared(start: int, end: int, expected: Comparison) -> None:
     copy = replace(RESTAMPED, log_start=start, log_end=end)
     assert compare(SEGMENT, LEADER, copy) is expected
     assert wanted_content(SEGMENT, LEADER, copy) is None
@@ -69,13 +69,13 @@ def test_copies_compact_on_their_own(compacts: str) -> None:
     assert compare(SEGMENT, leader, copy) is Comparison.DIFFERENT
 
 
-def test_what_is_deleted_on_one_side_is_left_out() -> None:
+def test_records_that_one_side_has_deleted_are_left_out() -> None:
     copy = replace(RESTAMPED, log_start=15)
     assert wanted_content(SEGMENT, LEADER, copy) == OffsetRange(15, 20)
     assert compare(SEGMENT, _with_content(LEADER, 7, 15), _with_content(copy, 7, 15)) is Comparison.SAME_RECORDS
 
 
-def test_of_who_says_nothing_nothing_is_known() -> None:
+def test_a_silent_spu_is_not_compared() -> None:
     silent = DescribeReplicaSegmentsResponse("SPU 3 is not online")
     assert compare(SEGMENT, LEADER, silent) is Comparison.UNKNOWN
     assert wanted_content(SEGMENT, LEADER, silent) is None

@@ -83,7 +83,7 @@ async def test_without_its_leader_the_one_with_most_is_shown(autojump_clock: tri
         assert _copies(described)[0] == [(1, "not compared"), (2, "same records"), (3, "same")]
 
 
-async def test_who_is_away_is_described_by_that(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_offline_spu_is_described_as_offline(autojump_clock: trio.testing.MockClock) -> None:
     async with _running() as running:
         await running.lose(2)
         running.spus.connected.clear()
@@ -108,7 +108,7 @@ async def test_all_partitions_or_one_and_of_many_fewer_segments_each(monkeypatch
         assert {(request.segments_max, request.before) for _, request in running.spus.asked_for_segments} == {(10, 6)}
 
 
-async def test_what_is_not_there() -> None:
+async def test_unknown_topics_and_partitions() -> None:
     async with _running() as running:
         with pytest.raises(KafkaError, match="there is no topic other"):
             await _descriptions(running).describe("other", None, -1)
@@ -119,7 +119,7 @@ async def test_what_is_not_there() -> None:
 ON_SHELVES = (Shelf(0, 10, (SpuId(1),)), Shelf(10, 20, (SpuId(2),), (SpuId(3),)), Shelf(20, 20, (SpuId(1),)))
 
 
-async def test_what_is_on_shelves_is_told_as_it_is_known_here(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shelves_are_described_without_asking_spus(monkeypatch: pytest.MonkeyPatch) -> None:
     async with _running() as running:
         await running.shelve(*ON_SHELVES)
         described = await _one(running)

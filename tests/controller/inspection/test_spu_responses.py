@@ -48,7 +48,7 @@ async def test_an_answer_is_handed_on() -> None:
         (ONE, _ask_a_mute, 2.5, "SPU 1 did not respond within 2.5 s"),
     ],
 )
-async def test_who_does_not_answer_is_described_by_that(
+async def test_an_spu_that_does_not_respond_is_described_as_such(
     autojump_clock: object, spu: SpuId, ask: object, seconds: float, why: str
 ) -> None:
     began = trio.current_time()

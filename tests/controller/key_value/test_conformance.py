@@ -81,7 +81,7 @@ async def test_a_key_that_was_deleted_begins_above_its_past(world: World) -> Non
     assert (await put(world.store, "a")).version > first.version + 1
 
 
-async def test_what_is_not_there_cannot_be_deleted(world: World) -> None:
+async def test_a_missing_entry_cannot_be_deleted(world: World) -> None:
     assert await world.store.write([Delete("a", NO_VERSION), Delete("a", 1)]) == [None, None]
 
 
@@ -140,7 +140,7 @@ async def test_hundreds_of_changes_at_once(world: World) -> None:
     assert versions == {f"p/{number:03}": version for number, version in enumerate(written) if version is not None}
 
 
-async def test_of_several_writers_at_once_none_is_overwritten(world: World) -> None:
+async def test_concurrent_writers_do_not_overwrite_each_other(world: World) -> None:
     await put(world.store, "counter", b"0")
 
     async def count(store: KeyValueStore) -> None:
@@ -203,12 +203,12 @@ async def test_a_long_list_is_whole(world: World) -> None:
 # the guard
 
 
-async def test_who_leads_writes(world: World) -> None:
+async def test_the_holder_of_the_guard_writes(world: World) -> None:
     leader = await take(world.store, "leader", b"one")
     assert await world.store.write([Put("a", b"", NO_VERSION)], guard=leader) != [None]
 
 
-async def test_who_does_not_lead_any_more_writes_nothing(world: World) -> None:
+async def test_a_former_holder_of_the_guard_writes_nothing(world: World) -> None:
     old = await take(world.store, "leader", b"one")
     await world.store.give_up(old)
     for _ in range(2):  # first no SC is active, then another one
@@ -272,7 +272,7 @@ async def test_a_watch_waits_for_what_comes(world: World) -> None:
     assert told == [EntryPut(entry)]
 
 
-async def test_who_gave_up_waiting_may_ask_again(world: World) -> None:
+async def test_a_watch_continues_after_a_cancelled_wait(world: World) -> None:
     start = (await world.store.list("")).revision
     async with world.store.watch("", start) as watch:
         for number in range(5):
@@ -352,7 +352,7 @@ async def test_a_watch_from_a_forgotten_past_fell_behind(world: World) -> None:
 # leases
 
 
-async def test_one_of_two_contenders_takes_the_key(world: World) -> None:
+async def test_one_of_two_contenders_gets_the_key(world: World) -> None:
     one, two = world.store, world.another()
     entry = await take(one, "leader", b"one")
     assert await one.get("leader") == entry
@@ -366,7 +366,7 @@ async def test_one_of_two_contenders_takes_the_key(world: World) -> None:
     assert await one.get("leader") == later
 
 
-async def test_of_many_contenders_at_once_one_wins(world: World) -> None:
+async def test_one_of_many_concurrent_contenders_gets_the_key(world: World) -> None:
     won: list[Entry] = []
 
     async def contend(store: KeyValueStore, name: bytes) -> None:
@@ -418,7 +418,7 @@ async def test_without_a_watch_a_lease_runs_out_all_the_same(world: World, clock
     assert taken.version > entry.version
 
 
-async def test_who_lost_the_key_cannot_renew_though_the_lease_lives(world: World) -> None:
+async def test_a_lost_key_cannot_be_renewed_although_its_lease_lives(world: World) -> None:
     entry = await take(world.store, "leader")
     await world.another().write([Delete("leader", entry.version)])
     with pytest.raises(LeadershipLost):
@@ -429,7 +429,7 @@ async def test_who_lost_the_key_cannot_renew_though_the_lease_lives(world: World
     assert await world.store.get("leader") == other
 
 
-async def test_what_is_under_no_lease_cannot_be_renewed_and_stays(world: World, clock: trio.abc.Clock) -> None:
+async def test_an_entry_without_a_lease_cannot_be_renewed_and_stays(world: World, clock: trio.abc.Clock) -> None:
     entry = await put(world.store, "a")
     with pytest.raises(LeadershipLost):
         await world.store.renew(entry)

@@ -17,7 +17,7 @@ async def no_leases() -> float:
     return math.inf
 
 
-def test_it_knows_what_follows_a_revision() -> None:
+def test_the_history_returns_the_change_after_a_revision() -> None:
     history = History(7)
     history.add([changed(8), EntryDeleted("a", 9)])
     assert history.after(7) == changed(8)
@@ -26,7 +26,7 @@ def test_it_knows_what_follows_a_revision() -> None:
     assert history.after(10_000) is None
 
 
-def test_it_keeps_so_many_changes_and_no_more() -> None:
+def test_the_history_is_bounded() -> None:
     history = History(0, changes_max=3)
     history.add(changed(version) for version in range(1, 6))
     assert history.after(2) == changed(3)
@@ -34,7 +34,7 @@ def test_it_keeps_so_many_changes_and_no_more() -> None:
         history.after(1)
 
 
-def test_what_was_before_it_is_missing() -> None:
+def test_changes_before_the_history_are_missing() -> None:
     with pytest.raises(FellBehind):
         History(7).after(6)
     assert History(7).after(7) is None

@@ -31,7 +31,7 @@ def test_a_renewal_counts_from_its_moment(leases: ProcessLeases) -> None:
 @pytest.mark.parametrize(
     ("entry", "now"), [(ENTRY, 105.0), (Entry("leader", b"", 4), 101.0), (Entry("other", b"", 3), 101.0)]
 )
-def test_what_is_over_or_not_theirs_cannot_be_renewed(leases: ProcessLeases, entry: Entry, now: float) -> None:
+def test_only_the_holder_of_an_unexpired_lease_can_renew_it(leases: ProcessLeases, entry: Entry, now: float) -> None:
     with pytest.raises(LeadershipLost, match=f"the lease of {entry.key} has expired"):
         leases.renew(entry, now)
 

@@ -34,7 +34,7 @@ def test_the_path_of_a_field_is_named() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 65536, 1.0, "9005", True, [], {}, 10**400])
-def test_what_is_not_a_number_in_its_range_is_refused(value: object) -> None:
+def test_numbers_outside_their_range_are_refused(value: object) -> None:
     fault = _fault(lambda: Fields({"port": value}).number("port", 0, 65535, noun="a port"))
     assert fault == f"port: {shown(value)} is not a port from 0 to 65535"
 
@@ -51,7 +51,7 @@ def test_null_is_not_given() -> None:
     fields.end()
 
 
-def test_what_must_be_given_is_missed() -> None:
+def test_missing_required_fields_are_refused() -> None:
     assert _fault(lambda: Fields({}).number("a")) == "a: it is missing"
     assert _fault(lambda: Fields({"a": None}).text("a")) == "a: it is missing"
 
@@ -122,7 +122,7 @@ def test_sizes(value: object, count: int | None) -> None:
 @pytest.mark.parametrize(
     "value", [0, -1, "0", "", "Gi", "2 gigabytes", "1.5Gi", 1.5, True, "-2Gi", "9223372036854775808", "10000Pi", [1]]
 )
-def test_what_is_no_size_is_refused(value: object) -> None:
+def test_invalid_sizes_are_refused(value: object) -> None:
     assert _fault(lambda: Fields({"size": value}).size("size", 5)) == (
         f"size: {shown(value)} is not a size: a number of bytes from 1, such as 2Gi or 500M, or unlimited"
     )

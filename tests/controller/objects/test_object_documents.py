@@ -22,7 +22,7 @@ from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
 
 @given(objects)
-def test_what_we_write_is_accepted_again(found: Object) -> None:
+def test_documents_that_the_sc_writes_are_accepted_again(found: Object) -> None:
     document = document_of(found)
     assert read_document(str(document["kind"]), document) == found
     assert read_document(str(document["kind"]), json.loads(json.dumps(document))) == found
@@ -63,7 +63,7 @@ def test_a_kind_may_be_written_in_several_ways(kind: str) -> None:
     assert parse_object("spu-group", {"kind": kind, "name": "main"}) == SpuGroup("main", SpuGroupSpec())
 
 
-def test_what_is_beside_the_spec_is_known_too() -> None:
+def test_fields_beside_the_spec_are_checked_too() -> None:
     fault = _fault("topic", {"name": "orders", "partitions": 6, "spec": {}})
     assert fault.startswith("unknown field 'partitions'")
     assert _fault("topic", {"name": "orders", "spec": {"partition": 6}}) == (
@@ -142,7 +142,7 @@ def test_group_configs_belong_to_a_group_of_any_name() -> None:
     assert _fault("group-configs", {"configs": {}}) == "name: it is missing"
 
 
-def test_what_there_is_one_of() -> None:
+def test_objects_that_a_store_has_once() -> None:
     assert parse_object("cluster", {"clusterId": "abc"}) == ClusterIdentity("abc")
     assert _fault("cluster", {}) == "clusterId: it is missing"
     assert "9223372036854775807" in _fault("producer-ids", {"nextId": 2**63})

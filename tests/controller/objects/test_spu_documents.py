@@ -126,7 +126,7 @@ def test_an_endpoint_may_tell_no_host() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_an_spu(document: object, fault: str) -> None:
+def test_faults_of_spus(document: object, fault: str) -> None:
     assert _fault("spu", document).startswith(fault)
 
 
@@ -145,5 +145,5 @@ def test_what_is_wrong_with_an_spu(document: object, fault: str) -> None:
         ({"template": {"publicEndpoint": {"prot": 1}}}, "main", "template.publicEndpoint: unknown field 'prot'; did"),
     ],
 )
-def test_what_is_wrong_with_a_group(document: object, name: str | None, fault: str) -> None:
+def test_faults_of_spu_groups(document: object, name: str | None, fault: str) -> None:
     assert _fault("spu-group", document, name).startswith(fault)

@@ -113,7 +113,7 @@ def test_a_map_of_replicas_has_several_forms(value: object) -> None:
         ([{0: [1]}, [1]], "file[1]: a list is not one partition with its list of SPUs"),
     ],
 )
-def test_what_is_no_map_of_replicas(value: object, fault: str) -> None:
+def test_invalid_replica_maps(value: object, fault: str) -> None:
     with pytest.raises(FieldError) as caught:
         read_rows(value, "file")
     assert str(caught.value) == fault
@@ -130,7 +130,7 @@ def test_what_is_no_map_of_replicas(value: object, fault: str) -> None:
         ({"id": str(TOPIC_ID).upper()}, "id: '0F0E"),
     ],
 )
-def test_what_is_wrong_with_a_topic(document: object, fault: str) -> None:
+def test_faults_of_topics(document: object, fault: str) -> None:
     assert _fault("topic", document, "a").startswith(fault)
 
 
@@ -156,7 +156,7 @@ def test_copy_sets_are_lists_of_spus(sets: object, fault: str) -> None:
 SHELF = {"base": 5, "end": 9, "stores": [4, 5]}
 
 
-def test_what_is_on_shelves_is_told_where_there_is_some() -> None:
+def test_the_document_of_a_partition_has_its_shelves() -> None:
     shelves = (Shelf(5, 9, (SpuId(4), SpuId(5))), Shelf(9, 9, (SpuId(6),), (SpuId(4),)))
     partition = Partition("a", TOPIC_ID, 0, PartitionSpec(SpuId(1), (SpuId(1),), (), 7, shelves))
     document = partition_document(partition)

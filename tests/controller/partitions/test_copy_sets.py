@@ -46,7 +46,7 @@ def partition(
     return Partition("t", TopicId(int=1), 0, PartitionSpec(replicas[0], replicas, sets), status)
 
 
-def test_what_is_as_it_should_be_stays() -> None:
+def test_a_partition_with_the_wanted_replicas_stays_unchanged() -> None:
     before = partition((ONE, TWO), (ONE,))
     assert next_copy_set(before, (ONE, TWO), ALL) == before
 
@@ -91,7 +91,7 @@ def test_others_go_when_the_new_ones_are_live_and_not_before() -> None:
     assert (after.status.live_replicas, after.status.live_version) == ({TWO: "a", THREE: "a", FOUR: "a"}, 8)
 
 
-def test_whose_storage_has_failed_stands_in_for_nobody_that_goes() -> None:
+def test_a_replica_with_failed_storage_replaces_no_other() -> None:
     ready = partition((ONE, TWO, THREE, FOUR), (ONE, TWO, THREE, FOUR), (THREE, FOUR))
     assert next_copy_set(ready, (TWO, THREE, FOUR), ALL, failed=(THREE,)) == ready
     after = next_copy_set(ready, (TWO, THREE, FOUR), ALL, failed=(TWO,))
@@ -112,7 +112,7 @@ def test_a_replica_that_stays_need_not_be_there_if_two_others_are() -> None:
     assert after.status.live_replicas == {THREE: "a", FOUR: "a"}
 
 
-def test_nobody_goes_who_has_all_but_one_that_stays() -> None:
+def test_no_step_leaves_a_single_store_with_everything() -> None:
     waiting = partition((THREE, ONE, TWO), (ONE, TWO))
     assert next_copy_set(waiting, (ONE, THREE), ALL) == waiting, "three does not have all yet"
     for live in ((ONE, TWO, THREE), (ONE, THREE)):
@@ -142,7 +142,7 @@ def test_the_preferred_leader_may_be_another_without_an_election() -> None:
     assert (after.spec, after.status) == (PartitionSpec(TWO, (TWO, ONE)), before.status)
 
 
-def test_what_was_never_led_has_its_replicas_at_once() -> None:
+def test_a_partition_without_a_first_leader_changes_at_once() -> None:
     before = partition((ONE, TWO), ())
     before = replace(before, status=PartitionStatus(PartitionResolution.OFFLINE))
     after = next_copy_set(before, (THREE, FOUR), spus(3))
@@ -161,7 +161,7 @@ def test_nothing_changes_while_there_is_an_election(resolution: PartitionResolut
 MAJORITY = "majority"
 
 
-def test_where_all_live_replicas_commit_one_more_is_an_epoch_and_that_it_has_caught_up_is_none() -> None:
+def test_with_the_live_policy_adding_a_replica_takes_an_epoch_and_catching_up_takes_none() -> None:
     more = next_copy_set(partition((ONE, TWO), (ONE, TWO)), (ONE, TWO, THREE), ALL)
     assert (more.spec.adding, more.status.epoch) == ((THREE,), 6)
     live = dict.fromkeys((ONE, TWO, THREE), "a")
@@ -170,7 +170,7 @@ def test_where_all_live_replicas_commit_one_more_is_an_epoch_and_that_it_has_cau
     assert (done.spec, done.status.epoch) == (PartitionSpec(ONE, (ONE, TWO, THREE)), 6)
 
 
-def test_who_leaves_does_not_wait_for_one_that_stays_and_is_away_if_two_others_stay() -> None:
+def test_a_replica_leaves_although_one_of_three_that_stay_is_offline() -> None:
     before = partition((ONE, TWO, THREE, FOUR), (ONE, THREE, FOUR))
     assert before.spec.adding == ()
     assert next_copy_set(before, (ONE, TWO, FOUR), spus(1, 3, 4)).spec.replicas == (ONE, TWO, FOUR)
@@ -202,7 +202,7 @@ def test_when_they_have_all_their_set_takes_over_and_the_one_before_is_still_ask
     assert coming_and_going(after, (FOUR, TWO, ONE)) == ((FOUR,), (THREE,))
 
 
-def test_nobody_takes_over_who_could_not_commit() -> None:
+def test_a_set_that_could_not_commit_does_not_take_over() -> None:
     before = taking_over((ONE, TWO, THREE, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
     for online, goes_on in ((spus(1, 2, 4), True), (spus(1, 3, 4), False)):
         assert (next_copy_set(before, (TWO, FOUR), online, MAJORITY) != before) == goes_on
@@ -218,7 +218,7 @@ def test_the_set_before_goes_when_the_leader_says_so() -> None:
     assert not is_changing(after, wanted)
 
 
-def test_so_it_does_if_all_of_it_stay() -> None:
+def test_a_set_also_takes_over_if_all_of_it_stays() -> None:
     """No replica leaves, but the number of stores that commit changes."""
     wanted = (ONE, TWO, THREE, FOUR)
     before = taking_over(wanted, (ONE, TWO, THREE), wanted)
@@ -234,7 +234,7 @@ def test_a_change_to_fewer_is_one_of_sets_as_well() -> None:
     assert (after.status.leader, after.status.epoch) == (TWO, 6), "the leader is one of those that commit"
 
 
-def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
+def test_a_set_that_is_given_up_early_must_be_taken_over_from() -> None:
     """Records may have been committed by the set that is given up."""
     before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
     after = next_copy_set(before, (ONE, TWO, THREE), spus(1, 2, 4), MAJORITY)
@@ -245,20 +245,20 @@ def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
     assert len(again.spec.copy_sets) == 3, "to and fro does not make ever more"
 
 
-def test_who_is_to_come_and_not_wanted_any_more_does_not_stay() -> None:
+def test_an_added_replica_that_is_not_wanted_any_more_leaves() -> None:
     """The earlier set has taken over, and another change has begun in the meantime."""
     before = taking_over((ONE, TWO), (ONE, TWO, THREE), (ONE, TWO), adding=(FOUR,))
     after = next_copy_set(before, (ONE, TWO, THREE), ALL, MAJORITY, has_taken_over=True)
     assert after.spec == PartitionSpec(ONE, (ONE, TWO)), "three is added by the next step"
 
 
-def test_what_is_given_up_before_there_is_another_set_goes_at_once() -> None:
+def test_replicas_that_are_given_up_before_they_form_a_set_leave_at_once() -> None:
     before = taking_over((ONE, TWO), (ONE, TWO, THREE), adding=(FOUR,))
     after = next_copy_set(before, (ONE, TWO, THREE), ALL, MAJORITY)
     assert (after.spec, after.status.epoch) == (PartitionSpec(ONE, (ONE, TWO, THREE)), 6)
 
 
-def test_what_has_taken_over_is_done_with_before_the_next_change() -> None:
+def test_a_change_is_finished_before_the_next_one_begins() -> None:
     before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
     after = next_copy_set(before, (ONE, THREE), ALL, MAJORITY, has_taken_over=True)
     assert after.spec == PartitionSpec(ONE, (ONE, TWO, FOUR))
@@ -276,7 +276,7 @@ def test_nothing_changes_where_the_next_leader_would_not_be_answered_by_enough(
         assert next_copy_set(before, wanted, spus(1, *others[1:], 4), policy) == before
 
 
-def test_where_all_must_commit_one_that_is_dead_is_replaced_as_well() -> None:
+def test_a_dead_replica_is_replaced_even_if_all_must_commit() -> None:
     """Otherwise nothing could be committed any more."""
     before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
     after = next_copy_set(before, (ONE, TWO, FOUR), spus(1, 2, 4), "nrw:3,1,3")

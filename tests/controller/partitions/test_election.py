@@ -122,7 +122,7 @@ def test_several_are_asked_and_the_one_with_the_smallest_lag_leads() -> None:
     assert decide(during, found, ends(s2=5, s3=5)).status.live_replicas == before.status.live_replicas
 
 
-def test_who_is_not_ready_is_waited_for_only_if_nobody_is() -> None:
+def test_a_busy_candidate_is_awaited_only_if_all_are_busy() -> None:
     before, found = partition(1, 2, 3, resolution=ELECTION), spus(s1="a", s2="a", s3="a")
     reports = ends(s2=4, s3=3)
     reports.log_ends[ONE] = ReportedLogEnd("of a", Epoch(5), None)
@@ -138,7 +138,7 @@ def test_the_status_is_election_before_there_is_a_candidate() -> None:
     assert decide(before, spus(s2="a", s3="a"), ends(s2=4, s3=5)).status.resolution is ELECTION
 
 
-def test_what_was_said_in_another_election_or_by_another_process_does_not_count() -> None:
+def test_log_ends_of_other_elections_or_processes_do_not_count() -> None:
     before = partition(1, 2, 3, resolution=ELECTION)
     assert decide(before, spus(s2="a", s3="a"), ends(epoch=4, s2=4, s3=5)).asks == (TWO, THREE)
     again = spus(s2="a", s3="a")
@@ -245,7 +245,7 @@ def test_by_quorum_any_replica_may_lead_and_is_live_then() -> None:
     assert (live.leader, live.live_replicas, live.live_version) == (ONE, before.status.live_replicas, 7)
 
 
-def test_who_was_elected_by_quorum_has_all_once_it_leads() -> None:
+def test_a_leader_elected_by_quorum_is_sure_once_it_leads() -> None:
     before, found = partition(1, 2, resolution=ELECTION), spus(s3="b")
     candidate = replace(before, status=decide(before, found, PartitionReports(), BY_QUORUM).status)
     led = status_after_report(candidate, spus(s1="a", s3="b"), reported(candidate, ((ONE, ""), (THREE, ""))))
@@ -272,7 +272,7 @@ def test_by_quorum_somebody_must_be_there_and_respond() -> None:
 
 
 @pytest.mark.parametrize("online", [{"s3": "b"}, {"s1": "b", "s3": "b"}])
-def test_an_unclean_election_is_only_for_those_who_want_it_and_leaves_the_leader_alone(online: dict[str, str]) -> None:
+def test_an_unclean_election_needs_a_config_and_leaves_only_the_leader_live(online: dict[str, str]) -> None:
     before, found = partition(1, 2, resolution=ELECTION), spus(**online)
     assert decide(before, found, PartitionReports()).status.resolution is OFFLINE
     said = {spu: ReportedLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (THREE, 9))}
@@ -285,7 +285,7 @@ def said_by_three() -> PartitionReports:
     return PartitionReports(log_ends={THREE: ReportedLogEnd("of a", Epoch(5), 9)})
 
 
-def test_who_is_elected_uncleanly_has_answered_also_where_it_is_the_only_one() -> None:
+def test_an_unclean_leader_must_respond_even_if_it_is_the_only_candidate() -> None:
     before, found, unclean = partition(1, 2), spus(s3="a"), ElectionRules(unclean=True)
     asking = decide(before, found, PartitionReports(), unclean)
     assert (asking.status.resolution, asking.asks) == (ELECTION, (THREE,))
@@ -294,7 +294,7 @@ def test_who_is_elected_uncleanly_has_answered_also_where_it_is_the_only_one() -
     assert decide(asked, found, said_by_three(), unclean).status.leader == THREE
 
 
-def test_it_is_remembered_that_an_election_was_unclean() -> None:
+def test_the_status_records_an_unclean_election() -> None:
     before = partition(1, 2, resolution=ELECTION)
     unclean = decide(before, spus(s3="a"), said_by_three(), ElectionRules(unclean=True)).status
     assert unclean.was_unclean
@@ -302,7 +302,7 @@ def test_it_is_remembered_that_an_election_was_unclean() -> None:
     assert after.epoch > unclean.epoch and after.was_unclean
 
 
-def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean_one() -> None:
+def test_an_unclean_election_asks_for_log_ends_only_if_no_clean_one_is_possible() -> None:
     unclean = ElectionRules(unclean=True)
     before, found = partition(1, resolution=OFFLINE), spus(s2="a", s3="a")
     asking = decide(before, found, PartitionReports(), unclean)
@@ -339,7 +339,7 @@ def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
     assert has_leader(partition(1, epoch=6), spus(s1="a"), PartitionReports(failed={ONE: MENDED}))
 
 
-def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
+def test_a_replica_is_sure_if_it_is_online_with_the_recorded_store() -> None:
     live = {ONE: "a", TWO: "a", FOUR: "a"}
     assert is_sure(ONE, live, spus(s1="a"))
     for spu, found in ((ONE, spus(s1="b")), (ONE, spus()), (FOUR, spus()), (THREE, spus(s3="a"))):
@@ -376,7 +376,7 @@ def test_a_report_is_current_from_that_process_at_that_epoch() -> None:
     assert decide(found, spus(s1="a"), PartitionReports(live_replicas=said)).status.resolution is ONLINE
 
 
-def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None:
+def test_proposed_live_replicas_are_stored_in_the_order_of_the_replicas() -> None:
     before, found = partition(1, 2, resolution=FOUND), spus(s1="a", s3="b")
     after = status_after_report(before, found, reported(before, ((THREE, "b"), (TWO, ""), (ONE, ""))))
     assert after == replace(
@@ -396,7 +396,7 @@ def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None
         ((ONE, ""), (FIVE, "a")),  # it has no replica
     ],
 )
-def test_what_cannot_be_stored_raises_the_version_all_the_same(members: tuple[tuple[SpuId, str], ...]) -> None:
+def test_a_refused_proposal_raises_the_version(members: tuple[tuple[SpuId, str], ...]) -> None:
     before = partition(1, 2, resolution=FOUND)
     online = spus(s1="a", s2="a", s3="b") | {
         FIVE: replace(custom(5), status=SpuStatus(SpuResolution.ONLINE, "of a", "a"))
@@ -426,7 +426,7 @@ def test_a_proposal_from_another_version_changes_nothing() -> None:
         assert status_after_report(before, spus(s1="a"), said) == replace(before.status, resolution=ONLINE)
 
 
-def test_who_leads_has_it_all_with_the_store_that_it_has_now() -> None:
+def test_a_leader_is_sure_with_its_current_store() -> None:
     before, found = partition(1, 2, resolution=FOUND), spus(s1="b", s2="b")
     before = replace(before, status=replace(before.status, incarnation="of b"))
     after = status_after_report(before, found, reported(before))
@@ -437,7 +437,7 @@ def test_who_leads_has_it_all_with_the_store_that_it_has_now() -> None:
     )
 
 
-def test_what_is_undecided_is_decided_and_what_is_decided_stays() -> None:
+def test_a_decision_is_stable() -> None:
     """Without new events, the same decision is made again."""
     for before in (partition(1, 2), partition(1, 2, resolution=FOUND), partition(1, epoch=int(NO_EPOCH))):
         status = decide(before, spus(s1="a", s2="a"), PartitionReports()).status
@@ -454,7 +454,7 @@ def shelved(before: Partition, end: int) -> Partition:
 SHORT = "its shelves go up to 10, and the logs of these end before: "
 
 
-def test_who_has_less_than_what_is_on_shelves_is_not_elected_uncleanly() -> None:
+def test_a_replica_whose_log_ends_before_the_shelves_is_not_elected_uncleanly() -> None:
     before, unclean = shelved(partition(1, resolution=ELECTION), 10), ElectionRules(unclean=True)
     found = spus(s2="a", s3="a")
     refused = decide(before, found, ends(s2=9, s3=7), unclean)
@@ -465,7 +465,7 @@ def test_who_has_less_than_what_is_on_shelves_is_not_elected_uncleanly() -> None
     assert decide(stored, spus(s1="a", s2="a", s3="a"), ends(s2=9, s3=7), unclean).status.leader == ONE
 
 
-def test_one_that_will_say_it_later_may_have_enough() -> None:
+def test_a_busy_candidate_may_have_a_log_beyond_the_shelves() -> None:
     before, unclean = shelved(partition(1, resolution=ELECTION), 10), ElectionRules(unclean=True)
     reports = ends(s2=9)
     reports.log_ends[THREE] = ReportedLogEnd("of a", Epoch(5), None)
@@ -473,7 +473,7 @@ def test_one_that_will_say_it_later_may_have_enough() -> None:
     assert (decision.status.resolution, decision.status.reason) == (ELECTION, "")
 
 
-def test_where_all_stopped_uncleanly_it_is_as_well_and_one_alone_is_asked() -> None:
+def test_after_unclean_stops_shelves_count_as_well_and_a_single_candidate_is_asked() -> None:
     before, found = shelved(partition(1), 10), spus(s1="b", s2="a")
     asking = decide(before, found, PartitionReports())
     assert (asking.status.resolution, asking.asks) == (ELECTION, (ONE,))

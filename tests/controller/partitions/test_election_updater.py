@@ -141,7 +141,7 @@ async def test_each_spu_is_asked_in_one_message(autojump_clock: MockClock) -> No
     ]
 
 
-async def test_what_is_under_way_is_not_asked_again_and_what_is_over_is(autojump_clock: MockClock) -> None:
+async def test_a_pending_question_is_not_repeated_but_a_finished_one_is(autojump_clock: MockClock) -> None:
     world = _World({ONE: {(ORDERS, 0): 4}})
     async with world.taking(_ask(ONE), _ask(ONE)):
         assert world.asked == [(ONE, 1)]
@@ -164,7 +164,7 @@ async def test_a_replica_that_is_about_to_be_opened_is_asked_about_again(autojum
 
 
 @pytest.mark.parametrize("why", ["mute", "gone", "another process", "does not have it"])
-async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_clock: MockClock) -> None:
+async def test_a_late_response_counts_as_none(why: str, autojump_clock: MockClock) -> None:
     world = _World({ONE: {(ORDERS, 0): 4}})
     match why:
         case "mute":
@@ -185,7 +185,7 @@ async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_c
     assert [each["event"] for each in logs] == ["candidate_without_log_end"] * is_there
 
 
-async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock) -> None:
+async def test_an_spu_that_responds_too_late_can_be_asked_again(autojump_clock: MockClock) -> None:
     world = _World({ONE: {(ORDERS, 0): 4}}, mute={ONE})
     async with world.taking(_ask(ONE), _ask(ONE, number=1)):
         await trio.sleep(20 * RESPONSE_SECONDS_MAX)
@@ -201,7 +201,7 @@ async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock
 
 
 @pytest.mark.parametrize("slowness", [1.5, 3.9])
-async def test_who_is_slow_to_answer_is_given_the_time_it_takes(slowness: float, autojump_clock: MockClock) -> None:
+async def test_a_slow_spu_gets_the_time_that_it_needs(slowness: float, autojump_clock: MockClock) -> None:
     """Otherwise its response would be late each time."""
     world = _World({ONE: {(ORDERS, 0): 4}}, slowness=slowness)
     async with world.taking(_ask(ONE)):
@@ -222,7 +222,7 @@ async def test_who_is_slow_to_answer_is_given_the_time_it_takes(slowness: float,
     assert world.answers[-1][0] < before + 2 * RESPONSE_SECONDS_MAX, "it is fast again, and as patiently waited for"
 
 
-async def test_who_is_lost_before_it_answers_is_listened_to_no_more(autojump_clock: MockClock) -> None:
+async def test_a_lost_spu_is_not_waited_for_any_more(autojump_clock: MockClock) -> None:
     world = _World(mute={ONE})
     async with world.taking(_ask(ONE)):
         await trio.sleep(2 * RESPONSE_SECONDS_MAX)
@@ -252,7 +252,7 @@ async def test_an_spu_that_carries_out_specs_has_more_time_to_say_it(autojump_cl
         assert len(world.answers) == 1
 
 
-async def test_who_was_elected_and_says_nothing_is_silent_once(autojump_clock: MockClock) -> None:
+async def test_a_silent_leader_is_reported_once(autojump_clock: MockClock) -> None:
     world = _World()
     world.store(0, PartitionResolution.CANDIDATE_FOUND)
     async with world.taking(_await(), _await()):
@@ -262,7 +262,7 @@ async def test_who_was_elected_and_says_nothing_is_silent_once(autojump_clock: M
     assert world.events == [(WAIT_SECONDS, LeaderSilent(ONE, "first", ORDERS, 0, EPOCH))]
 
 
-async def test_who_was_elected_and_does_not_answer_at_all_can_be_when_it_does(autojump_clock: MockClock) -> None:
+async def test_a_leader_that_did_not_respond_can_be_elected_when_it_does(autojump_clock: MockClock) -> None:
     world = _World(mute={ONE})
     for number in range(2):
         world.store(number, PartitionResolution.CANDIDATE_FOUND)
@@ -274,7 +274,7 @@ async def test_who_was_elected_and_does_not_answer_at_all_can_be_when_it_does(au
     assert [event for _, event in world.events[2:]] == [SpuResponded(ONE)]
 
 
-async def test_who_has_spoken_or_was_followed_by_another_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_a_leader_that_reported_or_was_replaced_is_not_awaited(autojump_clock: MockClock) -> None:
     world = _World()
     for number in range(3):
         world.store(number, PartitionResolution.CANDIDATE_FOUND)
@@ -291,7 +291,7 @@ async def test_who_has_spoken_or_was_followed_by_another_is_not_waited_for(autoj
     ]
 
 
-async def test_who_is_silent_about_many_partitions_is_complained_of_once(autojump_clock: MockClock) -> None:
+async def test_a_leader_of_many_partitions_is_logged_as_silent_once(autojump_clock: MockClock) -> None:
     world = _World()
     for number in range(3):
         world.store(number, PartitionResolution.CANDIDATE_FOUND)
@@ -302,7 +302,7 @@ async def test_who_is_silent_about_many_partitions_is_complained_of_once(autojum
     assert [(each["event"], each["spu"], each["partitions"]) for each in logs] == [("leader_silent", ONE, 3)]
 
 
-async def test_who_reports_one_after_the_other_has_more_time_for_many(autojump_clock: MockClock) -> None:
+async def test_a_leader_that_reports_one_by_one_has_more_time_for_many(autojump_clock: MockClock) -> None:
     world = _World()
     numbers = range(MANY_PARTITIONS + 10)
     for number in numbers:
@@ -316,7 +316,7 @@ async def test_who_reports_one_after_the_other_has_more_time_for_many(autojump_c
     assert len(world.events) == MANY_PARTITIONS - 1
 
 
-async def test_who_has_stopped_reporting_has_no_more_time(autojump_clock: MockClock) -> None:
+async def test_a_leader_that_stops_reporting_has_no_more_time(autojump_clock: MockClock) -> None:
     world = _World()
     numbers = range(2 * MANY_PARTITIONS)
     for number in numbers:
@@ -328,7 +328,7 @@ async def test_who_has_stopped_reporting_has_no_more_time(autojump_clock: MockCl
     assert {at for at, _ in world.events} == {2 * WAIT_SECONDS}
 
 
-async def test_who_is_late_with_many_has_twice_as_long_the_next_time(autojump_clock: MockClock) -> None:
+async def test_a_leader_that_is_late_with_many_has_twice_the_time_next(autojump_clock: MockClock) -> None:
     """Otherwise elections that are given up take the time that the SPU needs to lead."""
     world = _World()
 
@@ -353,7 +353,7 @@ async def test_who_is_late_with_many_has_twice_as_long_the_next_time(autojump_cl
         assert await waited(12, many, silent) == 1
 
 
-async def test_nobody_is_silent_about_a_topic_that_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
+async def test_no_leader_of_a_deleted_topic_is_silent(autojump_clock: MockClock) -> None:
     world = _World()
     world.store(0, PartitionResolution.CANDIDATE_FOUND)
     async with world.taking(_await()):

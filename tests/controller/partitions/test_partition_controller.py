@@ -165,7 +165,7 @@ def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_
 
 
 @pytest.mark.parametrize("is_silent_as_leader", [False, True])
-def test_who_was_silent_in_an_election_that_is_over_may_lead_after_the_next(is_silent_as_leader: bool) -> None:
+def test_an_spu_that_was_silent_in_a_finished_election_may_lead_after_the_next(is_silent_as_leader: bool) -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2, 3)
     sc.busy = {2}
@@ -184,7 +184,7 @@ def test_who_was_silent_in_an_election_that_is_over_may_lead_after_the_next(is_s
 
 
 @pytest.mark.parametrize("is_silent_as_leader", [False, True])
-def test_who_was_silent_in_an_election_that_is_over_has_its_time_in_the_next(is_silent_as_leader: bool) -> None:
+def test_an_spu_that_was_silent_in_a_finished_election_has_its_full_time_in_the_next(is_silent_as_leader: bool) -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2, 3)
     sc.busy, sc.mute_elected = {2}, {2, 3}
@@ -203,7 +203,7 @@ def test_who_was_silent_in_an_election_that_is_over_has_its_time_in_the_next(is_
 
 
 @pytest.mark.parametrize("event", [SpuResponded(THREE), connected(3)])
-def test_who_responds_while_it_is_written_that_none_does_may_lead(event: SpuResponded | SpuConnected) -> None:
+def test_an_spu_that_responds_while_the_offline_status_is_written_may_lead(event: SpuResponded | SpuConnected) -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2, 3)
     sc.mute, sc.mute_elected = {2, 3}, {2, 3}
@@ -301,7 +301,7 @@ def test_a_live_replica_takes_over_from_a_leader_whose_process_has_started_anew(
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
 
 
-def test_a_follower_that_goes_or_starts_anew_is_taken_out_by_nobody_but_the_leader() -> None:
+def test_only_the_leader_removes_a_follower_that_stops_or_restarts() -> None:
     changes: list[Callable[[ModelSc], None]] = [lambda sc: sc.stop_spu(2), lambda sc: sc.start_spu(2, "second")]
     for change in changes:
         sc = with_topic({0: (1, 2)})
@@ -362,7 +362,7 @@ def test_a_lost_write_is_decided_again_on_the_newer_version() -> None:
     assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
 
 
-def test_a_deleted_topic_is_told_to_nobody_and_its_epoch_goes_on_when_it_is_brought_back() -> None:
+def test_a_deleted_topic_is_sent_to_no_spu_and_its_epoch_continues_when_it_is_restored() -> None:
     sc = with_topic({0: (1, 2)})
     set_live(sc, 1)
     sc.delete_topic("t")
@@ -395,7 +395,7 @@ def test_a_disk_that_failed_before_a_topic_was_deleted_is_not_held_against_it_wh
     assert (status.resolution, status.leader) == (PartitionResolution.ONLINE, 1)
 
 
-def test_another_sc_tells_its_connections_of_everything_and_elects_nobody_anew() -> None:
+def test_another_sc_sends_everything_and_holds_no_elections() -> None:
     sc = with_topic({0: (1, 2), 1: (2, 1)})
     before = dict(sc.kv.objects)
     sc.crash()
@@ -413,7 +413,7 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
     assert sc.brain.observed.reports_of((topic_id(1), 0)) == PartitionReports(), "nobody keeps what was said of it"
 
 
-def test_what_is_said_of_a_partition_that_was_removed_meanwhile_is_not_kept() -> None:
+def test_late_reports_about_a_removed_partition_are_not_kept() -> None:
     sc = with_topic({0: (1, 2)})
     key = (topic_id(2), 0)
     sc.deliver(LogEndsReported(TWO, "first", {key: Epoch(0)}, {key: 7}))
@@ -462,7 +462,7 @@ def test_after_all_were_lost_an_unclean_election_gives_them_the_time_to_come_bac
     assert led(sc)[1] == (ONE if is_the_live_one_back else TWO)
 
 
-def test_an_sc_to_which_nobody_came_gives_all_the_time_to_come_before_an_unclean_election() -> None:
+def test_an_sc_without_spus_waits_a_lease_after_the_first_one_before_an_unclean_election() -> None:
     sc = with_topic({0: (1, 2)}, 1, 2)
     set_live(sc, 1)
     found = sc.topic("t")
@@ -481,7 +481,7 @@ def test_an_sc_to_which_nobody_came_gives_all_the_time_to_come_before_an_unclean
     assert led(sc) == (PartitionResolution.ONLINE, ONE, 1, (ONE,))
 
 
-def test_an_sc_that_is_cut_off_elects_nobody_uncleanly_of_those_whose_leases_last_a_little_longer() -> None:
+def test_an_sc_that_is_cut_off_holds_no_unclean_election_among_the_last_leases() -> None:
     sc = with_topic({0: (1, 2)}, 1, 2)
     set_live(sc, 1)
     found = sc.topic("t")
@@ -521,7 +521,7 @@ def with_a_replica_to_come() -> ModelSc:
     return sc
 
 
-def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -> None:
+def test_with_a_majority_policy_an_added_replica_does_not_lead() -> None:
     sc = with_a_replica_to_come()
     assert sc.partition(1).spec.adding == (THREE,)
     sc.log_ends[3] = 10
@@ -530,7 +530,7 @@ def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -
     assert led(sc)[:2] == (PartitionResolution.ONLINE, TWO)
 
 
-def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -> None:
+def test_a_report_of_a_takeover_counts_only_in_its_epoch() -> None:
     sc = with_a_replica_to_come()
     before = sc.partition(1)
     sc.report(before, (ONE, TWO, THREE))
@@ -544,7 +544,7 @@ def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -
     assert sc.partition(1).spec == PartitionSpec(ONE, (ONE, THREE))
 
 
-def test_nobody_goes_for_a_replica_whose_disk_has_failed_until_it_is_mended() -> None:
+def test_no_replica_leaves_for_one_with_a_failed_disk_until_it_is_repaired() -> None:
     sc = with_topic({0: (1, 2)})
     found = sc.topic("t")
     sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
@@ -558,7 +558,7 @@ def test_nobody_goes_for_a_replica_whose_disk_has_failed_until_it_is_mended() ->
     assert sc.partition(1).spec.replicas == (ONE, THREE)
 
 
-def test_what_failed_before_a_replica_went_is_not_held_against_it_when_it_comes_back() -> None:
+def test_an_old_failure_does_not_count_when_a_replica_is_added_again() -> None:
     sc = with_topic({0: (1, 2)})
     sc.deliver(ReplicaFailed(THREE, "first", topic_id(1), 0, Epoch(1)))
     found = sc.topic("t")
@@ -644,14 +644,14 @@ def shelves(sc: ModelSc) -> tuple[Shelf, ...]:
     return sc.partition(1).spec.shelves
 
 
-def test_what_a_leader_says_of_shelves_is_stored_and_told_and_no_other_is_elected() -> None:
+def test_a_report_about_shelves_is_stored_and_sent_without_an_election() -> None:
     sc = with_shelf(3, 4)
     assert sc.partition(1).spec.shelved_from == 5
     assert sc.told[topic_id(1), 0].spec == sc.partition(1).spec
     assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 0)
 
 
-def test_what_another_leader_said_of_shelves_counts_no_more() -> None:
+def test_a_report_of_an_earlier_leader_about_shelves_does_not_count() -> None:
     sc = with_shelf(3, 4)
     before = sc.partition(1)
     set_live(sc, 1, 2)
@@ -666,7 +666,7 @@ def test_what_another_leader_said_of_shelves_counts_no_more() -> None:
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_what_was_said_while_another_write_was_under_way_is_not_lost(live: bool) -> None:
+def test_a_report_during_another_write_is_not_lost(live: bool) -> None:
     """The partition is one object, so one of two writes loses, and its decision is made again."""
     sc = with_shelf(3, 4)
     partition = sc.partition(1)
@@ -712,7 +712,7 @@ def test_a_store_that_is_not_registered_any_more_is_replaced_at_once() -> None:
     assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR), (FIVE,)),)
 
 
-def test_where_nobody_leads_shelves_stay_as_they_are() -> None:
+def test_shelves_of_an_offline_partition_stay_unchanged() -> None:
     sc = with_shelf(3, 4, 5)
     for spu in (1, 2, 4):
         sc.stop_spu(spu)
@@ -745,7 +745,7 @@ def test_a_shelf_on_which_nothing_is_yet_does_not_wait_for_a_store_that_goes() -
     assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)), Shelf(10, 10, (THREE, FOUR)))
 
 
-def test_an_unclean_election_waits_for_somebody_who_has_what_is_on_shelves() -> None:
+def test_an_unclean_election_waits_for_a_log_that_reaches_the_end_of_the_shelves() -> None:
     sc = with_shelf(3, 4)
     found = sc.topic("t")
     sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))

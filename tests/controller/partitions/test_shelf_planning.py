@@ -65,12 +65,12 @@ def test_the_next_one_begins_where_the_last_one_ends_and_nowhere_else() -> None:
         assert spec_after_report(spec, said(base=base), ALL) == spec
 
 
-def test_it_may_begin_where_another_has_just_been_filled_up_to() -> None:
+def test_a_shelf_may_begin_where_the_same_report_ends_the_last_one() -> None:
     after = spec_after_report(shelved(shelf(0, 10, 3, 4)), said((0, 3, 20), (0, 4, 20), base=20), ALL)
     assert after.shelves == (shelf(0, 20, 3, 4), shelf(20, 20, 3, 4))
 
 
-def test_one_that_was_asked_for_twice_is_there_once() -> None:
+def test_a_shelf_that_is_requested_twice_begins_once() -> None:
     report = said(base=20)
     once = spec_after_report(NO_SHELF, report, ALL)
     assert spec_after_report(once, report, ALL) == once
@@ -145,7 +145,7 @@ def test_the_last_shelf_ends_where_the_slowest_of_its_stores_is() -> None:
         [],
     ],
 )
-def test_what_was_not_said_of_all_its_stores_or_is_less_changes_nothing(filled: list[tuple[int, int, int]]) -> None:
+def test_a_report_that_lacks_a_store_or_names_a_smaller_end_changes_nothing(filled: list[tuple[int, int, int]]) -> None:
     spec = shelved(shelf(0, 10, 3, 4))
     assert spec_after_report(spec, said(*filled), ALL) == spec
 
@@ -155,13 +155,13 @@ def test_only_the_last_shelf_grows() -> None:
     assert spec_after_report(spec, said((0, 3, 30), (0, 4, 30)), ALL) == spec
 
 
-def test_who_has_filled_one_is_a_store_of_it() -> None:
+def test_an_spu_that_has_filled_a_shelf_becomes_its_store() -> None:
     spec = shelved(shelf(0, 10, 3, filling=(4, 5)), shelf(10, 12, 3, 4))
     after = spec_after_report(spec, said((0, 4, 9), (0, 5, 10)), ALL)
     assert after.shelves == (shelf(0, 10, 3, 5, filling=(4,)), shelf(10, 12, 3, 4))
 
 
-def test_the_last_one_grows_whoever_is_still_to_get_it() -> None:
+def test_the_last_shelf_grows_while_other_spus_are_filling_it() -> None:
     spec = shelved(shelf(0, 10, 3, filling=(4,)))
     assert spec_after_report(spec, said((0, 3, 30)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
     assert spec_after_report(spec, said((0, 3, 30), (0, 4, 9)), ALL).shelves == (shelf(0, 30, 3, filling=(4,)),)
@@ -177,7 +177,7 @@ def test_shelves_that_end_before_what_is_left_go() -> None:
         assert spec_after_report(spec, said(start=start), ALL) == shelved(*spec.shelves[3 - left :], start=start)
 
 
-def test_what_was_deleted_stays_so() -> None:
+def test_deleted_records_stay_deleted() -> None:
     spec = shelved(shelf(0, 10, 3), start=7)
     assert spec_after_report(spec, said(start=6), ALL) == spec
     assert spec_after_report(NO_SHELF, said(start=6), ALL) == NO_SHELF, "it is not asked where there are no shelves"
@@ -193,7 +193,7 @@ def test_after_all_of_them_another_may_begin_though_not_at_what_is_deleted() -> 
 # stores of shelves
 
 
-def test_who_goes_is_replaced_and_leaves_when_the_other_has_it() -> None:
+def test_a_store_that_leaves_stays_until_its_replacement_has_the_shelf() -> None:
     spec, spus = shelved(shelf(0, 10, 3, 4)), stores(3, 5, 6, unwanted=(4,))
     filling = replace_stores(spec, spus)
     assert filling == shelved(shelf(0, 10, 3, 4, filling=(5,)))
@@ -203,12 +203,12 @@ def test_who_goes_is_replaced_and_leaves_when_the_other_has_it() -> None:
     assert replace_stores(filled, spus) == shelved(shelf(0, 10, 3, 5))
 
 
-def test_who_comes_back_is_not_replaced() -> None:
+def test_a_store_that_comes_back_is_not_replaced() -> None:
     spec = shelved(shelf(0, 10, 3, 4, filling=(5,)))
     assert replace_stores(spec, stores(3, 4, 5)) == shelved(shelf(0, 10, 3, 4))
 
 
-def test_where_nobody_else_is_it_stays_named() -> None:
+def test_a_store_without_a_replacement_stays() -> None:
     spec = shelved(shelf(0, 10, 3, 4))
     assert replace_stores(spec, stores(1, 2, 3, unwanted=(4,))) == spec
 
@@ -220,18 +220,18 @@ def test_the_only_one_stays_until_another_has_it() -> None:
     assert replace_stores(spec_after_report(filling, said((0, 5, 10)), spus), spus).shelves == (shelf(0, 10, 5),)
 
 
-def test_who_is_to_get_one_and_goes_is_replaced_at_once() -> None:
+def test_an_spu_that_leaves_while_filling_is_replaced_at_once() -> None:
     spec = shelved(shelf(0, 10, 3, 4, filling=(5,)))
     assert replace_stores(spec, stores(3, 6, unwanted=(4, 5))) == shelved(shelf(0, 10, 3, 4, filling=(6,)))
 
 
-def test_where_there_are_fewer_than_replicas_others_get_it_when_they_come() -> None:
+def test_missing_copies_are_filled_when_more_spus_come() -> None:
     spec = shelved(shelf(0, 10, 3), shelf(10, 10, 3))
     assert replace_stores(spec, stores(3)) == spec
     assert replace_stores(spec, stores(3, 4)) == shelved(shelf(0, 10, 3, filling=(4,)), shelf(10, 10, 3, 4))
 
 
-def test_one_on_which_nothing_is_yet_is_placed_anew_where_its_stores_take_nothing_now() -> None:
+def test_an_empty_shelf_gets_other_stores_if_its_own_accept_nothing() -> None:
     begun = shelved(shelf(0, 50, 3, 4), shelf(50, 50, 3, 4))
     assert replace_stores(begun, stores(4, 5, 6)) == shelved(shelf(0, 50, 3, 4), shelf(50, 50, 4, 5))
     assert replace_stores(begun, stores(4)) == begun, "one alone is not enough"

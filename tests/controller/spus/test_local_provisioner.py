@@ -107,7 +107,7 @@ async def test_many_start_at_the_same_time(nursery: trio.Nursery, autojump_clock
     assert trio.current_time() - began == launcher.launch_seconds
 
 
-async def test_one_that_dies_is_started_again_and_the_log_says_how_it_ended(
+async def test_an_spu_that_ends_is_restarted_and_the_log_says_how_it_ended(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     launcher = FakeLauncher()
@@ -121,9 +121,7 @@ async def test_one_that_dies_is_started_again_and_the_log_says_how_it_ended(
     assert launcher.events == ["launched 7", "launched 7"]
 
 
-async def test_one_that_does_not_start_is_tried_again(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_failed_start_is_retried(nursery: trio.Nursery, autojump_clock: trio.testing.MockClock) -> None:
     launcher = FakeLauncher(failures=3)
     provisioner = await _provisioner(nursery, launcher)
     with capture_logs() as logs:
@@ -132,7 +130,7 @@ async def test_one_that_does_not_start_is_tried_again(
     assert [log["status"] for log in logs] == ["status 1"] * 3
 
 
-async def test_one_that_is_still_starting_can_be_stopped(
+async def test_an_spu_that_is_still_starting_can_be_stopped(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     launcher = FakeLauncher()
@@ -177,7 +175,7 @@ async def test_all_stop_at_the_same_time(nursery: trio.Nursery, autojump_clock: 
     assert all(each.ended.is_set() for each in launcher.running.values())
 
 
-async def test_who_is_cancelled_waits_for_nobody_and_leaves_nothing_running(
+async def test_a_cancelled_provisioner_ends_all_spus_at_once(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     launcher = FakeLauncher(stop_seconds=1000)

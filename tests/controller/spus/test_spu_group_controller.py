@@ -113,7 +113,7 @@ def test_an_spu_that_is_to_go_stays_until_another_sc_has_read_what_it_holds() ->
     assert ids(sc) == [11]
 
 
-def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
+def test_replicas_on_a_leaving_spu_move_to_spus_that_stay() -> None:
     sc = with_group(3)
     sc.write(topic("t", 2, 2, {0: (13, 11), 1: (12, 13)}))
     sc.settle()
@@ -131,7 +131,7 @@ def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
     assert sc.group("main").status == RESERVED
 
 
-def test_where_a_majority_commits_it_moves_as_well_and_the_spu_stays_until_others_have_taken_over() -> None:
+def test_with_a_majority_policy_a_leaving_spu_stays_until_others_have_taken_over() -> None:
     sc = with_group(3)
     made = topic("t", 1, 2, {0: (13, 11)})
     sc.write(replace(made, spec=replace(made.spec, configs={"replication.policy": "majority"})))
@@ -275,7 +275,7 @@ def test_another_group_within_the_range_is_a_reason_until_it_goes() -> None:
     assert ids(sc) == [12, 13]
 
 
-def test_of_two_groups_that_come_at_once_the_first_has_the_ids() -> None:
+def test_the_first_of_two_concurrent_groups_gets_the_ids() -> None:
     sc = model()
     sc.write(group("b", 2, 11))
     sc.write(group("a", 2, 12))
@@ -336,7 +336,7 @@ def test_the_shelves_of_an_spu_that_is_to_go_are_filled_elsewhere_first() -> Non
     assert ids(sc) == [11, 12]
 
 
-def test_what_an_spu_holds_in_words() -> None:
+def test_holdings_of_an_spu_in_words() -> None:
     assert [describe_holdings(*counts) for counts in ((1, 0), (0, 2), (2, 1))] == [
         "1 replica",
         "2 shelves",

@@ -149,7 +149,7 @@ def test_a_topic_that_grows_while_another_sc_begins_is_there_all_the_time() -> N
     assert whole_metadata(sc.brain.cluster, sc.brain.store).hidden_topics == []
 
 
-def test_it_is_said_which_partitions_of_a_topic_have_changed() -> None:
+def test_a_change_names_the_changed_partitions_of_a_topic() -> None:
     sc = model(1, 2)
     sc.write(topic("t", 3, 2, {0: (1, 2), 1: (2, 1), 2: (1, 2)}))
     sc.settle()
@@ -223,7 +223,7 @@ def test_a_topic_that_is_brought_back_is_published_again() -> None:
     assert [each.name for each in publish(sc).topics] == ["t"]
 
 
-def test_what_groups_set_themselves_comes_changes_and_goes() -> None:
+def test_configs_of_groups_are_added_changed_and_removed() -> None:
     sc = model()
     for configs in ({"consumer.session.timeout.ms": "50000"}, {"consumer.session.timeout.ms": "51000"}):
         sc.write(replace(sc.brain.store.group_configs.get("g", GroupConfigs("g", {})), configs=configs))
@@ -239,7 +239,7 @@ def test_what_groups_set_themselves_comes_changes_and_goes() -> None:
     assert publish(sc) == NO_CHANGE
 
 
-def test_what_clients_do_not_see_is_no_change() -> None:
+def test_hidden_facts_are_no_change() -> None:
     sc = model(1)
     sc.write(topic("t"))
     sc.settle()

@@ -96,7 +96,7 @@ def test_a_change_is_what_was_and_what_is() -> None:
     assert store.apply(Removed("spu/1", 5)) == Change(second, None)
 
 
-def test_what_is_older_than_what_is_known_changes_nothing() -> None:
+def test_older_versions_change_nothing() -> None:
     store = store_of(custom(2), custom(1))
     for event in (Stored(replace(custom(1, "old"), version=1)), Removed("spu/1", 1), Removed("spu/7", 9)):
         assert store.apply(event) is None
@@ -133,7 +133,7 @@ def shelved(number: int, *stores: int, filling: tuple[int, ...] = ()) -> Partiti
     return replace(found, spec=replace(found.spec, shelves=shelves))
 
 
-def test_partitions_are_known_by_who_keeps_their_shelves_as_well() -> None:
+def test_partitions_are_indexed_by_the_stores_of_their_shelves() -> None:
     store = store_of(partition(0, 1), shelved(1, 2, 3), shelved(2, 3, filling=(1,)))
     first = topic_id(1)
     assert list(store.held_by(ONE)) == [(first, 0), (first, 1), (first, 2)]

@@ -48,7 +48,7 @@ def _document(found: Object) -> dict[str, object]:
 
 
 @given(objects, st.integers(1, 2**60))
-def test_what_was_written_is_read_again(found: Object, version: int) -> None:
+def test_encoded_objects_can_be_decoded(found: Object, version: int) -> None:
     assert decode(key_of(found), encode(found), version) == replace(found, version=version)
 
 
@@ -168,7 +168,7 @@ def test_an_action_is_a_change_of_the_version_that_was_seen() -> None:
     assert change_of(Delete(found)) == key_value.Delete("topic/orders", 7)
 
 
-def test_what_is_larger_than_the_store_takes_is_no_change() -> None:
+def test_an_oversized_object_is_refused() -> None:
     large = replace(TOPIC, spec=TopicSpec(configs={"a": "x" * key_value.VALUE_BYTES_MAX}))
     with pytest.raises(OversizedError) as refused:
         change_of(Put(large))

@@ -23,7 +23,7 @@ def report(spu: SpuId, epoch: int, *members: tuple[SpuId, str]) -> LiveReplicasR
     return LiveReplicasReported(spu, "first", *KEY, Epoch(epoch), 0, members)
 
 
-def test_who_is_connected_and_why_others_are_not() -> None:
+def test_connected_spus_and_the_reasons_of_lost_ones() -> None:
     observed = Observed()
     observed.apply(connected(1))
     assert observed.connected == {1: connected(1)}
@@ -34,7 +34,7 @@ def test_who_is_connected_and_why_others_are_not() -> None:
     assert observed.lost == {}
 
 
-def test_whose_storage_is_full() -> None:
+def test_spus_with_full_storage() -> None:
     observed = Observed()
     observed.apply(storage(1, 5, 5))
     assert observed.full == {}, "nobody is connected who could have said it"
@@ -74,7 +74,7 @@ def test_the_newest_epoch_counts_and_within_it_the_last_word() -> None:
     assert observed.reports_of((topic_id(1), 1)).live_replicas is None
 
 
-def test_what_was_said_of_shelves_last_is_known_until_it_is_so() -> None:
+def test_the_last_report_about_shelves_is_kept_until_it_is_carried_out() -> None:
     def said(spu: int, epoch: int, shelved_from: int) -> ShelvesReported:
         return ShelvesReported(SpuId(spu), "first", *KEY, Epoch(epoch), shelved_from)
 
@@ -88,7 +88,7 @@ def test_what_was_said_of_shelves_last_is_known_until_it_is_so() -> None:
     observed.forget_shelves((topic_id(2), 0))
 
 
-def test_who_is_not_connected_reports_nothing() -> None:
+def test_reports_of_disconnected_spus_do_not_count() -> None:
     observed = Observed()
     observed.apply(report(ONE, 0))
     observed.apply(connected(1, "second"))
@@ -96,7 +96,7 @@ def test_who_is_not_connected_reports_nothing() -> None:
     assert observed.reports_of(KEY) == PartitionReports()
 
 
-def test_log_ends_are_kept_for_the_election_and_whoever_says_none_is_silent() -> None:
+def test_log_ends_are_kept_for_the_election_and_spus_without_one_are_silent() -> None:
     observed = Observed()
     other = (topic_id(1), 1)
     observed.apply(LogEndsReported(ONE, "x", {KEY: Epoch(4), other: Epoch(5)}, {KEY: 17}))
@@ -109,7 +109,7 @@ def test_log_ends_are_kept_for_the_election_and_whoever_says_none_is_silent() ->
     assert observed.reports_of(KEY) == PartitionReports()
 
 
-def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
+def test_an_spu_is_silent_until_it_reports_or_is_asked_again() -> None:
     observed = Observed()
     observed.apply(connected(1))
     silent = LeaderSilent(ONE, "first", *KEY, Epoch(0))
@@ -122,7 +122,7 @@ def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
     assert not observed.reports_of(KEY).silent
 
 
-def test_whose_storage_has_failed_stays_so_in_that_process_until_it_is_well_again() -> None:
+def test_failed_storage_counts_in_its_process_until_it_works_again() -> None:
     observed = Observed()
     failed = ReplicaFailed(ONE, "first", *KEY, Epoch(4))
     observed.apply(failed)
@@ -142,7 +142,7 @@ def test_whose_storage_has_failed_stays_so_in_that_process_until_it_is_well_agai
     assert observed.reports_of(OTHER_KEY) == PartitionReports()
 
 
-def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:
+def test_reports_about_a_deleted_partition_are_forgotten() -> None:
     observed = Observed()
     observed.apply(connected(1))
     observed.apply(report(ONE, 0))

@@ -42,7 +42,7 @@ def test_each_status_that_came_later_is_told_in_its_order() -> None:
     assert changes.after(changes.last_us) == []
 
 
-def test_what_changes_no_status_is_none() -> None:
+def test_a_change_without_a_new_status_is_not_recorded() -> None:
     changes = StatusChanges(SteadyClock())
     before = _partition(PartitionResolution.ONLINE)
     _note(changes, before, replace(before, status=replace(before.status, live_version=1)))

@@ -29,7 +29,7 @@ def test_another_takes_the_place() -> None:
     }
 
 
-def test_what_nobody_else_can_take_and_what_may_not_be_moved_stays() -> None:
+def test_replicas_without_a_place_or_without_permission_to_move_stay() -> None:
     rows = {0: (ONE, TWO), 1: (ONE, TWO)}
     assert replace_unwanted(rows, rows, is_one, on_racks(s2=None), Load()) == rows
     assert replace_unwanted(rows, (1,), is_one, on_racks(s2=None, s3=None), Load()) == {0: (ONE, TWO), 1: (THREE, TWO)}
@@ -52,7 +52,7 @@ def test_leaders_are_spread() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)))
-def test_rows_keep_their_length_and_name_nobody_twice(drawn: dict[int, list[int]]) -> None:
+def test_rows_keep_their_length_and_have_distinct_spus(drawn: dict[int, list[int]]) -> None:
     rows = {number: tuple(map(SpuId, row)) for number, row in drawn.items()}
     taking = on_racks(s3="a", s4="a", s5="b", s6=None)
     moved = replace_unwanted(rows, rows, lambda _, spu: spu in (ONE, TWO), taking, Load())

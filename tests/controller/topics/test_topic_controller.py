@@ -79,7 +79,7 @@ def test_spus_that_are_away_get_replicas_only_where_the_others_are_too_few() -> 
     assert sc.status_of("t").replica_map == rows
 
 
-def test_nobody_who_is_away_gets_replicas_where_enough_are_online() -> None:
+def test_offline_spus_get_no_replicas_if_enough_are_online() -> None:
     sc = model(1, 2, 3)
     sc.stop_spu(2)
     sc.settle()
@@ -98,7 +98,7 @@ def test_full_spus_get_replicas_only_where_the_others_are_too_few(factor: int, s
     assert {spu for row in sc.status_of("t").replica_map.values() for spu in row} == spus
 
 
-def test_a_topic_waits_for_spus_and_needs_nobody_to_go_on() -> None:
+def test_a_topic_waits_for_spus_and_continues_by_itself() -> None:
     sc = with_topic(topic("t", 2, 3), 1)
     assert resolutions(sc) == ["", "Init", "Pending", "InsufficientResources"]
     assert sc.status_of("t").reason == "a replication factor of 3 needs 3 SPUs, and 1 is available"
@@ -240,7 +240,7 @@ def test_a_new_topic_of_an_old_name_has_partitions_of_its_own() -> None:
     assert list(sc.told) == [(topic_id(2), 0)]
 
 
-def test_what_lies_on_an_spu_that_stays_away_gets_replicas_elsewhere_while_it_is_led() -> None:
+def test_replicas_on_an_spu_that_stays_offline_move_while_the_partition_is_led() -> None:
     sc = with_topic(topic("t", 3, 2, {0: (1, 2), 1: (2, 1), 2: (2, 3)}), 1, 2, 3)
     sc.report(sc.partition(1, 0), (SpuId(1),))
     sc.settle()
@@ -275,7 +275,7 @@ def test_a_replica_whose_disk_failed_gets_another_place_and_what_else_its_spu_ha
     assert holders == {2, 3}, "the disk would fail for that, too"
 
 
-def test_where_a_majority_commits_its_place_is_taken_as_well() -> None:
+def test_with_a_majority_policy_its_replicas_move_as_well() -> None:
     wanted = topic("t", 1, 3, {0: (1, 2, 3)})
     sc = with_topic(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})), 1, 2, 3, 4)
     sc.stop_spu(1)

@@ -85,7 +85,7 @@ class Taken:
         self.provisioner = list(self._provisioner._waiting.values())
 
 
-async def test_what_an_election_needs_is_asked_for(autojump_clock: MockClock) -> None:
+async def test_questions_of_elections_reach_their_updater(autojump_clock: MockClock) -> None:
     taken = Taken()
     taken.dispatch(ASK)
     with trio.move_on_after(2):

@@ -73,7 +73,7 @@ async def test_a_write_that_was_done_but_not_answered_counts_as_done(autojump_cl
         assert await writes.write([Delete(found), Put(overrides(version=99))]) == [True, False]
 
 
-async def test_what_controllers_went_on_from_counts_as_written(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_write_that_controllers_built_upon_counts_as_written(autojump_clock: trio.testing.MockClock) -> None:
     """Otherwise the client would be told that someone else had made the change, or that there is nothing to do."""
     store = Doubtful()
     await put(store, *registered(1, 2, 3))
@@ -99,7 +99,7 @@ async def test_what_controllers_went_on_from_counts_as_written(autojump_clock: t
         )
 
 
-async def test_what_somebody_else_wrote_does_not_count(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_write_of_someone_else_does_not_count(autojump_clock: trio.testing.MockClock) -> None:
     store = Doubtful()
     async with running_workflow(store) as running:
         writes, local = running.workflow.writes, running.workflow.local
@@ -148,7 +148,7 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
     assert await store.get("configs/default") is None
 
 
-def test_what_was_written_together_has_one_version_and_is_known_one_by_one() -> None:
+def test_changes_written_together_share_a_version_and_arrive_one_by_one() -> None:
     """etcd gives all changes of a transaction the same revision."""
     local = LocalStore()
     writes = ConfirmedWrites(MemoryStore(), local, structlog.get_logger())
@@ -175,7 +175,7 @@ def test_what_was_written_together_has_one_version_and_is_known_one_by_one() -> 
     assert seen() == [True, True, True]
 
 
-async def test_who_waits_is_woken_by_what_is_applied_and_by_the_end(nursery: trio.Nursery) -> None:
+async def test_waiting_calls_wake_when_changes_are_applied_and_when_closed(nursery: trio.Nursery) -> None:
     writes = ConfirmedWrites(MemoryStore(), LocalStore(), structlog.get_logger())
     reached: list[str] = []
 

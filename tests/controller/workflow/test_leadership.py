@@ -131,7 +131,7 @@ async def test_the_one_that_stands_by_takes_over_when_the_other_shuts_down(
 
 
 @pytest.mark.parametrize("how", ["is_broken", "hangs"])
-async def test_who_cannot_renew_stops_before_another_can_begin(
+async def test_an_sc_that_cannot_renew_stops_before_another_can_start(
     store: MemoryStore, autojump_clock: MockClock, how: str
 ) -> None:
     one, two = Contender(store, "one"), Contender(store, "two")
@@ -167,7 +167,7 @@ async def test_a_renewal_counts_from_when_it_was_sent(store: MemoryStore, autoju
     assert ended <= began
 
 
-async def test_a_short_silence_of_the_store_costs_nobody_the_lead(
+async def test_a_short_silence_of_the_store_does_not_cost_the_lease(
     store: MemoryStore, autojump_clock: MockClock
 ) -> None:
     one = Contender(store, "one")
@@ -183,7 +183,7 @@ async def test_a_short_silence_of_the_store_costs_nobody_the_lead(
     assert one.losses == []
 
 
-async def test_one_that_crashed_is_followed_when_its_lease_has_run_out(
+async def test_a_crashed_sc_is_succeeded_when_its_lease_has_expired(
     store: MemoryStore, autojump_clock: MockClock
 ) -> None:
     assert await store.take(LEADER_KEY, b"crashed", LEASE_SECONDS)

@@ -377,7 +377,7 @@ def test_the_same_events_give_the_same_actions_again(choices: list[int]) -> None
     assert Brain().on(*world.sc.events) == world.sc.actions
 
 
-def test_one_change_is_told_to_all_whom_it_concerns_in_their_order() -> None:
+def test_a_change_reaches_all_controllers_concerned_in_order() -> None:
     brain = Brain()
     first = Stored(Spu(custom(1).spec, version=1))
     brain.on(Stored(topic_version(2, TopicResolution.PENDING)), connected(1))
@@ -397,7 +397,7 @@ def topic_version(version: int, resolution: TopicResolution) -> Topic:
     return Topic(found.name, found.id, found.spec, type(found.status)(resolution), version)
 
 
-def test_what_is_known_already_asks_for_nothing() -> None:
+def test_a_known_change_causes_no_actions() -> None:
     brain = Brain()
     spu = Stored(Spu(custom(1).spec, version=5))
     assert brain.on(spu) != []
@@ -412,7 +412,7 @@ def test_objects_that_concern_no_controller_are_saved() -> None:
     assert brain.store.producer_ids == block
 
 
-def test_partitions_that_nobody_can_bring_back_go_with_the_second_reconciliation() -> None:
+def test_orphaned_partitions_are_deleted_at_the_second_reconciliation() -> None:
     sc = model(1)
     sc.write(topic("t", 2))
     sc.settle()

@@ -38,7 +38,7 @@ class Reading:
                 return events
 
 
-async def test_it_has_started_when_everything_in_the_store_is_reported(nursery: trio.Nursery) -> None:
+async def test_the_reader_has_started_when_everything_in_the_store_was_reported(nursery: trio.Nursery) -> None:
     store = MemoryStore()
     await put(store, "a", 1)
     await put(store, "b", 2)
@@ -60,7 +60,7 @@ async def test_changes_follow_in_order(nursery: trio.Nursery) -> None:
     nursery.cancel_scope.cancel()
 
 
-async def test_what_is_being_written_here_is_not_decoded_when_it_comes_back_to_the_byte(nursery: trio.Nursery) -> None:
+async def test_an_object_that_comes_back_with_equal_bytes_is_not_decoded(nursery: trio.Nursery) -> None:
     store = MemoryStore()
     reading = Reading(store)
     await nursery.start(reading.reader.run)
@@ -101,7 +101,7 @@ async def test_a_reader_that_fell_behind_reports_what_changed_and_what_vanished(
     nursery.cancel_scope.cancel()
 
 
-async def test_what_cannot_be_read_is_reported_once_and_counts_as_there(nursery: trio.Nursery) -> None:
+async def test_an_unreadable_object_is_logged_once_and_counts_as_present(nursery: trio.Nursery) -> None:
     store = MemoryStore()
     await put(store, "a", 1)
     reading = Reading(store)

@@ -56,7 +56,7 @@ class CountingStore(MemoryStore):
         raise StoreUnavailable("nobody answers")
 
 
-async def test_what_was_decided_meanwhile_is_written_together(nursery: trio.Nursery) -> None:
+async def test_decisions_during_a_write_are_written_together(nursery: trio.Nursery) -> None:
     store = CountingStore()
     counts = UpdaterCounts()
     updater = KvUpdater(store, counts, LOGGER)
@@ -73,7 +73,7 @@ async def test_what_was_decided_meanwhile_is_written_together(nursery: trio.Nurs
     nursery.cancel_scope.cancel()
 
 
-async def test_of_two_decisions_about_an_object_only_the_newer_is_kept(nursery: trio.Nursery) -> None:
+async def test_only_the_newest_decision_about_an_object_is_kept(nursery: trio.Nursery) -> None:
     store = MemoryStore()
     updater = KvUpdater(store, UpdaterCounts(), LOGGER)
     for replicas in range(1001):
@@ -100,7 +100,7 @@ async def test_a_lost_compare_and_set_is_dropped_and_counted(nursery: trio.Nurse
 
 
 @pytest.mark.parametrize("afterwards", [False, True])
-async def test_what_the_store_may_not_have_written_is_written_again_in_order_unless_decided_anew(
+async def test_a_write_without_a_response_is_repeated_in_order_unless_it_was_replaced(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, afterwards: bool
 ) -> None:
     store = CountingStore()
@@ -207,7 +207,7 @@ async def test_spus_are_provisioned_in_order_and_by_the_newest_decision(nursery:
     nursery.cancel_scope.cancel()
 
 
-async def test_what_could_not_be_provisioned_is_tried_again_after_the_others(
+async def test_a_failed_provision_is_retried_after_the_others(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     provisioner = ScriptedProvisioner(failures=1)
@@ -224,7 +224,7 @@ async def test_what_could_not_be_provisioned_is_tried_again_after_the_others(
     nursery.cancel_scope.cancel()
 
 
-async def test_where_nobody_provisions_the_log_says_so() -> None:
+async def test_an_sc_without_a_provisioner_logs_that() -> None:
     with capture_logs() as logs:
         await NoProvisioner(structlog.get_logger()).provision(Spu(SpuSpec(SpuId(11), group="main")))
         await NoProvisioner(structlog.get_logger()).terminate(SpuId(11))

@@ -32,7 +32,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 
 
-async def test_it_has_started_when_all_that_is_in_the_store_has_been_decided_about() -> None:
+async def test_the_workflow_has_started_when_everything_in_the_store_was_handled() -> None:
     store = MemoryStore()
     await put(store, *registered(*range(2500)))
     async with running_workflow(store) as running:
@@ -71,7 +71,7 @@ async def test_elections_are_counted_and_told_but_for_the_first() -> None:
     assert (told["before"], told["event"]) == (leader, "leader_elected")
 
 
-async def test_configs_that_this_version_does_not_know_stop_nobody() -> None:
+async def test_unknown_configs_in_the_store_are_ignored() -> None:
     store = MemoryStore()
     await put(store, ConfigOverrides("", {"num.partitions": "plenty"}))
     with capture_logs() as logs:
@@ -100,7 +100,7 @@ async def test_a_config_of_all_spus_that_allows_an_election_brings_it_about() ->
         assert local.partitions[key].status.leads == 3 - leader
 
 
-async def test_who_has_lost_the_lead_decides_nothing_more() -> None:
+async def test_an_sc_that_lost_its_lease_writes_nothing_more() -> None:
     store = MemoryStore()
     lease = await store.take("leader", b"sc-1", 10)
     assert lease is not None

@@ -140,7 +140,7 @@ async def test_a_server_that_hangs_costs_one_deadline(server: Etcd, store: EtcdS
     await impatient.close()
 
 
-async def test_of_several_endpoints_one_is_enough(server: Etcd) -> None:
+async def test_one_endpoint_of_several_is_enough(server: Etcd) -> None:
     nobody = Address("127.0.0.1", 1)
     store = store_at(nobody, address_of(server), nobody)
     entry = await put(store, "a")

@@ -68,7 +68,7 @@ async def versions(watch: EtcdWatch, count: int) -> list[tuple[str, int]]:
     return [(event.entry.key, event.entry.version) for event in found if isinstance(event, EntryPut)]
 
 
-async def test_it_goes_on_after_the_last_revision_that_it_saw_whole(
+async def test_a_watch_continues_after_the_last_complete_revision(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     server = Server(
@@ -82,7 +82,7 @@ async def test_it_goes_on_after_the_last_revision_that_it_saw_whole(
     assert server.starts == [11, 14, 14, 14]
 
 
-async def test_half_a_revision_is_told_to_nobody(
+async def test_an_incomplete_revision_is_not_reported(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     server = Server(
@@ -105,7 +105,7 @@ async def test_a_connection_with_no_news_is_made_anew(
     assert trio.current_time() == 2 * SILENCE_SECONDS_MAX
 
 
-async def test_whoever_gives_up_waiting_loses_nothing(
+async def test_a_cancelled_wait_loses_no_event(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     line = message(12, "b")
@@ -127,7 +127,7 @@ async def test_deletions_are_told(network: MemoryNetwork, nursery: trio.Nursery,
 
 
 @pytest.mark.parametrize("reason", [message(20, canceled=True, compact_revision="15"), message(9, created=True)])
-async def test_what_is_gone_from_the_history_is_missed_by_name(
+async def test_a_missing_part_of_the_history_is_an_error(
     network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock, reason: bytes
 ) -> None:
     """The changes were compacted away, or the server was restored from an older copy."""

@@ -26,7 +26,7 @@ async def body(connection: HttpConnection) -> bytes:
     return b"".join(parts)
 
 
-async def test_one_request_after_the_other_on_one_connection(network: MemoryNetwork, nursery: trio.Nursery) -> None:
+async def test_a_connection_carries_several_requests(network: MemoryNetwork, nursery: trio.Nursery) -> None:
     async def echo(exchange: Exchange) -> None:
         await exchange.send(answer(exchange.path.encode() + exchange.body, 201))
 
@@ -65,7 +65,7 @@ async def test_a_body_comes_as_it_arrives(network: MemoryNetwork, nursery: trio.
     [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"\x16\x03\x01\0\0", answer(b"", 200)[:-8], answer(b"12345")[:-1]],
     ids=["nothing", "ssh", "tls", "half a head", "half a body"],
 )
-async def test_what_is_no_answer_is_an_error(network: MemoryNetwork, nursery: trio.Nursery, reply: bytes) -> None:
+async def test_an_invalid_response_is_an_error(network: MemoryNetwork, nursery: trio.Nursery, reply: bytes) -> None:
     async def reply_and_close(exchange: Exchange) -> None:
         await exchange.send(reply)
         exchange.connection.close()
