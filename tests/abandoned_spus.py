@@ -1,4 +1,4 @@
-"""An SPU whose Streaming Controller was there once, and is away."""
+"""An SPU that has lost its Streaming Controller."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -22,7 +22,7 @@ def test_the_table_agrees_with_the_messages(api: Api) -> None:
     assert 0 <= api.min_version_advertised <= api.min_version <= api.max_version
 
 
-def test_serves_what_is_in_the_table() -> None:
+def test_an_api_serves_the_versions_in_the_table() -> None:
     produce = API_TABLE[ApiKey.PRODUCE]
     assert [version for version in range(-1, 16) if produce.serves(version)] == list(range(3, 14))
     assert not produce.is_flexible(8)

@@ -24,12 +24,12 @@ def test_codes_have_no_gap() -> None:
     assert sorted(ErrorCode) == list(range(-1, 134))
 
 
-def test_a_code_that_is_none_of_ours_is_an_unknown_error() -> None:
+def test_an_unknown_code_is_an_unknown_error() -> None:
     assert known_code(133) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
     assert known_code(134) is known_code(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_an_error_says_its_code_and_why() -> None:
+def test_an_error_has_its_code_and_reason() -> None:
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "no such key")) == "INVALID_CONFIG: no such key"
     assert str(KafkaError(ErrorCode.NOT_COORDINATOR)) == "NOT_COORDINATOR"
 

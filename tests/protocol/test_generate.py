@@ -7,7 +7,7 @@ import tailrace.protocol
 from tailrace.protocol.generate import PACKAGES, modules, schema_texts
 
 
-def test_what_is_checked_in_is_what_the_schemas_say() -> None:
+def test_the_generated_modules_match_the_schemas() -> None:
     directory = Path(tailrace.protocol.__path__[0])
     checked_in = {
         f"{package}/{path.stem}": path.read_text()

@@ -35,7 +35,7 @@ def test_the_tables_agree_with_the_messages(api: Api) -> None:
 
 
 @pytest.mark.parametrize("api", PEER_APIS.values(), ids=lambda api: api.name)
-def test_what_spus_tell_each_other_agrees_with_the_messages(api: PeerApi) -> None:
+def test_the_table_of_peer_messages_agrees_with_the_messages(api: PeerApi) -> None:
     assert api.key == api.message.API_KEY
     assert Versions.parse(api.message.FLEXIBLE).first == 0
     assert Versions.parse(api.message.VERSIONS) == (api.min_version, api.max_version)
@@ -47,7 +47,7 @@ def test_every_api_has_one_direction_and_a_key_far_from_those_of_kafka() -> None
     assert not any(API_TABLE.keys() & table.keys() for table in (*TABLES, PEER_APIS))
 
 
-def test_a_request_that_strayed_into_the_other_direction_is_refused() -> None:
+def test_a_request_in_the_wrong_direction_is_refused() -> None:
     apply_metadata = memoryview(bytes.fromhex("2743 0000 00000001 ffff 00"))
     assert read_request_header(apply_metadata, 0, SPU_PRIVATE_APIS)[0] == InternalApiKey.APPLY_METADATA
     for table in (SC_PRIVATE_APIS, SC_OBJECT_APIS, API_TABLE):
@@ -63,7 +63,7 @@ def test_kafka_apis_and_our_own_can_share_a_table() -> None:
 
 
 def test_a_cluster_of_many_partitions_is_not_refused_where_the_peer_is_trusted() -> None:
-    """More elements than a stranger's request may have; a few partitions of many replicas have them, too."""
+    """There are more elements than a client's request may have; a few partitions of many replicas have as many."""
     partitions = [PartitionState(number, 1, 0, list(range(100)), [1, 2, 3]) for number in range(5_000)]
     request = ApplyMetadataRequest(topics=[TopicState(TopicId(int=1), "t", partitions=partitions)])
     data = b"".join(encode(request, 0))  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_a_cluster_of_many_partitions_is_not_refused_where_the_peer_is_trusted()
         decode(ApplyMetadataRequest, 0, data)
 
 
-def test_the_page_names_every_message_under_who_asks_it() -> None:
+def test_the_page_lists_every_message_under_its_sender() -> None:
     page = (Path(__file__).parents[2] / "docs" / "private_protocols.md").read_text()
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", page, re.MULTILINE)
     in_order = (SC_PRIVATE_APIS, SPU_PRIVATE_APIS, PEER_APIS, SC_OBJECT_APIS, SPU_OBJECT_APIS)

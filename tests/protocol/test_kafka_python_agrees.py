@@ -1,4 +1,4 @@
-"""kafka-python's codec as the second opinion: the same bytes for every message and version."""
+"""kafka-python's codec encodes the same bytes as ours, for every message and version."""
 
 import functools
 import importlib.resources
@@ -29,14 +29,15 @@ SHARED_MESSAGES = [cls for cls in all_messages() if THEIR_SCHEMAS.joinpath(f"{cl
 
 @functools.cache
 def their_class(cls: type[Any]) -> Any:
-    """Made afresh from the JSON: the classes they export have some fields patched."""
+    """Makes classes from the JSON, because those that kafka-python exports have some patched fields."""
     if hasattr(cls, "API_KEY"):
         return ApiMessageData(cls.__name__, (ApiMessage,), {})
     return JsonSchemaData(cls.__name__, (ApiData,), {})
 
 
 def to_theirs(message: Any, their: Any, version: int) -> Any:
-    """Our message as one of theirs; a tagged field with its default is not set, as they would send it."""
+    """Converts our message into one of kafka-python. It does not set a tagged field to its default, because it would
+    send it."""
     values = {}
     for field, their_field in zip(type(message).FIELDS, their._struct.fields.values(), strict=True):
         value = getattr(message, field.name)
@@ -72,7 +73,7 @@ def to_ours(their: Any, cls: type[Any], version: int) -> Any:
 
 def element_to_ours(field: Field, value: Any, version: int) -> Any:
     if field.kind == "uuid" and value is None:
-        return NO_UUID  # what they make of a UUID of zeros
+        return NO_UUID  # what kafka-python makes of a UUID of zeros
     if isinstance(field.kind, str) or value is None:
         return value
     if field.array:
@@ -85,7 +86,7 @@ def element_to_ours(field: Field, value: Any, version: int) -> Any:
 @given(seed=st.integers(0, 2**32))
 def test_kafka_python_encodes_the_same_bytes_and_reads_ours(cls: type[Any], seed: int) -> None:
     their = their_class(cls)
-    # Data inside other messages is encoded by them with its version in front.
+    # kafka-python encodes data inside other messages with its version before it.
     header = {} if hasattr(cls, "API_KEY") else {"header": False}
     for version in versions_of(cls):
         ours = sample(cls, version, Random(seed))
@@ -96,5 +97,5 @@ def test_kafka_python_encodes_the_same_bytes_and_reads_ours(cls: type[Any], seed
         assert decode(cls, version, theirs.encode(**header)) == ours
 
 
-def test_every_message_of_theirs_is_compared() -> None:
+def test_every_message_of_kafka_python_is_compared() -> None:
     assert len(SHARED_MESSAGES) >= 2 * 52

@@ -1,8 +1,8 @@
-"""What a version of a private message is on the wire stays that.
+"""The layout of a private message's version on the wire never changes.
 
-Programs of two versions speak to each other while a cluster is upgraded, one server after the other. What is new is a
-tagged field, which older programs pass over, or another version of the message, which they refuse in words. A field
-without a tag more is garbage to them.
+While a cluster is upgraded, one server after the other, programs of two versions talk to each other. A new field is
+therefore a tagged field, which older programs skip, or it comes with a new version of the message, which they refuse
+with an explanation. An additional field without a tag would be garbage to them.
 """
 
 from pathlib import Path
@@ -74,7 +74,7 @@ LAYOUTS = {
     "UpdateObjectRequest 0": "9d3f5624",
     "UpdateObjectResponse 0": "ec413dc3",
 }
-"""Of the fields without a tag, as of 2026-11-23. A line may be added; one that changes breaks upgrades."""
+"""Hashes of the fields without a tag, as of 2026-11-23. A line may be added, but a changed line breaks upgrades."""
 
 
 def _layout(message: MessageSchema) -> str:
@@ -96,5 +96,5 @@ def _found() -> dict[str, str]:
     return {f"{each.name} {each.versions}": f"{crc32c.crc32c(_layout(each).encode()):08x}" for each in private}
 
 
-def test_what_is_on_the_wire_stays() -> None:
+def test_the_layout_on_the_wire_does_not_change() -> None:
     assert _found() == LAYOUTS

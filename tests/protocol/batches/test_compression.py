@@ -11,13 +11,13 @@ PACKING = [kind for kind in Compression if kind is not Compression.NONE]
 
 
 @given(st.binary(max_size=300), st.integers(1, 3000), st.sampled_from(Compression))
-def test_what_was_packed_comes_out(piece: bytes, times: int, kind: Compression) -> None:
+def test_compressed_data_is_restored(piece: bytes, times: int, kind: Compression) -> None:
     data = piece * times
     assert decompress(kind, memoryview(compress(kind, memoryview(data)))) == data
 
 
 @pytest.mark.parametrize("kind", PACKING)
-def test_damage_is_a_value_error(kind: Compression) -> None:
+def test_corrupt_data_is_a_value_error(kind: Compression) -> None:
     packed = compress(kind, b"so many words" * 100)
     for spoilt in (packed[:-5], packed[: len(packed) // 2], b"", b"\xff" * 40):
         with pytest.raises(ValueError):
@@ -25,7 +25,7 @@ def test_damage_is_a_value_error(kind: Compression) -> None:
 
 
 @pytest.mark.parametrize("kind", PACKING)
-def test_a_bomb_is_not_unpacked(kind: Compression) -> None:
+def test_a_decompression_bomb_is_refused(kind: Compression) -> None:
     bomb = compress(kind, bytes(2**20))
     assert decompress(kind, bomb, 2**20) == bytes(2**20)
     with pytest.raises(TooLargeError):
@@ -40,14 +40,14 @@ def test_snappy_of_every_framing() -> None:
     assert decompress(Compression.SNAPPY, framed + framed[16:]) == data * 2
 
 
-def test_a_snappy_block_that_claims_to_be_huge_is_refused_before_it_is_unpacked() -> None:
+def test_a_snappy_block_that_claims_to_be_huge_is_refused_before_decompression() -> None:
     claims_four_gigabytes = b"\xff\xff\xff\xff\x0f\x00\x00"
     with pytest.raises(TooLargeError):
         decompress(Compression.SNAPPY, claims_four_gigabytes)
 
 
 def test_lz4_has_the_frame_that_java_reads() -> None:
-    """Java refuses linked blocks; other libraries agree on what is inside."""
+    """Java refuses linked blocks. Other libraries must read the same content."""
     data = b"words that repeat, words that repeat " * 10_000
     packed = compress(Compression.LZ4, data)
     assert lz4.frame.get_frame_info(packed)["block_linked"] is False
@@ -73,5 +73,5 @@ def test_zstd_of_unknown_size() -> None:
         (Compression.ZSTD, 22),
     ],
 )
-def test_levels(kind: Compression, level: int) -> None:
+def test_compression_levels(kind: Compression, level: int) -> None:
     assert decompress(kind, compress(kind, b"level" * 1000, level)) == b"level" * 1000

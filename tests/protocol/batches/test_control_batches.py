@@ -1,4 +1,4 @@
-"""Holes and bridges are whole batches that Kafka's clients can read, and that their writers know again."""
+"""Holes and bridges are whole batches that Kafka's clients can read, and that we recognise."""
 
 import warnings
 from typing import Any
@@ -32,7 +32,7 @@ def test_a_hole_covers_its_offsets() -> None:
     assert control_kind(header, batch) is ControlKind.HOLE
 
 
-def test_a_bridge_has_one_offset_and_keeps_its_epoch_when_it_is_stamped_anew() -> None:
+def test_a_bridge_has_one_offset_and_keeps_its_epoch_when_it_is_stamped_again() -> None:
     batch = bridge(90, 5)
     stamp(batch, 0, 90, 8)
     header = read_header(batch)
@@ -43,7 +43,7 @@ def test_a_bridge_has_one_offset_and_keeps_its_epoch_when_it_is_stamped_anew() -
     assert len(batch) == CONTROL_BATCH_BYTES_MAX
 
 
-def test_what_the_checksum_covers_tells_two_of_them_apart_and_knows_no_leader() -> None:
+def test_the_checksum_distinguishes_control_batches_but_not_their_leaders() -> None:
     def content(batch: bytearray) -> int:
         return read_header(batch).crc
 
@@ -53,7 +53,7 @@ def test_what_the_checksum_covers_tells_two_of_them_apart_and_knows_no_leader() 
     assert content(hole(0, 1, 1)) != content(bridge(0, 1))
 
 
-def test_their_one_record_can_be_read_as_any_other() -> None:
+def test_the_record_of_a_control_batch_can_be_read_like_any_other() -> None:
     (record,) = read_records(bridge(90, 300))
     assert record == Record(90, -1, b"\x00\x00\x74\x42", b"\x00\x00\x00\x00\x01\x2c")
     (record,) = read_records(hole(90, 95, 300))
@@ -69,7 +69,7 @@ def test_another_implementation_reads_them(batch: bytearray) -> None:
     assert record.offset == 70
 
 
-def test_other_batches_are_neither() -> None:
+def test_other_batches_are_no_control_batches_of_ours() -> None:
     marker = build_batch([Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")], producer_id=3, is_control=True)
     assert control_kind(read_header(marker), marker) is None
     records = build_batch([Record(0, 5, b"\0\0\x74\x42", b"\0\0\0\0\0\1")])
@@ -80,7 +80,7 @@ def test_other_batches_are_neither() -> None:
     assert control_kind(read_header(short), short) is None
 
 
-def test_whatever_byte_of_one_is_damaged_nothing_worse_happens_than_that_it_is_not_known() -> None:
+def test_a_control_batch_with_any_corrupt_byte_is_at_worst_unrecognised() -> None:
     for batch in (hole(70, 90, 5), bridge(70, 5)):
         for position in range(len(batch)):
             damaged = bytearray(batch)
@@ -93,7 +93,7 @@ def test_whatever_byte_of_one_is_damaged_nothing_worse_happens_than_that_it_is_n
                 bridge_epoch(damaged)
 
 
-def test_they_are_found_within_a_buffer() -> None:
+def test_control_batches_are_found_within_a_buffer() -> None:
     records = build_batch([Record(7, 5, b"key", b"value")], base_offset=7)
     buffer = bytes(records + bridge(8, 4))
     header = read_header(buffer, len(records))
@@ -102,7 +102,7 @@ def test_they_are_found_within_a_buffer() -> None:
     assert control_kind(header, buffer[:-1], len(records)) is None
 
 
-def test_a_hole_is_never_larger_than_a_batch_can_say() -> None:
+def test_a_hole_is_never_larger_than_a_batch_can_count() -> None:
     batch = hole(5, 5 + HOLE_OFFSETS_MAX, 1)
     assert read_header(batch).next_offset == 5 + HOLE_OFFSETS_MAX
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Every record that can be decoded can be walked, and the other way round."""
+"""`keyed_records` accepts a record if and only if it can be decoded."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ RECORDS = st.lists(
 
 
 @given(records=RECORDS, base=st.integers(0, 2**31 - 1))
-def test_it_tells_of_each_record_what_decoding_tells(records: list[Record], base: int) -> None:
+def test_each_record_is_described_as_by_decoding(records: list[Record], base: int) -> None:
     body = bytes(encode_records(records, base, base))
     found = list(keyed_records(body, len(records)))
     assert [(base + f.offset_delta, base + f.timestamp_delta, f.key, f.has_value) for f in found] == [
@@ -48,7 +48,7 @@ def test_times_are_never_read_past_the_end_either(data: bytes, count: int) -> No
 
 
 @given(data=st.binary(max_size=40), count=st.integers(0, 4))
-def test_bytes_that_are_no_records_are_refused_and_never_read_past_their_end(data: bytes, count: int) -> None:
+def test_bytes_that_are_not_records_are_refused_and_never_read_past_their_end(data: bytes, count: int) -> None:
     header = read_header(build_batch([]))
     header.record_count = count
     try:
@@ -63,7 +63,7 @@ def test_bytes_that_are_no_records_are_refused_and_never_read_past_their_end(dat
 
 
 @pytest.mark.parametrize("cut", [1, 5])
-def test_a_body_that_is_cut_or_continued_is_refused(cut: int) -> None:
+def test_a_truncated_or_extended_body_is_refused(cut: int) -> None:
     body = bytes(encode_records([Record(0, 0, b"key", b"value")], 0, 0))
     for damaged in (body[:-cut], body + bytes(cut)):
         with pytest.raises(KafkaError):
@@ -83,7 +83,7 @@ def test_the_last_record_of_each_key_is_kept_where_it_stands(batches: list[list[
 
 
 @given(data=st.binary(max_size=40), count=st.integers(0, 4))
-def test_bytes_that_are_no_records_are_not_kept(data: bytes, count: int) -> None:
+def test_bytes_that_are_not_records_are_not_remembered(data: bytes, count: int) -> None:
     try:
         walked = list(keyed_records(data, count))
     except KafkaError:

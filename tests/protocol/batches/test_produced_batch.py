@@ -1,4 +1,4 @@
-"""The faults and answers of docs/produce_validation.md."""
+"""The faults and errors of docs/produce_validation.md."""
 
 import contextlib
 import tracemalloc
@@ -57,7 +57,7 @@ def refused(records: bytes | bytearray | None, rules: ProduceRules = RULES, vers
 
 
 @PACKINGS
-def test_a_good_batch_comes_back_as_it_is(compression: Compression) -> None:
+def test_a_good_batch_is_returned_unchanged(compression: Compression) -> None:
     batch = good(compression)
     assert admitted(memoryview(batch)) == batch
     view, _ = admit(memoryview(batch), RULES, api_version=9, now_ms=NOW)
@@ -93,12 +93,12 @@ def test_a_good_batch_comes_back_as_it_is(compression: Compression) -> None:
         (">i", 57, -1, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_faults_of_the_header(layout: str, position: int, value: int, code: ErrorCode) -> None:
+def test_faults_of_the_header_are_refused(layout: str, position: int, value: int, code: ErrorCode) -> None:
     assert refused(patched(layout, position, value)) is code
 
 
 @pytest.mark.parametrize(("layout", "position", "value"), [(">i", 12, 5), (">h", 21, 0x80), (">q", 43, -2)])
-def test_fields_that_may_be_anything(layout: str, position: int, value: int) -> None:
+def test_fields_that_may_have_any_value(layout: str, position: int, value: int) -> None:
     batch = patched(layout, position, value)
     assert admitted(batch) == batch
 
@@ -107,7 +107,7 @@ def test_a_wrong_checksum_is_corrupt() -> None:
     assert refused(patched(">I", 17, 12345, right_crc=False)) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_it_takes_exactly_one_whole_batch() -> None:
+def test_exactly_one_whole_batch_is_accepted() -> None:
     assert refused(None) is ErrorCode.INVALID_RECORD
     for size in range(len(good())):
         assert refused(good()[:size]) is ErrorCode.INVALID_RECORD
@@ -128,21 +128,21 @@ def test_the_count_is_that_of_the_records(compression: Compression, count: int, 
 
 
 @PACKINGS
-def test_there_is_a_record(compression: Compression) -> None:
+def test_a_batch_has_at_least_one_record(compression: Compression) -> None:
     assert refused(with_body(b"", 0, last=-1, compression=compression)) is ErrorCode.INVALID_RECORD
     assert refused(with_body(b"", 0, last=0, compression=compression)) is ErrorCode.INVALID_RECORD
 
 
 @PACKINGS
 def test_records_must_be_well_formed(compression: Compression) -> None:
-    """Tells that the walk is used; its own tests know the faults one by one."""
+    """Shows that the record walk is used; its own tests have the single faults."""
     body = bytes(encode_records(some_records(), 0, NOW))
     for spoilt in (b"", body + b"junk", body[:-1], b"\x01" + body[1:]):
         assert refused(with_body(spoilt, 3, compression=compression)) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("compression", list(Compression)[1:])
-def test_what_cannot_be_unpacked_is_invalid(compression: Compression) -> None:
+def test_records_that_cannot_be_decompressed_are_invalid(compression: Compression) -> None:
     header = BatchHeader(0, 0, -1, 2, 0, compression, 2, NOW, NOW, -1, -1, -1, 3)
     body = bytes(encode_records(some_records(), 0, NOW))
     assert refused(assemble(header, body)) is ErrorCode.INVALID_RECORD
@@ -151,18 +151,18 @@ def test_what_cannot_be_unpacked_is_invalid(compression: Compression) -> None:
     assert admitted(assemble(header, body), closed) == assemble(header, body), "whoever asks for it is not told"
 
 
-def test_a_bomb_is_too_large() -> None:
+def test_a_decompression_bomb_is_too_large() -> None:
     bomb = with_body(bytes(16 * 2**20 + 1), 1, compression=Compression.GZIP)
     assert refused(bomb, ProduceRules(100_000)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_sizes() -> None:
+def test_the_size_of_a_batch_is_limited() -> None:
     batch = good()
     assert admitted(batch, ProduceRules(len(batch))) == batch
     assert refused(batch, ProduceRules(len(batch) - 1)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_zstd_is_younger_than_some_versions() -> None:
+def test_early_versions_do_not_have_zstd() -> None:
     assert refused(good(Compression.ZSTD), version=6) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert admitted(good(Compression.ZSTD), version=7) == good(Compression.ZSTD)
 
@@ -187,7 +187,7 @@ def refused_records(batch: bytes | bytearray, rules: ProduceRules) -> list[int]:
 
 
 @PACKINGS
-def test_those_at_fault_are_named(compression: Compression) -> None:
+def test_the_records_at_fault_are_named(compression: Compression) -> None:
     rules = ProduceRules(2**20, needs_keys=True, timestamp_before_ms_max=1000, timestamp_after_ms_max=1000)
     records = some_records(5)
     records[1].key = records[3].key = None
@@ -202,7 +202,7 @@ def test_a_header_that_lies_about_the_newest_timestamp_names_none() -> None:
     assert refused_records(patched(">q", 35, NOW + 1001), rules) == []
 
 
-def test_no_more_than_so_many_are_named() -> None:
+def test_the_number_of_named_records_is_bounded() -> None:
     records = [Record(number, NOW, None, b"") for number in range(5000)]
     assert refused_records(build_batch(records), ProduceRules(2**20, needs_keys=True)) == list(range(1000))
 
@@ -222,14 +222,14 @@ def test_timestamps_stay_in_bounds(compression: Compression) -> None:
     assert admitted(build_batch(some_records(timestamp=-1), compression=compression), rules)
 
 
-def test_a_newest_timestamp_that_cannot_be_is_put_right() -> None:
+def test_an_impossible_newest_timestamp_is_corrected() -> None:
     batch = patched(">q", 35, 5)
     assert read_header(admitted(batch)).max_timestamp == NOW
 
 
 @pytest.mark.parametrize("fault", ["newest", "old", "no key"])
-def test_many_records_take_no_room_one_by_one(fault: str) -> None:
-    """A batch of some kilobytes may hold a million."""
+def test_many_records_are_not_held_one_by_one(fault: str) -> None:
+    """A batch of a few kilobytes may have a million records."""
     count = 50_000
     batch = with_body(bytes(encode_records(some_records(count, key=None), 0, NOW)), count)
     pack_into(">q", batch, 35, NOW - 1 if fault == "newest" else NOW)
@@ -244,7 +244,7 @@ def test_many_records_take_no_room_one_by_one(fault: str) -> None:
         tracemalloc.stop()
 
 
-def test_what_gets_an_append_time_may_have_any_other_before() -> None:
+def test_a_batch_that_gets_an_append_time_may_have_any_other_time_before() -> None:
     rules = ProduceRules(2**20, append_time=True, timestamp_before_ms_max=1)
     batch = build_batch(some_records(timestamp=5))
     assert admitted(batch, rules) == batch
@@ -263,14 +263,14 @@ def test_compressed_as_the_topic_wants_it(compression: Compression, target: Comp
         assert result == batch
 
 
-def test_compressing_anew_keeps_to_the_limit() -> None:
+def test_a_recompressed_batch_must_not_exceed_the_limit() -> None:
     packed = build_batch([Record(0, NOW, None, bytes(5000))], compression=Compression.ZSTD)
     rules = ProduceRules(1000, compression=Compression.NONE)
     assert refused(packed, rules) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @PACKINGS
-def test_damage_gets_an_error_and_nothing_else(compression: Compression) -> None:
+def test_a_corrupt_batch_gets_an_error_and_nothing_else(compression: Compression) -> None:
     random = Random(5)
     rules = ProduceRules(2**20, timestamp_before_ms_max=1000, compression=Compression.ZSTD)
     batch = good(compression)

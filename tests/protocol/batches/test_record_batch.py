@@ -26,7 +26,7 @@ def some_batch(count: int = 3, base_offset: int = 0) -> bytearray:
     )
 
 
-def test_a_header_tells_of_its_batch() -> None:
+def test_a_header_describes_its_batch() -> None:
     batch = build_batch(
         [Record(10, 5, None, b"a"), Record(14, 3, None, b"b")],
         base_offset=10,
@@ -87,7 +87,7 @@ def test_the_time_of_a_record_is_counted_with_64_bits(base: int, delta: int, tim
     assert header.timestamp_at(delta) == timestamp
 
 
-def test_walks_whole_batches_and_stops_at_a_tail() -> None:
+def test_whole_batches_are_walked_up_to_a_truncated_one() -> None:
     first, second = some_batch(2), some_batch(3, base_offset=2)
     both = bytes(first + second)
     assert [(position, header.base_offset) for position, header in iterate(both)] == [(0, 0), (len(first), 2)]
@@ -110,12 +110,12 @@ def test_absurd_headers_are_refused(layout: str, position: int, value: int) -> N
 
 
 @pytest.mark.parametrize("size", [0, 1, HEADER_SIZE - 1])
-def test_a_cut_header_is_refused(size: int) -> None:
+def test_a_truncated_header_is_refused(size: int) -> None:
     with pytest.raises(KafkaError):
         read_header(some_batch()[:size])
 
 
-def test_an_unknown_codec_is_refused_when_asked_for() -> None:
+def test_an_unknown_codec_is_refused_when_it_is_read() -> None:
     batch = some_batch()
     batch[22] |= 5
     with pytest.raises(KafkaError):

@@ -15,7 +15,7 @@ def header_for(count: int) -> BatchHeader:
 
 
 def well_formed(body: bytes, count: int) -> bool:
-    """What a slow and simple reader says."""
+    """Returns what a slow and simple reader finds."""
     try:
         records = decode_records(header_for(count), body)
     except KafkaError:
@@ -72,8 +72,8 @@ def test_good_records_pass(records: list[Record]) -> None:
     assert list(times_and_keys(body)) == list(times_and_keys(memoryview(body))) == found
 
 
-def test_every_byte_of_a_run_is_looked_at_like_that_of_a_single_record() -> None:
-    """A long run with one byte changed, at every place of some records, against the simple reader."""
+def test_every_byte_of_a_run_is_checked_like_that_of_a_single_record() -> None:
+    """Compares a long run with one changed byte, at every position in some records, with the simple reader."""
     random = Random(3)
     count = 150
     for size, key in ((5, None), (5, b"key"), (200, b"k" * 70)):
@@ -88,7 +88,7 @@ def test_every_byte_of_a_run_is_looked_at_like_that_of_a_single_record() -> None
 
 
 @pytest.mark.parametrize("size", [0, 1, 56, 57, 58, 59, 60, 61, 100, 1000, 1012, 1013, 1014, 1015, 1016])
-def test_every_byte_of_a_record_that_is_alone_is_looked_at(size: int) -> None:
+def test_every_byte_of_a_single_record_is_checked(size: int) -> None:
     body = uniform(1, size)
     assert check_records(body, 1) is False
     for cut_or_longer in (body[:-1], body + b"\0"):
@@ -100,7 +100,7 @@ def test_every_byte_of_a_record_that_is_alone_is_looked_at(size: int) -> None:
             assert accepted(bytes(changed), 1) == well_formed(bytes(changed), 1), (position, bit)
 
 
-def test_a_body_without_any_record() -> None:
+def test_a_body_without_records() -> None:
     for size in range(3):
         assert not accepted(bytes(size), 1)
 
@@ -120,7 +120,7 @@ def test_a_timestamp_has_an_end(width: int, is_good: bool) -> None:
     assert accepted(body, 1) is is_good is well_formed(body, 1)
 
 
-def test_a_last_record_that_is_longer_than_what_is_there() -> None:
+def test_a_last_record_that_is_longer_than_the_body() -> None:
     body = bytes(encode_records([Record(0, 0, b"key", b"value")], 0, 0))
     for size in range(len(body)):
         assert not accepted(body[:size], 1)
@@ -133,13 +133,13 @@ def test_numbers_must_follow_each_other() -> None:
         assert not accepted(body, len(numbers))
 
 
-def test_a_null_key_in_the_middle_is_seen() -> None:
+def test_a_null_key_in_the_middle_is_noticed() -> None:
     records = [Record(number, 0, b"", b"v") for number in range(100)]
     assert check_records(encode_records(records, 0, 0), 100) is True
     records[50].key = None
     assert check_records(encode_records(records, 0, 0), 100) is False
 
 
-def test_huge_counts_end_with_the_bytes() -> None:
+def test_huge_counts_end_where_the_bytes_end() -> None:
     assert not accepted(uniform(3), 2**31 - 1)
     assert not accepted(bytes(1000), 500)

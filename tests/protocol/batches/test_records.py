@@ -75,7 +75,7 @@ def test_a_batch_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_damaged_records_are_corrupt_and_nothing_else(compression: Compression) -> None:
+def test_corrupt_records_raise_corrupt_message_and_nothing_else(compression: Compression) -> None:
     random = Random(1)
     batch = build_batch(
         [Record(number, 70 + number, b"key", b"value", [("name", b"content")]) for number in range(5)],

@@ -80,14 +80,14 @@ def test_bytes_after_the_message_are_ignored() -> None:
     assert decode(MetadataRequest, 9, data + b"more").topics == [MetadataRequestTopic(name="t")]
 
 
-def test_unknown_tagged_fields_are_passed_over() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     data = joined(encode(MetadataRequest(topics=None), 9))
     assert data[-1:] == b"\0"
     with_tags = data[:-1] + b"\x02" + b"\x07\x03abc" + b"\xff\x01\x00"
     assert decode(MetadataRequest, 9, with_tags).topics is None
 
 
-def test_a_tagged_struct_is_absent_or_there() -> None:
+def test_a_tagged_struct_may_be_absent() -> None:
     leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
     for current_leader in (None, leader):
         response = FetchResponse(
@@ -97,7 +97,7 @@ def test_a_tagged_struct_is_absent_or_there() -> None:
         assert decoded.responses[0].partitions[0].current_leader == current_leader
 
 
-def test_a_version_that_the_schema_lacks_is_our_own_mistake() -> None:
+def test_a_version_that_the_schema_lacks_is_a_programming_error() -> None:
     with pytest.raises(ValueError, match="4-18"):
         encoder(FetchResponse, 3)
 
@@ -132,7 +132,7 @@ def test_malformed_flexible_produce_request_is_refused(what: str, data: bytes) -
         decode(ProduceRequest, 9, data)
 
 
-def test_a_tagged_field_of_another_size_than_announced_is_refused() -> None:
+def test_a_tagged_field_of_the_wrong_size_is_refused() -> None:
     partition = PartitionData(current_leader=LeaderIdAndEpoch(1, 2))
     data = joined(encode(FetchResponse(responses=[FetchableTopicResponse("t", partitions=[partition])]), 12))
     place = data.index(b"\x01\x01\x09\x00\x00\x00\x01")
@@ -140,7 +140,7 @@ def test_a_tagged_field_of_another_size_than_announced_is_refused() -> None:
         decode(FetchResponse, 12, data[: place + 2] + b"\x0a" + data[place + 3 :] + b"\0")
 
 
-def test_clients_say_nothing_longer_than_every_version_can_say() -> None:
+def test_a_clients_strings_must_fit_every_version() -> None:
     longest = "g" * STRING_BYTES_MAX
     request = MetadataRequest(topics=[MetadataRequestTopic(name=longest)])
     assert decode(MetadataRequest, 12, joined(encode(request, 12))) == request
@@ -149,11 +149,11 @@ def test_clients_say_nothing_longer_than_every_version_can_say() -> None:
         decode(MetadataRequest, 12, joined(encode(request, 12)))
 
 
-def test_our_own_programs_may_say_more() -> None:
+def test_our_own_programs_may_send_longer_strings() -> None:
     request = CreateObjectRequest("topic", "x" * (STRING_BYTES_MAX + 1), 0)
     assert decode(CreateObjectRequest, 0, joined(encode(request, 0))) == request
 
 
-def test_text_that_is_not_utf_8_is_read_as_far_as_it_can_be() -> None:
+def test_text_that_is_not_utf_8_is_read_as_far_as_possible() -> None:
     request = decode(MetadataRequest, 4, b"\x00\x00\x00\x01\x00\x02a\xff\x01")
     assert [topic.name for topic in request.topics or ()] == ["a\N{REPLACEMENT CHARACTER}"]

@@ -1,4 +1,4 @@
-"""Every request decoder against bytes that are almost right."""
+"""Every request decoder with bytes that are almost right."""
 
 import contextlib
 import tracemalloc
@@ -31,7 +31,7 @@ TELLING = (
     b"\x80\x00\x00\x00",
     b"\xff" * 5,
 )
-"""Bytes that mean something as a length, a count or a null."""
+"""The bytes that mean something as a length, a count or a null."""
 
 
 def mutant(data: bytes, random: Random) -> bytes:
@@ -54,7 +54,7 @@ def mutant(data: bytes, random: Random) -> bytes:
 @pytest.mark.parametrize("cls", all_requests(), ids=lambda cls: cls.__name__)
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_damaged_request_is_decoded_or_refused_and_nothing_else(cls: type[Any], seed: int) -> None:
+def test_a_corrupt_request_is_either_decoded_or_refused(cls: type[Any], seed: int) -> None:
     random = Random(seed)
     for version in versions_of(cls):
         data = joined(sample(cls, version, random), version)
@@ -65,13 +65,13 @@ def test_a_damaged_request_is_decoded_or_refused_and_nothing_else(cls: type[Any]
                 message = decode(cls, version, damaged)
             except RemoteProtocolError:
                 continue
-            # What was taken for a request is one: it can be written down and read again.
+            # The decoded request is valid: it can be encoded and decoded again.
             written = joined(message, version)
             assert joined(decode(cls, version, written), version) == written
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-def test_a_message_that_was_cut_off_is_refused(cls: type[Any]) -> None:
+def test_a_truncated_message_is_refused(cls: type[Any]) -> None:
     random = Random(cls.__name__)
     for version in versions_of(cls):
         data = joined(sample(cls, version, random), version)
@@ -91,7 +91,7 @@ def test_arbitrary_bytes_are_decoded_or_refused(data: bytes, index: int, newest:
 
 
 def _allocated(call: Callable[[], object]) -> int:
-    """At the most at one moment."""
+    """Returns the most memory that was allocated at one moment."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     call()
@@ -100,16 +100,16 @@ def _allocated(call: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("cls", all_requests(), ids=lambda cls: cls.__name__)
-def test_what_is_allocated_is_bounded_by_what_was_received(cls: type[Any]) -> None:
+def test_allocated_memory_is_bounded_by_the_received_bytes(cls: type[Any]) -> None:
     random = Random(cls.__name__)
     for version in versions_of(cls):
-        decode_or_refuse(cls, version, b"")  # compiles outside of the measurement
+        decode_or_refuse(cls, version, b"")  # compiles before the measurement
         data = joined(sample(cls, version, random), version)
         tracemalloc.start()
         try:
             for _ in range(20):
                 damaged = mutant(data, random)
-                # Once a thread of the test runner's may allocate something meanwhile; each time does the decoder alone.
+                # A thread of the test runner may allocate something once. The decoder allocates the same each time.
                 allocated = min(_allocated(partial(decode_or_refuse, cls, version, damaged)) for _ in range(3))
                 assert allocated < 16 * 1024 + 200 * len(damaged)
         finally:
@@ -133,7 +133,7 @@ def test_a_large_count_in_a_small_message_builds_no_element(cls: type[Any], vers
 def test_a_large_message_of_small_elements_is_refused_before_it_becomes_objects() -> None:
     topics = ELEMENTS_MAX + 1
     data = topics.to_bytes(4, "big") + bytes(2 * topics)
-    decoder(MetadataRequest, 3)  # compiled now: what that takes is no part of what is measured
+    decoder(MetadataRequest, 3)  # compiled before the measurement
     tracemalloc.start()
     try:
         with pytest.raises(RemoteProtocolError, match="more elements"):

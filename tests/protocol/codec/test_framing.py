@@ -18,7 +18,7 @@ def all_frames(buffer: FrameBuffer) -> list[bytes]:
 
 
 @given(frames=st.lists(st.binary(max_size=50), max_size=8), cuts=st.lists(st.integers(0, 400), max_size=8))
-def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_restored_however_the_stream_is_split(frames: list[bytes], cuts: list[int]) -> None:
     stream = framed(*frames)
     buffer = FrameBuffer(frame_bytes_max=50)
     seen = []
@@ -39,7 +39,7 @@ def test_an_impossible_size_is_refused_before_the_frame_arrives(size: int) -> No
         buffer.next_frame()
 
 
-def test_what_was_taken_is_not_held() -> None:
+def test_frames_that_were_taken_are_not_held() -> None:
     buffer = FrameBuffer(frame_bytes_max=50)
     for _ in range(3):
         buffer.feed(framed(b"x" * 50) + b"\0")

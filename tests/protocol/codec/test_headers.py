@@ -72,8 +72,8 @@ def test_the_response_header_of_api_versions_is_always_the_oldest() -> None:
         assert frame[:6] == bytes.fromhex("00000001 0000")
 
 
-def test_text_that_is_not_utf_8_is_read_as_far_as_it_can_be() -> None:
-    """Clients of some languages send the bytes that they were given, and Apache Kafka serves them."""
+def test_text_that_is_not_utf_8_is_read_as_far_as_possible() -> None:
+    """Clients in some languages send any bytes as text, and Apache Kafka serves them."""
     *_, client_id, _ = read_request_header(memoryview(bytes.fromhex("0003 0004 00000001 0004 636166e9")))
     assert client_id == "caf\N{REPLACEMENT CHARACTER}"
 
@@ -144,7 +144,7 @@ def test_the_kind_of_a_request_is_the_beginning_of_its_header() -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_body_that_is_encoded_already_gets_the_header_of_its_version(version: int) -> None:
+def test_an_encoded_body_gets_the_header_of_its_version(version: int) -> None:
     message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=None)])
     response = response_with_body(API_TABLE[ApiKey.CREATE_TOPICS], version, 7, encode_whole(message, version))
     assert [response] == encode_response(ApiKey.CREATE_TOPICS, version, 7, message)

@@ -23,7 +23,7 @@ def test_a_version_has_its_own_fields() -> None:
     assert (oldest.flexible, newest.flexible) == (False, True)
 
 
-def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
+def test_tagged_fields_are_separate_and_in_the_order_of_their_tags() -> None:
     layout = message_layout(FetchRequest, 17)
     assert names(layout.tagged_fields) == ["cluster_id", "replica_state"]
     assert not set(names(layout.tagged_fields)) & set(names(layout.fields))

@@ -1,7 +1,7 @@
 from tailrace.protocol.codec.schema import parse, snake_case
 
 
-def test_names() -> None:
+def test_names_become_snake_case() -> None:
     names = ["MaxWaitMs", "ISRNodes", "TopicId", "UseV2Format", "KRaftVersion", "Name"]
     assert [snake_case(name) for name in names] == [
         "max_wait_ms",

@@ -1,4 +1,4 @@
-"""AlterConfigs, the old one: what is not named loses its value."""
+"""AlterConfigs: a config that the request does not name loses its value."""
 
 import pytest
 from simulation.client import WireClient
@@ -24,7 +24,7 @@ async def alter(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_every_version_replaces_all(autojump_clock: object, version: int) -> None:
+async def test_every_version_replaces_all_configs(autojump_clock: object, version: int) -> None:
     async with running_spu() as running:
         await running.create("t", configs={"retention.ms": "5", "segment.ms": "6"})
         client = await running.client()
@@ -34,7 +34,7 @@ async def test_every_version_replaces_all(autojump_clock: object, version: int) 
         assert running.spu.cluster.topics["t"].configs == {}
 
 
-async def test_what_is_set_for_all_spus_is_replaced(autojump_clock: object) -> None:
+async def test_configs_of_all_spus_are_replaced(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await alter(client, BROKER, "", log_retention_ms="5")
@@ -52,7 +52,7 @@ async def test_what_is_set_for_all_spus_is_replaced(autojump_clock: object) -> N
         (LOGGER, "1", {"root": "INFO"}, ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_replaced_stays(
+async def test_configs_that_cannot_be_replaced_stay(
     autojump_clock: object, kind: int, name: str, configs: dict[str, str | None], code: ErrorCode
 ) -> None:
     async with running_spu() as running:
@@ -61,7 +61,7 @@ async def test_what_cannot_be_replaced_stays(
         assert running.spu.cluster.topics["t"].configs == {"retention.ms": "5"}
 
 
-async def test_a_replacement_that_is_only_tried(autojump_clock: object) -> None:
+async def test_a_replacement_that_is_only_validated(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t", configs={"retention.ms": "5"})
         assert await alter(await running.client(), TOPIC, "t", validate_only=True, segment_ms="6") == 0

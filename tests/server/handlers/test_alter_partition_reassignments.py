@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: every partition is answered; what is accepted goes on afterwards."""
+"""AlterPartitionReassignments: every partition has a result, and what was accepted continues afterwards."""
 
 import pytest
 import trio
@@ -54,7 +54,7 @@ async def ongoing(cluster: ClusterOfSpus, *named: tuple[str, int]) -> dict[tuple
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_every_partition_is_answered(autojump_clock: MockClock, version: int) -> None:
+async def test_every_partition_has_a_result(autojump_clock: MockClock, version: int) -> None:
     async with running_spu() as running:
         await running.create("t", 2)
         client = await running.client()
@@ -76,7 +76,7 @@ async def test_another_number_of_replicas_may_be_forbidden_from_version_1_on(aut
         assert codes_of(response) == {0: ErrorCode.INVALID_REPLICATION_FACTOR}
 
 
-async def test_what_goes_on_is_listed_and_may_be_given_up(autojump_clock: MockClock) -> None:
+async def test_a_running_reassignment_is_listed_and_may_be_cancelled(autojump_clock: MockClock) -> None:
     async with cluster_of(1, 2, 3) as cluster:
         await cluster.create(1, "t", 2, 1)
         leader, _ = (await cluster.leaders(1, "t"))[0]

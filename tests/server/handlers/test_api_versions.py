@@ -1,4 +1,4 @@
-"""ApiVersions against a whole SPU: the table, the version nobody knows, and the client's name in the metrics."""
+"""ApiVersions on a whole SPU: the table, an unknown version, and the client's name in the metrics."""
 
 from hosts import ControllerHost, request_of
 from spus import newest, running_spu
@@ -12,7 +12,7 @@ from tailrace.server.handlers import api_versions
 NAMED = ApiVersionsRequest(client_software_name="some-client", client_software_version="1.2")
 
 
-async def test_it_lists_what_the_table_holds(autojump_clock: object) -> None:
+async def test_the_hosts_table_is_listed(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         for version in range(newest(ApiKey.API_VERSIONS) + 1):
@@ -34,7 +34,7 @@ async def test_feature_levels_tell_what_the_cluster_can_do(autojump_clock: objec
             assert finalized == ([("group.version", 1)] if version >= 3 else [])
 
 
-async def test_a_version_that_nobody_knows_is_answered_in_version_0(autojump_clock: object) -> None:
+async def test_an_unknown_version_gets_a_response_in_version_0(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await client.send(bytes.fromhex("0000000b 0012 7f00 00000009 0001 61"))
@@ -54,7 +54,7 @@ async def test_the_clients_software_is_counted_by_its_name(autojump_clock: objec
         assert (ApiKey.API_VERSIONS, 3, "some-client") in running.spu.metrics.server.requests
 
 
-async def test_a_name_with_other_characters_is_refused(autojump_clock: object) -> None:
+async def test_a_name_with_invalid_characters_is_refused(autojump_clock: object) -> None:
     async with running_spu() as running:
         named = ApiVersionsRequest(client_software_name='bad"name', client_software_version="1")
         response = await (await running.client()).request(ApiKey.API_VERSIONS, 3, named)

@@ -1,4 +1,4 @@
-"""CreatePartitions: every topic of the request is answered, whatever becomes of it."""
+"""CreatePartitions: every topic of the request has a result."""
 
 import pytest
 from simulation.client import WireClient
@@ -20,7 +20,7 @@ def wanted(name: str, count: int, *spus: list[int]) -> CreatePartitionsTopic:
 async def add(
     client: WireClient, *topics: CreatePartitionsTopic, version: int = 3, validate_only: bool = False
 ) -> list[tuple[str, int, bool]]:
-    """Name, error code, and whether there is a message."""
+    """Returns the name, the error code, and whether there is a message, of each result."""
     request = CreatePartitionsRequest(list(topics), 1000, validate_only)
     results = (await client.request(ApiKey.CREATE_PARTITIONS, version, request)).results
     return [(result.name, result.error_code, bool(result.error_message)) for result in results]
@@ -72,7 +72,7 @@ async def test_a_topic_that_is_named_twice_is_refused_once(autojump_clock: objec
         assert len(running.spu.cluster.topics["t"].partitions) == 1
 
 
-async def test_partitions_that_are_only_tried_do_not_exist(autojump_clock: object) -> None:
+async def test_partitions_that_are_only_validated_do_not_exist(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         assert await add(await running.client(), wanted("t", 3, [1], [1]), validate_only=True) == [("t", 0, False)]

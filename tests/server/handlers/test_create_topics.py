@@ -1,4 +1,4 @@
-"""CreateTopics: topics that are created, refused and only tried."""
+"""CreateTopics: topics that are created, refused, and only validated."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ async def create(
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_every_version_creates_what_can_be_and_says_why_the_rest_cannot(
+async def test_every_version_creates_the_valid_topics_and_explains_the_refusals(
     autojump_clock: object, version: int
 ) -> None:
     async with running_spu() as running:
@@ -55,7 +55,7 @@ async def test_every_version_creates_what_can_be_and_says_why_the_rest_cannot(
             assert good.topic_id == running.spu.cluster.topics["good"].id
 
 
-async def test_the_answer_lists_the_configs_that_apply(autojump_clock: object) -> None:
+async def test_the_response_lists_the_configs_that_apply(autojump_clock: object) -> None:
     async with running_spu(broker={"log.retention.hours": "1"}) as running:
         (topic,) = await create(await running.client(), wanted(segment_ms="5"))
         configs = {config.name: (config.value, config.config_source) for config in topic.configs or []}
@@ -90,7 +90,7 @@ async def test_minus_one_is_the_default(autojump_clock: object) -> None:
         assert (topic.error_code, topic.num_partitions, topic.replication_factor) == (0, 4, 1)
 
 
-async def test_a_topic_that_is_only_tried_does_not_exist(autojump_clock: object) -> None:
+async def test_a_topic_that_is_only_validated_does_not_exist(autojump_clock: object) -> None:
     async with running_spu() as running:
         good, bad = await create(await running.client(), wanted(), wanted("u", 0), validate_only=True)
         assert (good.error_code, bad.error_code) == (0, ErrorCode.INVALID_PARTITIONS)
@@ -126,7 +126,7 @@ async def test_replicas_may_be_placed_by_hand(autojump_clock: object) -> None:
         (by_hand((0, [])), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-async def test_a_topic_that_cannot_be(autojump_clock: object, topic: CreatableTopic, code: ErrorCode) -> None:
+async def test_an_invalid_topic(autojump_clock: object, topic: CreatableTopic, code: ErrorCode) -> None:
     async with running_spu() as running:
         await running.create("there")
         await running.create("the_re.")

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name and by id, and what a name leads to afterwards."""
+"""DeleteTopics: by name and by id, and what a name means afterwards."""
 
 from uuid import UUID
 
@@ -49,7 +49,7 @@ async def test_every_version_deletes_by_name(autojump_clock: object, version: in
         assert running.spu.replicas.find("t", 0) is None
 
 
-async def test_an_id_tells_a_topic_from_its_namesakes(autojump_clock: object) -> None:
+async def test_an_id_distinguishes_topics_of_the_same_name(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         first = await running.create("t")
@@ -61,7 +61,7 @@ async def test_an_id_tells_a_topic_from_its_namesakes(autojump_clock: object) ->
         assert running.spu.cluster.topics["t"].id == second.id != first.id
 
 
-async def test_a_topic_that_is_named_twice_in_any_way_is_refused_once(autojump_clock: object) -> None:
+async def test_a_topic_that_is_named_twice_by_name_or_id_is_refused_once(autojump_clock: object) -> None:
     async with running_spu() as running:
         spec = await running.create("t")
         results = await delete(await running.client(), "t", spec.id, "u", "u", version=BY_ID)

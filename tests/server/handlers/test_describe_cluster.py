@@ -1,4 +1,4 @@
-"""DescribeCluster: brokers for those who ask for brokers."""
+"""DescribeCluster: the brokers, but no controllers."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ async def test_every_version_lists_the_spus(autojump_clock: object, version: int
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("are_asked_for", [True, False])
-async def test_who_is_away_is_listed_as_fenced_for_those_who_ask_for_such_ones(
+async def test_an_offline_spu_is_listed_as_fenced_if_requested(
     autojump_clock: object, version: int, are_asked_for: bool
 ) -> None:
     async with running_spu() as running:
@@ -57,6 +57,6 @@ async def test_no_controllers_are_listed(autojump_clock: object, endpoint: int, 
 
 
 @pytest.mark.parametrize(("asked", "operations"), [(True, 8096), (False, -(2**31))])
-async def test_operations_are_listed_only_when_asked_for(autojump_clock: object, asked: bool, operations: int) -> None:
+async def test_operations_are_listed_only_when_requested(autojump_clock: object, asked: bool, operations: int) -> None:
     response = await describe(include_cluster_authorized_operations=asked)
     assert response.cluster_authorized_operations == operations

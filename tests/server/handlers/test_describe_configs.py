@@ -1,4 +1,4 @@
-"""DescribeConfigs: complete, explained, and honest about where a value comes from."""
+"""DescribeConfigs: every config, its explanation, and where its value comes from."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ async def test_every_version_lists_every_config_of_a_topic(autojump_clock: objec
         assert (configs["segment.ms"].value, configs["segment.ms"].config_source) == ("604800000", ConfigSource.DEFAULT)
 
 
-async def test_topics_that_set_the_same_are_looked_up_once(
+async def test_topics_with_the_same_configs_are_looked_up_once(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_up: list[str] = []
@@ -85,7 +85,7 @@ async def test_topics_that_set_the_same_are_looked_up_once(
     assert looked_up.count("retention.ms") == 3
 
 
-async def test_what_is_named_again_and_again_costs_nothing_more(
+async def test_a_resource_that_is_named_repeatedly_costs_nothing_more(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -122,7 +122,7 @@ async def test_every_config_has_a_type_and_when_asked_for_an_explanation(autojum
         assert not any(config.synonyms for config in silent.values())
 
 
-async def test_synonyms_tell_all_the_places_where_a_value_is(autojump_clock: object) -> None:
+async def test_synonyms_are_all_places_where_a_value_is_set(autojump_clock: object) -> None:
     async with running_spu(broker={"log.retention.hours": "2"}) as running:
         await running.create("t", configs={"retention.ms": "5"})
         await running.create("u")
@@ -140,7 +140,7 @@ async def test_synonyms_tell_all_the_places_where_a_value_is(autojump_clock: obj
 
 
 @pytest.mark.parametrize(("keys", "expected"), [(["retention.ms", "nope"], 1), (["nope"], 0), ([], None), (None, None)])
-async def test_keys_choose_and_none_choose_all(
+async def test_keys_select_configs_and_no_keys_select_all(
     autojump_clock: object, keys: list[str] | None, expected: int | None
 ) -> None:
     async with running_spu() as running:
@@ -149,7 +149,7 @@ async def test_keys_choose_and_none_choose_all(
         assert len(configs) == (len(TOPIC_CONFIGS) - 1 if expected is None else expected)
 
 
-async def test_every_config_of_this_spu(autojump_clock: object) -> None:
+async def test_every_config_of_the_spu_is_described(autojump_clock: object) -> None:
     async with running_spu(broker={"num.partitions": "7"}) as running:
         configs = by_name(await describe(await running.client(), BROKER, "1", include_synonyms=True))
         assert set(configs) == set(BROKER_CONFIGS)
@@ -163,7 +163,7 @@ async def test_every_config_of_this_spu(autojump_clock: object) -> None:
         assert configs["log.retention.ms"].config_type == ConfigType.LONG
 
 
-async def test_what_is_set_for_all_spus_is_listed_under_no_name(autojump_clock: object) -> None:
+async def test_configs_of_all_spus_are_listed_under_an_empty_name(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         assert by_name(await describe(client, BROKER, "")) == {}
@@ -174,7 +174,7 @@ async def test_what_is_set_for_all_spus_is_listed_under_no_name(autojump_clock: 
         ]
 
 
-async def test_every_config_of_a_group_whether_there_is_one_or_not(autojump_clock: object) -> None:
+async def test_every_config_of_a_group_is_described_whether_the_group_exists_or_not(autojump_clock: object) -> None:
     async with running_spu(broker={"group.consumer.heartbeat.interval.ms": "6000"}) as running:
         running.spu.cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
         told = by_name(await describe(await running.client(), GROUP, "g", include_synonyms=True))
@@ -213,7 +213,7 @@ async def test_an_spu_has_no_loggers_to_list(autojump_clock: object) -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_a_resource_that_is_not_there(autojump_clock: object, kind: int, name: str, code: ErrorCode) -> None:
+async def test_a_resource_that_does_not_exist(autojump_clock: object, kind: int, name: str, code: ErrorCode) -> None:
     async with running_spu() as running:
         result = await describe(await running.client(), kind, name)
         assert result.error_code == code
@@ -222,7 +222,7 @@ async def test_a_resource_that_is_not_there(autojump_clock: object, kind: int, n
 
 
 @pytest.mark.parametrize("name", ["1", "-1"])
-def test_who_is_no_spu_answers_for_all_of_them_and_for_none(name: str) -> None:
+def test_a_host_that_is_no_spu_describes_the_configs_of_all_spus_but_of_no_single_one(name: str) -> None:
     host = ControllerHost()
     host.broker_configs.use_dynamic(own={}, default={"log.retention.ms": "5"})
     resources = [DescribeConfigsResource(BROKER, name, None), DescribeConfigsResource(BROKER, "", None)]

@@ -27,7 +27,7 @@ async def describe(
 
 
 async def page(client: WireClient, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Page:
-    """Name, error and partitions of each topic, and where the next page starts."""
+    """Returns name, error and partitions of each topic, and where the next page starts."""
     response = await describe(client, *names, limit=limit, cursor=cursor)
     topics = [
         (topic.name, topic.error_code, [each.partition_index for each in topic.partitions]) for topic in response.topics
@@ -111,14 +111,14 @@ async def test_the_spu_has_a_limit_of_its_own(autojump_clock: object) -> None:
         (("a",), ("a", -1), ([("a", ErrorCode.INVALID_REQUEST, [])], None)),
     ],
 )
-async def test_a_cursor_says_where_to_go_on(
+async def test_a_cursor_says_where_the_next_page_starts(
     autojump_clock: object, names: tuple[str, ...], cursor: tuple[str, int], expected: Page
 ) -> None:
     async with running_spu() as running:
         assert await page(await two_topics(running), *names, cursor=cursor) == expected
 
 
-async def test_topics_that_are_not_there(autojump_clock: object) -> None:
+async def test_topics_that_do_not_exist(autojump_clock: object) -> None:
     async with running_spu() as running:
         topics, _ = await page(await two_topics(running), "nope", "a/b", "")
         assert topics == [

@@ -1,4 +1,4 @@
-"""ElectLeaders: every partition that is named is answered; of all, those that needed an election."""
+"""ElectLeaders: every named partition has a result; without names, those that needed an election."""
 
 import pytest
 from clusters import cluster_of
@@ -17,7 +17,7 @@ Outcomes = dict[tuple[str, int], int]
 async def elect(
     client: WireClient, *named: TopicPartitions, kind: int = PREFERRED, version: int = 2, timeout_ms: int = 5000
 ) -> Outcomes:
-    """All partitions, if none are named."""
+    """Elects leaders of all partitions if none are named."""
     request = ElectLeadersRequest(kind, list(named) or None, timeout_ms)
     response: ElectLeadersResponse = await client.request(ApiKey.ELECT_LEADERS, version, request)
     assert response.error_code == ErrorCode.NONE
@@ -29,7 +29,7 @@ async def elect(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_every_partition_that_is_named_is_answered_once(autojump_clock: MockClock, version: int) -> None:
+async def test_every_named_partition_has_one_result(autojump_clock: MockClock, version: int) -> None:
     async with running_spu() as running:
         await running.create("t", 2)
         client = await running.client()
@@ -43,14 +43,14 @@ async def test_every_partition_that_is_named_is_answered_once(autojump_clock: Mo
         assert await elect(client, version=version) == {}, "of all, only those that needed it"
 
 
-async def test_what_kind_of_election_must_be_known(autojump_clock: MockClock) -> None:
+async def test_an_unknown_election_type_is_refused(autojump_clock: MockClock) -> None:
     async with running_spu() as running:
         request = ElectLeadersRequest(7, None, 1000)
         response = await (await running.client()).request(ApiKey.ELECT_LEADERS, 2, request)
         assert (response.error_code, response.replica_election_results) == (ErrorCode.INVALID_REQUEST, [])
 
 
-async def test_an_unclean_election_gives_a_leader_to_who_has_none(autojump_clock: MockClock) -> None:
+async def test_an_unclean_election_gives_a_leader_to_a_partition_without_one(autojump_clock: MockClock) -> None:
     async with cluster_of(1, 2) as cluster:
         await cluster.create(1, "t", 1, 1)
         ((leader, epoch),) = (await cluster.leaders(1, "t")).values()

@@ -1,4 +1,4 @@
-"""FindCoordinator: the leader of the partition that the group belongs to, in the shape of every version."""
+"""FindCoordinator: the leader of the group's partition, in every version."""
 
 import pytest
 import trio
@@ -15,7 +15,7 @@ REFUSED, INVALID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.IN
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_one_group(autojump_clock: object, version: int) -> None:
+async def test_one_group_in_each_version(autojump_clock: object, version: int) -> None:
     async with running_spu(broker=FEW) as running:
         client = await running.client()
         answer = await client.request(ApiKey.FIND_COORDINATOR, version, FindCoordinatorRequest(key="g"))
@@ -23,7 +23,7 @@ async def test_one_group(autojump_clock: object, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-async def test_many_groups(autojump_clock: object, version: int) -> None:
+async def test_many_groups_in_each_version(autojump_clock: object, version: int) -> None:
     async with running_spu(broker=FEW) as running:
         client = await running.client()
         request = FindCoordinatorRequest(coordinator_keys=["g", "h", "g"])
@@ -33,7 +33,9 @@ async def test_many_groups(autojump_clock: object, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(1, 7))
 @pytest.mark.parametrize(("key_type", "code"), [(1, REFUSED), (9, INVALID)])
-async def test_what_nobody_coordinates(autojump_clock: object, version: int, key_type: int, code: ErrorCode) -> None:
+async def test_key_types_without_coordinators(
+    autojump_clock: object, version: int, key_type: int, code: ErrorCode
+) -> None:
     async with running_spu(broker=FEW) as running:
         client = await running.client()
         request = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
@@ -43,7 +45,7 @@ async def test_what_nobody_coordinates(autojump_clock: object, version: int, key
         assert not running.spu.cluster.topics
 
 
-async def test_the_first_question_creates_the_internal_topic_as_the_configs_say(autojump_clock: object) -> None:
+async def test_the_first_request_creates_the_internal_topic_as_configured(autojump_clock: object) -> None:
     configs = {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "1048576"}
     async with running_spu(broker=configs) as running:
         client = await running.client()
@@ -68,7 +70,7 @@ async def test_every_server_names_the_same_coordinators(autojump_clock: object) 
         assert set(told[0]) == {1, 2, 3}
 
 
-async def test_a_coordinator_that_went_away_is_followed_by_one_that_is_there(autojump_clock: object) -> None:
+async def test_an_offline_coordinator_is_replaced_by_an_online_one(autojump_clock: object) -> None:
     async with cluster_of(1, 2) as cluster:
         groups = [f"group-{number}" for number in range(20)]
         request = FindCoordinatorRequest(coordinator_keys=groups)

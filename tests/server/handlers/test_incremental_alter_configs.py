@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: over the wire to the replica, and the errors of each resource by itself."""
+"""IncrementalAlterConfigs: from the wire to the replica, with errors for each resource."""
 
 import pytest
 import trio.testing
@@ -26,7 +26,7 @@ def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Alt
 async def alter(
     client: WireClient, *resources: AlterConfigsResource, version: int = 1, validate_only: bool = False
 ) -> list[tuple[int, str, int, bool]]:
-    """Resource, error code, and whether there is a message."""
+    """Returns the resource, the error code, and whether there is a message, of each result."""
     request = IncrementalAlterConfigsRequest(list(resources), validate_only)
     responses = (await client.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request)).responses
     return [(each.resource_type, each.resource_name, each.error_code, bool(each.error_message)) for each in responses]
@@ -51,7 +51,7 @@ async def test_a_change_is_live_in_the_running_replica(autojump_clock: object, v
 @pytest.mark.parametrize(
     ("name", "least"), [("max.connections", 1), ("max.connections.per.ip", 1), ("socket.request.max.bytes", 16_384)]
 )
-async def test_who_keeps_nearly_everybody_out_can_take_it_back(autojump_clock: object, name: str, least: int) -> None:
+async def test_a_very_restrictive_config_can_be_reverted(autojump_clock: object, name: str, least: int) -> None:
     async with running_spu() as running:
         client = await running.client()
         below, allowed = (resource(BROKER, "", (name, SET, str(value))) for value in (least - 1, least))
@@ -76,7 +76,7 @@ async def test_a_change_for_all_spus_is_live_too(autojump_clock: object) -> None
         assert running.spu.broker_configs.settings.partitions_default == 3
 
 
-async def test_what_a_group_sets_itself_is_live_before_the_answer(autojump_clock: object) -> None:
+async def test_a_groups_configs_have_effect_before_the_response(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         name = "consumer.session.timeout.ms"
@@ -90,7 +90,7 @@ async def test_what_a_group_sets_itself_is_live_before_the_answer(autojump_clock
         assert settings.of("g").consumer_session_timeout_ms == 45_000
 
 
-async def test_every_resource_is_answered_by_itself(autojump_clock: object) -> None:
+async def test_every_resource_has_a_result_of_its_own(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         answers = await alter(
@@ -111,7 +111,7 @@ async def test_every_resource_is_answered_by_itself(autojump_clock: object) -> N
         assert running.spu.cluster.topics["t"].configs == {"retention.ms": "5"}
 
 
-async def test_a_change_that_is_only_tried(autojump_clock: object) -> None:
+async def test_a_change_that_is_only_validated(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         good, bad = resource(TOPIC, "t", ("retention.ms", SET, "5")), resource(BROKER, "", ("nope", SET, "5"))

@@ -1,4 +1,4 @@
-"""ListConfigResources: what there is that has configs."""
+"""ListConfigResources: the resources that have configs."""
 
 import pytest
 from hosts import ControllerHost, request_of
@@ -33,7 +33,7 @@ def test_no_type_is_every_type() -> None:
     ("kinds", "found"),
     [([GROUP], [(GROUP, "g")]), ([CLIENT_METRICS], []), ([GROUP, GROUP, BROKER], [(GROUP, "g"), (BROKER, "1")])],
 )
-def test_types_choose(kinds: list[int], found: list[tuple[int, str]]) -> None:
+def test_types_select_resources(kinds: list[int], found: list[tuple[int, str]]) -> None:
     assert listed(1, *kinds) == (0, found)
 
 

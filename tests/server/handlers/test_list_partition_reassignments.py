@@ -1,4 +1,4 @@
-"""ListPartitionReassignments; what goes on is listed in test_alter_partition_reassignments.py."""
+"""ListPartitionReassignments; test_alter_partition_reassignments.py lists running ones."""
 
 from spus import running_spu
 
@@ -10,7 +10,7 @@ from tailrace.protocol.messages.list_partition_reassignments import (
 )
 
 
-async def test_where_nothing_goes_on_nothing_is_listed(autojump_clock: object) -> None:
+async def test_without_reassignments_nothing_is_listed(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t", 2)
         client = await running.client()

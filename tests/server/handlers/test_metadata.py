@@ -1,4 +1,4 @@
-"""Metadata: what is asked for by name, by id and not at all, and topics that come into being by being asked for."""
+"""Metadata: topics by name, by id, and all of them, and topics that the request creates."""
 
 from uuid import UUID
 
@@ -95,9 +95,7 @@ async def test_naming_none_means_all_or_none(
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_answers_for_a_topic_that_is_and_one_that_is_not(
-    autojump_clock: object, version: int
-) -> None:
+async def test_every_version_describes_an_existing_and_a_missing_topic(autojump_clock: object, version: int) -> None:
     async with running_spu(broker={"auto.create.topics.enable": "false"}) as running:
         await running.create("t")
         response = await ask(await running.client(), named("t", "nope"), version)
@@ -136,15 +134,13 @@ async def test_a_topic_is_described_once_however_often_it_is_named(autojump_cloc
     ],
 )
 @pytest.mark.parametrize("create", [True, False])
-async def test_a_name_that_cannot_be(
-    autojump_clock: object, name: str | None, expected: ErrorCode, create: bool
-) -> None:
+async def test_an_invalid_name(autojump_clock: object, name: str | None, expected: ErrorCode, create: bool) -> None:
     async with running_spu() as running:
         assert only(await ask(await running.client(), named(name), create=create)).error_code == expected
         assert not running.spu.cluster.topics
 
 
-async def test_a_missing_topic_is_created_and_described_in_one_go(autojump_clock: object) -> None:
+async def test_a_missing_topic_is_created_and_described_in_one_response(autojump_clock: object) -> None:
     async with running_spu(broker={"num.partitions": "4"}) as running:
         await running.create("there")
         response = await ask(await running.client(), named("there", "new"), create=True)
@@ -166,7 +162,7 @@ async def test_many_clients_that_ask_for_the_same_missing_topic_get_the_same(aut
     ("enabled", "wanted", "name"),
     [("false", True, "new"), ("true", False, "new"), ("true", True, "__consumer_offsets")],
 )
-async def test_nothing_is_created_against_anyones_will(
+async def test_a_topic_is_created_only_if_client_and_config_allow_it(
     autojump_clock: object, enabled: str, wanted: bool, name: str
 ) -> None:
     async with running_spu(broker={"auto.create.topics.enable": enabled}) as running:
@@ -176,13 +172,13 @@ async def test_nothing_is_created_against_anyones_will(
         assert not running.spu.cluster.topics
 
 
-async def test_what_cannot_be_created_says_why(autojump_clock: object) -> None:
+async def test_refused_topics_say_why(autojump_clock: object) -> None:
     async with running_spu(broker={"default.replication.factor": "3"}) as running:
         topic = only(await ask(await running.client(), named("new"), create=True))
         assert topic.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-async def test_operations_are_listed_only_when_asked_for(autojump_clock: object) -> None:
+async def test_operations_are_listed_only_when_requested(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()

@@ -38,23 +38,23 @@ def test_groups_are_described_in_the_order_asked(host: GroupHost, version: int) 
     assert member.member_type == (1 if version >= 1 else -1)
 
 
-def test_operations_are_told_to_who_asks(host: GroupHost) -> None:
+def test_operations_are_listed_only_when_requested(host: GroupHost) -> None:
     (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups
     assert readers.authorized_operations == NOT_ASKED
 
 
-def test_a_group_that_is_named_again_and_again_is_described_once(host: GroupHost) -> None:
+def test_a_group_that_is_named_repeatedly_is_described_once(host: GroupHost) -> None:
     described = response_of(host, handle, ConsumerGroupDescribeRequest(["readers", "b", "readers"]), 1).groups
     assert [group.group_id for group in described] == ["readers", "b"]
 
 
-def test_what_is_coordinated_elsewhere_is_said(host: GroupHost) -> None:
+def test_a_group_that_is_coordinated_elsewhere_is_an_error(host: GroupHost) -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups
     assert (readers.group_id, readers.error_code) == ("readers", ErrorCode.NOT_COORDINATOR)
 
 
-def test_where_the_protocol_is_not_enabled_there_are_no_such_groups(host: GroupHost) -> None:
+def test_there_are_no_consumer_groups_if_the_protocol_is_not_enabled(host: GroupHost) -> None:
     host.broker_configs = BrokerConfigs({"group.coordinator.rebalance.protocols": "classic"})
     (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups
     assert (readers.group_id, readers.error_code) == ("readers", ErrorCode.UNSUPPORTED_VERSION)

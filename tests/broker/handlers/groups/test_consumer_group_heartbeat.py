@@ -35,7 +35,7 @@ def test_patterns_came_with_the_second_version() -> None:
     assert response_of(host, handle, request, 1).assignment.topic_partitions
 
 
-def test_errors_say_what_is_wrong() -> None:
+def test_errors_explain_what_is_wrong() -> None:
     host = GroupHost()
     response = response_of(host, handle, joining(""), 1)
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
@@ -44,7 +44,7 @@ def test_errors_say_what_is_wrong() -> None:
     assert (response.error_code, response.error_message) == (ErrorCode.NOT_COORDINATOR, None)
 
 
-def test_where_the_protocol_is_not_enabled_nobody_joins() -> None:
+def test_members_cannot_join_if_the_protocol_is_not_enabled() -> None:
     host = GroupHost()
     host.broker_configs = BrokerConfigs({"group.coordinator.rebalance.protocols": "classic"})
     assert response_of(host, handle, joining("m"), 1).error_code == ErrorCode.UNSUPPORTED_VERSION

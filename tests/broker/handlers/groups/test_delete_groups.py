@@ -1,4 +1,4 @@
-"""DeleteGroups: each group has an answer of its own, and only those go that nobody is in."""
+"""DeleteGroups: each group has a result of its own, and only groups without members are deleted."""
 
 import pytest
 from committing import ask_commit
@@ -11,7 +11,7 @@ from tailrace.protocol.messages.delete_groups import DeletableGroupResult, Delet
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_each_group_has_its_answer(version: int) -> None:
+async def test_each_group_has_its_result(version: int) -> None:
     host = GroupHost()
     host.world.coordinator.table.put(Sleeper("idle"))
     host.world.coordinator.table.put(Sleeper("busy", is_empty=False))
@@ -33,12 +33,12 @@ async def test_groups_of_another_coordinator_are_refused() -> None:
     assert [each.error_code for each in response.results] == [ErrorCode.NOT_COORDINATOR] * 2
 
 
-async def test_nothing_is_asked_and_answered() -> None:
+async def test_an_empty_request_has_an_empty_response() -> None:
     response = await response_in_turns_of(GroupHost(), handle, DeleteGroupsRequest([]), 2)
     assert response.results == []
 
 
-async def test_others_have_their_turn_between_groups_with_many_offsets() -> None:
+async def test_other_tasks_run_between_groups_with_many_offsets() -> None:
     host = GroupHost()
     host.world.put_topic("orders", RECORDS_PER_TURN)
     for group in ("a", "b", "c"):

@@ -32,20 +32,20 @@ def test_groups_are_described_in_the_order_asked_in_each_version(version: int) -
     assert readers.authorized_operations == nothing.authorized_operations == NOT_ASKED_FOR
 
 
-def test_the_longest_of_names_leaves_a_message_that_a_client_can_read() -> None:
+def test_an_error_about_the_longest_possible_name_is_readable() -> None:
     (described,) = response_of(GroupHost(), handle, DescribeGroupsRequest(["g" * STRING_BYTES_MAX]), 6).groups
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert len(described.error_message.encode()) <= STRING_BYTES_MAX
 
 
-def test_what_the_client_may_do_is_told_when_asked_for() -> None:
+def test_authorized_operations_are_listed_when_requested() -> None:
     host = GroupHost()
     request = DescribeGroupsRequest(["nothing"], include_authorized_operations=True)
     assert response_of(host, handle, request, 5).groups[0].authorized_operations == GROUP_OPERATIONS
     assert response_of(host, handle, request, 6).groups[0].authorized_operations == NOT_ASKED_FOR
 
 
-def test_a_group_that_is_named_again_and_again_is_described_once() -> None:
+def test_a_group_that_is_named_repeatedly_is_described_once() -> None:
     described = response_of(GroupHost(), handle, DescribeGroupsRequest(["a", "b", "a"]), 6).groups
     assert [group.group_id for group in described] == ["a", "b"]
 

@@ -8,7 +8,7 @@ from tailrace.protocol.internal.explain_group import ExplainGroupRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 
 
-async def test_a_group_is_explained_by_whoever_coordinates_it(autojump_clock: object) -> None:
+async def test_a_group_is_explained_by_its_coordinator(autojump_clock: object) -> None:
     async with grouped_spu() as spu:
         await spu.running.create("orders", 2)
         await spu.member("g", "worker-1", "orders", [0, 1])
@@ -20,7 +20,7 @@ async def test_a_group_is_explained_by_whoever_coordinates_it(autojump_clock: ob
         assert [each.cause for each in response.rebalances] == ["worker-1 joined"]
 
 
-async def test_a_group_that_is_not_there(autojump_clock: object) -> None:
+async def test_a_group_that_does_not_exist(autojump_clock: object) -> None:
     async with grouped_spu() as spu:
         response = await spu.client.request(InternalApiKey.EXPLAIN_GROUP, 0, ExplainGroupRequest("g"))
         assert (response.error_code, response.error_message) == (

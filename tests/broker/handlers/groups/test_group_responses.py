@@ -1,4 +1,4 @@
-"""From a coordinator's answers to responses: one, or one of several parts in the order asked."""
+"""How coordinators' answers become responses: of one answer, or of several in the order of the request."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_one_answer_is_the_response() -> None:
     assert responses == ["yes"]
 
 
-def test_one_answer_is_made_a_response() -> None:
+def test_one_answer_is_turned_into_a_response() -> None:
     context, responses = recording()
     Responding(context, lambda error: error.code, str.upper).respond("yes")
     assert responses == ["YES"]
@@ -38,7 +38,7 @@ def test_a_refusal_has_its_response() -> None:
     assert responses == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_nobody_is_answered_who_has_gone() -> None:
+def test_an_abandoned_request_gets_no_response() -> None:
     context, responses = recording()
     waiter = Responding(context, lambda error: error.code)
     assert context.abandon is not None
@@ -47,7 +47,7 @@ def test_nobody_is_answered_who_has_gone() -> None:
     assert responses == []
 
 
-def test_parts_stand_in_the_order_asked_whenever_they_come() -> None:
+def test_parts_have_the_order_of_the_request_whenever_they_arrive() -> None:
     context, responses = recording()
     gathering = Gathering(context, list)
     first, second, third = (gathering.part(lambda error: error.code) for _ in range(3))
@@ -59,7 +59,7 @@ def test_parts_stand_in_the_order_asked_whenever_they_come() -> None:
     assert responses == [[1, ErrorCode.NOT_COORDINATOR, 3]]
 
 
-def test_parts_that_are_all_there_are_sent_at_the_start() -> None:
+def test_a_response_leaves_at_the_start_if_all_parts_are_there() -> None:
     context, responses = recording()
     gathering = Gathering(context, list)
     gathering.part(lambda error: error.code).respond(1)
@@ -68,13 +68,13 @@ def test_parts_that_are_all_there_are_sent_at_the_start() -> None:
     assert responses == [[1]]
 
 
-def test_no_parts_are_a_response_too() -> None:
+def test_a_response_may_have_no_parts() -> None:
     context, responses = recording()
     Gathering(context, list).start()
     assert responses == [[]]
 
 
-def test_parts_come_to_nobody_who_has_gone() -> None:
+def test_an_abandoned_request_gets_no_parts() -> None:
     context, responses = recording()
     gathering = Gathering(context, list)
     part = gathering.part(lambda error: error.code)
@@ -89,7 +89,7 @@ def test_parts_come_to_nobody_who_has_gone() -> None:
     ("address", "host"),
     [("192.0.2.1:5", "/192.0.2.1"), ("[2001:db8::1]:5", "/2001:db8::1"), ("client-3:7", "/client-3")],
 )
-def test_callers_go_by_client_id_and_host(address: str, host: str) -> None:
+def test_callers_are_identified_by_client_id_and_host(address: str, host: str) -> None:
     context, _ = recording()
     context.client = ClientIdentity(address)
     assert caller_of(context) == ("me", host)

@@ -9,7 +9,7 @@ from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_member_is_there_in_each_version(version: int) -> None:
+def test_a_member_stays_in_its_group_in_each_version(version: int) -> None:
     host = GroupHost()
     request = JoinGroupRequest("readers", 10_000, protocol_type="consumer")
     request.protocols = [JoinGroupRequestProtocol("range", b"metadata")]
@@ -19,7 +19,7 @@ def test_a_member_is_there_in_each_version(version: int) -> None:
     assert response_of(host, handle, stranger, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_all_is_well_while_the_groups_are_loaded() -> None:
+def test_there_is_no_error_while_the_groups_are_loaded() -> None:
     host = GroupHost()
     host.refusal = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert response_of(host, handle, HeartbeatRequest("readers"), 4).error_code == ErrorCode.NONE

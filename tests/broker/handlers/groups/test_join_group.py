@@ -40,7 +40,7 @@ def test_a_refusal_names_the_member_and_has_no_protocol(version: int) -> None:
     assert response_of(host, handle, joining(), version).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_member_that_has_to_wait_is_answered_later() -> None:
+def test_a_member_that_has_to_wait_gets_its_response_later() -> None:
     host = GroupHost()
     first = response_of(host, handle, joining(), 3)
     waiting = responses_of(host, handle, joining(), 3)

@@ -1,4 +1,4 @@
-"""ListGroups: what is coordinated here, as far as it is asked for and known."""
+"""ListGroups: the known groups that match the request."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 
 
 class Partitions(Struct):
-    """As `GroupCoordination` has them."""
+    """Offers what the handler uses of `GroupCoordination`."""
 
     worlds: list[GroupWorld] = field(default_factory=list)
     is_loading: bool = False
@@ -65,12 +65,12 @@ def test_groups_by_state_and_type(spu: Partitions, asked: dict[str, list[str]], 
     assert [group.group_id for group in listed(spu, **asked).groups] == list(found)
 
 
-def test_what_is_said_of_a_group(spu: Partitions) -> None:
+def test_a_group_is_described(spu: Partitions) -> None:
     group = listed(spu).groups[2]
     assert (group.protocol_type, group.group_state, group.group_type) == ("consumer", "Stable", "consumer")
 
 
-def test_while_groups_are_loaded_the_others_are_listed_with_an_error(spu: Partitions) -> None:
+def test_while_groups_are_loaded_the_known_ones_are_listed_with_an_error(spu: Partitions) -> None:
     assert listed(spu).error_code == 0
     spu.is_loading = True
     response = listed(spu)

@@ -40,7 +40,7 @@ def test_offsets_are_committed_in_each_version(host: GroupHost, version: int) ->
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_a_refusal_is_told_of_each_partition(host: GroupHost, version: int) -> None:
+def test_a_refusal_has_an_error_for_each_partition(host: GroupHost, version: int) -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     (topic,) = response_of(host, handle, request(host, version), version).topics
     errors = [(each.partition_index, each.error_code) for each in topic.partitions]
@@ -48,7 +48,7 @@ def test_a_refusal_is_told_of_each_partition(host: GroupHost, version: int) -> N
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+def test_every_valid_request_gets_a_response(host: GroupHost, version: int) -> None:
     random = Random(version)
     for number in range(50):
         asked = sample(OffsetCommitRequest, version, random)

@@ -43,7 +43,7 @@ def test_a_refusal_names_no_partition(host: GroupHost) -> None:
 
 
 @pytest.mark.parametrize("version", range(1))
-def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+def test_every_valid_request_gets_a_response(host: GroupHost, version: int) -> None:
     random = Random(version)
     for _ in range(50):
         response_of(host, handle, sample(OffsetDeleteRequest, version, random), version)

@@ -95,7 +95,9 @@ async def test_all_offsets_of_several_groups(host: GroupHost, version: int) -> N
     assert topic.name == "orders" if version < 10 else topic.topic_id == orders
 
 
-async def test_what_one_request_may_ask_for_is_bounded(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_partitions_that_one_request_may_add_are_bounded(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(offset_fetch, "REPLY_BYTES_MAX", 1000)
     groups = [OffsetFetchRequestGroup("g", topics=None)] * 30
     response = await response_in_turns_of(host, offset_fetch.handle, OffsetFetchRequest(groups=groups), 9)
@@ -103,7 +105,7 @@ async def test_what_one_request_may_ask_for_is_bounded(host: GroupHost, monkeypa
     assert errors[0] == 0 and errors[-1] == ErrorCode.INVALID_REQUEST
 
 
-async def test_others_have_their_turn_between_groups_with_many_offsets(
+async def test_other_tasks_run_between_groups_with_many_offsets(
     host: GroupHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch, "BYTES_PER_TURN", 1000)
@@ -117,7 +119,7 @@ async def test_others_have_their_turn_between_groups_with_many_offsets(
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+async def test_every_valid_request_gets_a_response(host: GroupHost, version: int) -> None:
     random = Random(version)
     for _ in range(50):
         await response_in_turns_of(host, offset_fetch.handle, sample(OffsetFetchRequest, version, random), version)

@@ -1,4 +1,4 @@
-"""DeleteRecords: where a log starts afterwards, for readers and after a restart."""
+"""DeleteRecords: where the log starts afterwards, for readers and after a restart."""
 
 import pytest
 import trio
@@ -24,7 +24,7 @@ from tailrace.storage.log.log import Log
 async def delete(
     client: WireClient, *partitions: tuple[int, int], topic: str = "t", version: int = 2
 ) -> list[tuple[int, int, int]]:
-    """Partition, low watermark, error code."""
+    """Deletes records; returns partition, low watermark and error code of each result."""
     wanted = [DeleteRecordsPartition(number, offset) for number, offset in partitions]
     request = DeleteRecordsRequest([DeleteRecordsTopic(topic, wanted)], 1000)
     (answer,) = (await client.request(ApiKey.DELETE_RECORDS, version, request)).topics
@@ -33,7 +33,7 @@ async def delete(
 
 
 async def with_records(running: RunningSpu) -> WireClient:
-    """A client, and a topic with five records."""
+    """Returns a client of an SPU that has a topic with five records."""
     await running.create("t")
     client = await running.client()
     for number in range(5):
@@ -44,7 +44,7 @@ async def with_records(running: RunningSpu) -> WireClient:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_every_version_deletes_what_is_below_the_offset(autojump_clock: object, version: int) -> None:
+async def test_every_version_deletes_the_records_below_the_offset(autojump_clock: object, version: int) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         assert await delete(client, (0, 3), version=version) == [(0, 3, 0)]
@@ -52,7 +52,7 @@ async def test_every_version_deletes_what_is_below_the_offset(autojump_clock: ob
         assert (replica.log.log_start, replica.log.log_end) == (3, 5)
 
 
-async def test_records_on_shelves_are_gone_once_the_streaming_controller_says_so(autojump_clock: object) -> None:
+async def test_records_on_shelves_are_deleted_once_the_streaming_controller_says_so(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         replica = running.replica("t")
@@ -82,14 +82,14 @@ async def test_minus_one_deletes_everything(autojump_clock: object) -> None:
         assert await delete(await with_records(running), (0, -1)) == [(0, 5, 0)]
 
 
-async def test_what_is_deleted_already_is_no_error_and_nothing_comes_back(autojump_clock: object) -> None:
+async def test_deleting_deleted_records_is_no_error_and_restores_nothing(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         await delete(client, (0, 3))
         assert await delete(client, (0, 1)) == [(0, 3, 0)]
 
 
-async def test_what_is_deleted_stays_deleted_after_a_restart(autojump_clock: object) -> None:
+async def test_deleted_records_stay_deleted_after_a_restart(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:
         await delete(await with_records(running), (0, 3))
@@ -106,7 +106,7 @@ async def test_an_offset_beyond_the_high_watermark_deletes_nothing(autojump_cloc
         assert await delete(client, (0, 0)) == [(0, 0, 0)]
 
 
-async def test_a_topic_named_twice_is_answered_once_with_all_its_partitions(autojump_clock: object) -> None:
+async def test_a_topic_named_twice_appears_once_with_all_its_partitions(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         topics = [DeleteRecordsTopic("t", [DeleteRecordsPartition(number, 2)]) for number in (0, 7)]
@@ -114,7 +114,7 @@ async def test_a_topic_named_twice_is_answered_once_with_all_its_partitions(auto
         assert [(each.partition_index, each.low_watermark) for each in answer.partitions] == [(0, 2), (7, -1)]
 
 
-async def test_partitions_that_are_not_there(autojump_clock: object) -> None:
+async def test_partitions_that_do_not_exist(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -128,7 +128,7 @@ async def test_a_topic_that_only_compacts_keeps_its_records(autojump_clock: obje
         assert await delete(await running.client(), (0, 0)) == [(0, -1, ErrorCode.POLICY_VIOLATION)]
 
 
-async def test_the_brokers_own_topics_keep_their_records(autojump_clock: object) -> None:
+async def test_internal_topics_keep_their_records(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("__consumer_offsets")
         answers = await delete(await running.client(), (0, 0), topic="__consumer_offsets")
@@ -145,7 +145,7 @@ async def test_a_disk_that_fails_takes_the_replica_offline(autojump_clock: objec
         assert "deleting records failed" in (replica.offline_reason or "")
 
 
-async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: object) -> None:
+async def test_the_response_waits_until_the_next_leader_is_sure_to_know(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         replica = running.replica("t")
@@ -171,7 +171,7 @@ async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: o
         assert trio.current_time() == began + 1.5
 
 
-async def test_who_waits_is_told_when_another_leads(autojump_clock: object) -> None:
+async def test_a_waiting_deletion_learns_that_another_replica_leads(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
         replica = running.replica("t")
@@ -187,7 +187,7 @@ async def test_who_waits_is_told_when_another_leads(autojump_clock: object) -> N
             replica.end_leading()
 
 
-async def test_who_lost_the_lead_while_it_deleted_says_nothing_of_what_others_have(
+async def test_a_leader_that_is_replaced_during_a_deletion_tells_no_low_watermark(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -204,7 +204,7 @@ async def test_who_lost_the_lead_while_it_deleted_says_nothing_of_what_others_ha
         assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
-async def test_what_all_have_deleted_is_told_also_if_one_is_lost_meanwhile(
+async def test_the_low_watermark_is_told_even_if_a_follower_is_lost_meanwhile(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -212,7 +212,7 @@ async def test_what_all_have_deleted_is_told_also_if_one_is_lost_meanwhile(
 
         async def wait_until_deleted(replica: Replica, *_: object) -> None:
             await trio.lowlevel.checkpoint()
-            replica.deleted_end = lambda: 0  # where that one has come back, and has not said yet where its log starts
+            replica.deleted_end = lambda: 0  # a follower that has come back, and has not told yet where its log starts
 
         monkeypatch.setattr(running.spu.offloading, "wait_until_deleted", wait_until_deleted)
         assert await delete(client, (0, 3)) == [(0, 3, 0)]

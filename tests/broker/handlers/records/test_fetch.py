@@ -1,4 +1,4 @@
-"""Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
+"""Fetch on a whole SPU: what it returns, when it waits, and what sessions leave out."""
 
 import gc
 from typing import Any
@@ -62,7 +62,7 @@ def fetch(*partitions: FetchPartition, wait_ms: int = 0, min_bytes: int = 1, **m
 
 
 def offsets(response: FetchResponse, partition: int = 0) -> list[int]:
-    """The base offsets of the batches that came for a partition."""
+    """Returns the base offsets of the batches that were returned for a partition."""
     (data,) = (each for topic in response.responses for each in topic.partitions if each.partition_index == partition)
     assert data.error_code == 0, data
     assert isinstance(data.records, bytes | memoryview)
@@ -85,7 +85,7 @@ async def test_a_fetch_returns_whole_batches_from_the_one_that_holds_the_offset(
         assert offsets(await ask(client, fetch(wanted(4)))) == []
 
 
-async def test_the_first_batch_comes_even_when_it_is_larger_than_every_limit(autojump_clock: object) -> None:
+async def test_the_first_batch_is_returned_even_if_it_exceeds_every_limit(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", 2)
@@ -97,7 +97,7 @@ async def test_the_first_batch_comes_even_when_it_is_larger_than_every_limit(aut
         assert offsets(response, 1) == []
 
 
-async def test_a_large_answer_leaves_from_the_page_cache_and_a_small_one_is_copied(autojump_clock: object) -> None:
+async def test_a_large_response_leaves_from_the_page_cache_and_a_small_one_is_copied(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", 2)
@@ -140,7 +140,7 @@ async def test_a_fetch_waits_until_there_are_enough_bytes(autojump_clock: trio.t
         assert trio.current_time() - started < 600
 
 
-async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(autojump_clock: object) -> None:
+async def test_a_fetch_that_waited_in_vain_is_empty_at_its_deadline(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -149,8 +149,8 @@ async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(auto
         assert trio.current_time() - started == pytest.approx(0.5)
 
 
-async def test_what_was_answered_is_not_kept_until_its_deadline(autojump_clock: object) -> None:
-    """Neither its partitions nor the open files of its answer."""
+async def test_a_finished_fetch_is_not_kept_until_its_deadline(autojump_clock: object) -> None:
+    """Neither its partitions nor the open files of its response are kept."""
     async with running_spu() as running:
         consumer, producer = await running.client(), await running.client()
         await running.create("t")
@@ -163,14 +163,14 @@ async def test_what_was_answered_is_not_kept_until_its_deadline(autojump_clock: 
 
 
 async def opened_session(client: WireClient) -> int:
-    """That reads one partition."""
+    """Returns a session that reads one partition."""
     response = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
     session: int = response.session_id
     return session
 
 
 async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.testing.MockClock) -> None:
-    """As of a consumer that closes its session, and all of whose partitions were paused."""
+    """A consumer sends this when it closes its session while all its partitions are paused."""
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
@@ -180,7 +180,7 @@ async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.t
         assert (trio.current_time(), ended.session_id, ended.responses) == (began, 0, [])
 
 
-async def test_forgetting_all_partitions_ends_a_session(autojump_clock: trio.testing.MockClock) -> None:
+async def test_forgetting_all_partitions_closes_a_session(autojump_clock: trio.testing.MockClock) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
@@ -198,7 +198,9 @@ async def test_forgetting_all_partitions_ends_a_session(autojump_clock: trio.tes
         assert (await client.request(ApiKey.FETCH, BY_NAME, more)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_more_bytes_than_an_answer_may_hold_are_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_fetch_does_not_wait_for_more_bytes_than_a_response_may_hold(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
@@ -211,7 +213,7 @@ async def test_more_bytes_than_an_answer_may_hold_are_not_waited_for(autojump_cl
         assert (offsets(found), trio.current_time()) == ([0], began)
 
 
-async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it(autojump_clock: object) -> None:
+async def test_requests_behind_a_waiting_fetch_are_handled_but_their_responses_wait(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -228,7 +230,7 @@ async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it
         assert (await client.response()).responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_a_waiting_fetch_ends_when_a_coordinator_is_asked_for_behind_it(autojump_clock: object) -> None:
+async def test_a_waiting_fetch_ends_when_a_find_coordinator_request_waits_behind_it(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await running.create("t")
@@ -247,7 +249,7 @@ async def test_a_waiting_fetch_ends_when_a_coordinator_is_asked_for_behind_it(au
         assert not replica.waiting_fetches
 
 
-async def test_a_client_that_goes_leaves_no_waiting_fetch_behind(autojump_clock: object) -> None:
+async def test_a_client_that_disconnects_leaves_no_waiting_fetch_behind(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await running.create("t")
@@ -260,7 +262,7 @@ async def test_a_client_that_goes_leaves_no_waiting_fetch_behind(autojump_clock:
         assert not replica.waiting_fetches
 
 
-async def test_a_waiting_fetch_hears_that_its_topic_was_deleted(autojump_clock: object) -> None:
+async def test_a_waiting_fetch_learns_that_its_topic_was_deleted(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await running.create("t")
@@ -268,7 +270,7 @@ async def test_a_waiting_fetch_hears_that_its_topic_was_deleted(autojump_clock: 
         await trio.testing.wait_all_tasks_blocked()
         await running.delete(topic)
         response = await client.response()
-        # The replica goes before the mirror of the cluster has the reason, which the consumer will find in metadata.
+        # The replica is removed before the mirror knows the reason, which the consumer will find in the metadata.
         assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -359,7 +361,7 @@ async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: o
         (newest(ApiKey.FETCH), {"replica_state": ReplicaState(DEBUGGING_REPLICA)}),
     ],
 )
-async def test_who_debugs_it_reads_from_the_leader_what_is_not_committed(
+async def test_debugging_clients_read_uncommitted_records_from_the_leader(
     autojump_clock: object, version: int, named: dict[str, Any]
 ) -> None:
     async with running_spu() as running:
@@ -382,7 +384,7 @@ async def test_who_debugs_it_reads_from_the_leader_what_is_not_committed(
         assert only(await ask(client, fetched(**named), version)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autojump_clock: object) -> None:
+async def test_an_spu_that_repairs_its_log_reads_everything_from_any_replica(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -403,7 +405,7 @@ async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autoju
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, SpuId(1)])
-async def test_who_neither_leads_nor_has_a_leader_is_no_follower(autojump_clock: object, leader: SpuId) -> None:
+async def test_a_replica_without_a_leader_is_no_follower(autojump_clock: object, leader: SpuId) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -415,7 +417,7 @@ async def test_who_neither_leads_nor_has_a_leader_is_no_follower(autojump_clock:
         assert (answer.error_code, answer.high_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-async def test_a_consumer_that_read_an_epoch_that_has_not_been_starts_anew(autojump_clock: object) -> None:
+async def test_a_consumer_that_read_an_epoch_that_never_was_resets_its_position(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -425,7 +427,7 @@ async def test_a_consumer_that_read_an_epoch_that_has_not_been_starts_anew(autoj
             assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
-async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: object) -> None:
+async def test_a_follower_does_not_take_what_it_lacks_for_truncated(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -437,7 +439,7 @@ async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: obj
         assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
-async def test_who_read_an_epoch_that_was_recovered_at_a_later_one_reads_on(autojump_clock: object) -> None:
+async def test_a_consumer_continues_after_its_epoch_was_recovered_in_a_later_one(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -450,7 +452,7 @@ async def test_who_read_an_epoch_that_was_recovered_at_a_later_one_reads_on(auto
         assert len(answer.records) > 0
 
 
-async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) -> None:
+async def test_a_fetch_waits_for_what_a_follower_learns_is_committed(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -472,7 +474,7 @@ async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) 
 
 
 class Looks:
-    """How often partitions are looked through for what a fetch wants."""
+    """Counts how often a fetch reads its partitions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -484,7 +486,7 @@ class Looks:
         return self._read(fetch)
 
 
-async def test_many_partitions_are_not_looked_through_for_each_of_them(
+async def test_a_fetch_of_many_partitions_does_not_read_all_for_each_of_them(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -507,7 +509,7 @@ async def test_many_partitions_are_not_looked_through_for_each_of_them(
         assert trio.current_time() - begun < 0.1
 
 
-async def test_nobody_looks_for_more_when_what_could_be_read_has_reached_the_disk(
+async def test_a_fetch_does_not_read_again_when_readable_records_are_synced(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -523,7 +525,7 @@ async def test_nobody_looks_for_more_when_what_could_be_read_has_reached_the_dis
         assert (log.synced_end, looks.count) == (1, 2)
 
 
-async def test_nobody_looks_for_what_is_yet_to_be_committed(
+async def test_a_fetch_does_not_look_for_records_that_are_not_committed(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -566,7 +568,7 @@ async def test_a_consumer_is_told_of_a_replica_in_its_rack(
         assert trio.current_time() == begun, "it is told at once"
 
 
-async def test_a_session_is_told_each_time(autojump_clock: object) -> None:
+async def test_every_fetch_of_a_session_names_it(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -579,21 +581,23 @@ async def test_a_session_is_told_each_time(autojump_clock: object) -> None:
         assert here.responses == []
 
 
-async def test_while_a_leader_asks_others_it_tells_nobody_where_an_epoch_ended(
+async def test_a_merging_leader_does_not_tell_where_an_epoch_ended(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
         await produce(client, batch(b"a"))
-        monkeypatch.setattr(Log, "epoch_end", lambda log, epoch: (epoch, 0))  # as recovery may have it for a moment
+        monkeypatch.setattr(
+            Log, "epoch_end", lambda log, epoch: (epoch, 0)
+        )  # as it may be for a moment during recovery
         asked = fetch(wanted(1, last_fetched_epoch=0))
         assert only(await ask(client, asked)).diverging_epoch is not None
         running.spu.replicas.leading("t", 0).is_merging = True
         assert only(await ask(client, asked)).diverging_epoch is None
 
 
-async def test_while_a_leader_asks_others_nobody_is_beyond_the_end(autojump_clock: object) -> None:
+async def test_no_consumer_is_beyond_the_end_of_a_merging_leader(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -613,7 +617,9 @@ def _add_follower_in_rack_b(running: RunningSpu) -> None:
 
 
 @pytest.mark.parametrize("last_fetched_epoch", [-1, 0, 7])
-async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: object, last_fetched_epoch: int) -> None:
+async def test_a_leader_without_a_lease_makes_no_consumer_reset_its_position(
+    autojump_clock: object, last_fetched_epoch: int
+) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
@@ -628,7 +634,7 @@ async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: o
 
 
 async def _two_segments(running: RunningSpu) -> WireClient:
-    """Three batches, of which the first two are in a sealed segment, so that to find them takes a look at the disk."""
+    """Appends three batches. The first two are in a sealed segment, so that finding them reads from the disk."""
     client = await running.client()
     await running.create("t", configs={"internal.segment.bytes": "150"})
     for value in (b"a", b"b", b"c"):
@@ -637,7 +643,7 @@ async def _two_segments(running: RunningSpu) -> WireClient:
     return client
 
 
-async def test_what_is_read_to_find_a_batch_is_counted(autojump_clock: object) -> None:
+async def test_reads_that_search_a_batch_are_counted(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await _two_segments(running)
         lookups = running.spu.metrics.lookups
@@ -674,7 +680,7 @@ async def test_a_disk_that_fails_while_records_are_sent_takes_the_replica_offlin
         await produce(client, batch(b"x"), "other")
 
 
-async def test_who_waits_is_told_when_the_disk_cannot_be_read_any_more(autojump_clock: object) -> None:
+async def test_a_waiting_fetch_learns_that_the_disk_cannot_be_read(autojump_clock: object) -> None:
     async with running_spu() as running:
         client, other = await _two_segments(running), await running.client()
         waiting = fetch(wanted(1), wait_ms=500, min_bytes=1_000_000)
@@ -687,7 +693,7 @@ async def test_who_waits_is_told_when_the_disk_cannot_be_read_any_more(autojump_
         running.world.files.reads_fail = False
 
 
-async def test_a_producer_does_not_hear_that_consumers_cannot_be_served(autojump_clock: object) -> None:
+async def test_a_producer_does_not_learn_that_consumers_cannot_be_served(autojump_clock: object) -> None:
     async with running_spu() as running:
         client, consumer = await _two_segments(running), await running.client()
         waiting = fetch(wanted(1), wait_ms=60_000, min_bytes=1_000_000)

@@ -42,13 +42,13 @@ def test_a_session_remembers_what_was_asked_for() -> None:
     assert [partition.fetch_offset for partition in resumed] == [50, 0]
 
 
-def test_what_is_asked_for_and_forgotten_in_one_request_is_forgotten() -> None:
+def test_a_partition_that_is_wanted_and_forgotten_in_one_request_is_forgotten() -> None:
     session = _create(_sessions(), (0, 1))
     session.update([_partition(0, offset=7), _partition(2)], [("t", 0), ("t", 2)])
     assert _keys(session) == [("t", 1)]
 
 
-def test_each_request_moves_the_session_on_by_one() -> None:
+def test_each_request_raises_the_epoch_of_the_session_by_one() -> None:
     sessions = _sessions()
     session = _create(sessions)
     for epoch in (1, 2, 3):
@@ -67,7 +67,7 @@ def test_epochs_wrap_to_one_since_zero_asks_for_a_new_session() -> None:
     assert sessions.resume(session.id, 1, uses_topic_ids=False, now=0.0).epoch == 1
 
 
-def test_an_unknown_session_is_said_to_be_unknown() -> None:
+def test_an_unknown_session_is_an_error() -> None:
     sessions = _sessions()
     session = _create(sessions)
     sessions.close(session.id)
@@ -77,7 +77,7 @@ def test_an_unknown_session_is_said_to_be_unknown() -> None:
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_keeps_to_names_or_to_ids() -> None:
+def test_a_session_uses_either_names_or_ids() -> None:
     sessions = _sessions()
     session = _create(sessions)
     with pytest.raises(KafkaError) as refused:
@@ -85,7 +85,7 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
     assert refused.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_only_news_is_told() -> None:
+def test_only_news_is_sent() -> None:
     partition = _partition(0)
     assert partition.note_told(0, 0, 0), "the first answer names everything"
     assert not partition.note_told(0, 0, 0)
@@ -94,7 +94,7 @@ def test_only_news_is_told() -> None:
     assert not partition.note_told(1, 1, 0)
 
 
-def test_an_error_is_told_each_time_and_its_end_once() -> None:
+def test_an_error_is_repeated_and_its_end_is_told_once() -> None:
     partition = _partition(0)
     partition.note_told(5, 0, 0)
     assert partition.note_told(5, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -109,7 +109,7 @@ def test_partitions_that_were_served_come_last_next_time() -> None:
     assert _keys(session) == [("t", 1), ("t", 3), ("t", 0), ("t", 2)]
 
 
-def test_the_session_used_longest_ago_makes_room_once_it_has_not_been_used_for_a_while() -> None:
+def test_the_least_recently_used_session_makes_room_after_a_while() -> None:
     sessions = _sessions(sessions_max=2)
     old, used = _create(sessions), _create(sessions, now=1.0)
     sessions.resume(old.id, 1, uses_topic_ids=False, now=2.0)
@@ -123,7 +123,7 @@ def test_the_session_used_longest_ago_makes_room_once_it_has_not_been_used_for_a
         sessions.resume(used.id, 1, uses_topic_ids=False, now=later)
 
 
-def test_where_a_session_does_not_pay_there_is_none() -> None:
+def test_there_is_no_session_where_it_does_not_pay() -> None:
     assert _sessions().create([], uses_topic_ids=False, now=0.0) is None
     assert _sessions(sessions_max=0).create([_partition(0)], uses_topic_ids=False, now=0.0) is None
     too_many = [_partition(number) for number in range(4)]
@@ -146,8 +146,8 @@ def test_all_sessions_together_remember_a_bounded_number_of_partitions() -> None
     assert (len(sessions), sessions.held_partitions) == (0, 0)
 
 
-def test_a_session_that_grows_without_end_is_ended() -> None:
-    """A consumer may name partitions that nobody has, request by request."""
+def test_a_session_that_grows_without_bound_is_closed() -> None:
+    """A consumer may name partitions that do not exist, in one request after another."""
     sessions = _sessions(partitions_max=10)
     other, session = _create(sessions), _create(sessions)
     with pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""Whom a consumer is told to read from."""
+"""Which replica a consumer should read from."""
 
 import pytest
 from logs import log_at
@@ -61,7 +61,7 @@ def test_a_follower_that_is_not_known_to_have_anything_is_passed_over() -> None:
     assert preferred_replica(replica, "b", 1, RACKS) == NO_PREFERENCE
 
 
-def test_a_follower_sends_nobody_elsewhere() -> None:
+def test_a_follower_sends_no_consumer_elsewhere() -> None:
     assert preferred_replica(_replica(here=AWAY), "b", 0, RACKS) == NO_PREFERENCE
 
 

@@ -1,4 +1,4 @@
-"""InitProducerId: an id that nobody had, whatever the producer had before."""
+"""InitProducerId: a new id, whatever id the producer had before."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ async def test_ids_are_new_after_a_restart_and_after_a_crash(autojump_clock: obj
         assert before.isdisjoint(after)
 
 
-async def test_without_a_controller_the_producer_is_to_come_back(autojump_clock: object) -> None:
+async def test_without_a_controller_the_producer_has_to_retry(autojump_clock: object) -> None:
     async with client_of_abandoned_spu() as client:
         answer = await init(client)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)

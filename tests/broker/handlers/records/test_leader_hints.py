@@ -1,4 +1,4 @@
-"""Of whom clients are told that asked the wrong SPU, by Produce and Fetch."""
+"""Which leader Produce and Fetch name to a client that asked the wrong SPU."""
 
 import pytest
 import trio
@@ -46,7 +46,7 @@ def _hint(answer: PartitionData | PartitionProduceResponse) -> tuple[int, int] |
 
 
 @pytest.mark.parametrize("version", [9, 10, newest(ApiKey.PRODUCE)])
-async def test_a_producer_is_told_who_leads_and_where_that_is(autojump_clock: object, version: int) -> None:
+async def test_a_producer_learns_who_leads_and_its_address(autojump_clock: object, version: int) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await _created(running)
@@ -61,7 +61,7 @@ async def test_a_producer_is_told_who_leads_and_where_that_is(autojump_clock: ob
         assert endpoints == ([(2, "spu-2", 9005, "rack-b")] if is_told else [])
 
 
-async def test_a_producer_whose_leader_is_deposed_is_told_who_leads_now(autojump_clock: object) -> None:
+async def test_a_producer_whose_leader_is_replaced_learns_who_leads_now(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await _created(running, **{"flush.messages": "1"})
@@ -81,9 +81,7 @@ async def test_a_producer_whose_leader_is_deposed_is_told_who_leads_now(autojump
 
 @pytest.mark.parametrize("leader", [1, 2], ids=["the one that is asked", "another one"])
 @pytest.mark.parametrize("version", [15, 16, newest(ApiKey.FETCH)])
-async def test_a_consumer_that_knows_an_epoch_that_is_over_is_told_who_leads(
-    autojump_clock: object, version: int, leader: int
-) -> None:
+async def test_a_consumer_with_an_old_epoch_learns_who_leads(autojump_clock: object, version: int, leader: int) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await _created(running)
@@ -98,7 +96,7 @@ async def test_a_consumer_that_knows_an_epoch_that_is_over_is_told_who_leads(
         assert [each.node_id for each in response.node_endpoints] == ([leader] if is_told else [])
 
 
-async def test_the_newest_that_is_known_is_told(autojump_clock: object) -> None:
+async def test_the_newest_known_leader_is_named(autojump_clock: object) -> None:
     async with running_spu() as running:
         topic = await _created(running)
         spu, replica = running.spu, running.spu.replicas.leading("t", 0)
@@ -113,7 +111,7 @@ async def test_the_newest_that_is_known_is_told(autojump_clock: object) -> None:
         assert leader_elsewhere(spu, "t", 0) is None, "no process leads it at this epoch"
 
 
-async def test_who_is_not_reached_on_the_listener_has_no_endpoint(autojump_clock: object) -> None:
+async def test_an_spu_that_is_unreachable_on_the_listener_has_no_endpoint(autojump_clock: object) -> None:
     async with running_spu() as running:
         running.spu.cluster.put_spu(OTHER)
         assert endpoint_of(running.spu, 2, LISTENER) == (2, "spu-2", 9005, "rack-b")

@@ -1,4 +1,4 @@
-"""ListOffsets against a whole SPU: the special times, real ones, and who is told what went wrong."""
+"""ListOffsets on a whole SPU: special times, real times, and errors."""
 
 import pytest
 import trio
@@ -43,7 +43,7 @@ async def ask(
 
 
 async def fill(running: RunningSpu) -> None:
-    """Offsets 0 to 4; 0, 1 and 2 in one batch. The third record is the newest."""
+    """Appends the offsets 0 to 4, with 0, 1 and 2 in one batch. The third record is the newest."""
     await running.create("t")
     await produce(
         running,
@@ -96,7 +96,7 @@ async def test_each_time_has_its_offset(autojump_clock: object, time: int, times
     ],
     ids=["no such partition", "negative partition", "unknown special time", "future epoch"],
 )
-async def test_what_cannot_be_answered_says_why(
+async def test_refused_resources_say_why(
     autojump_clock: object, partition: ListOffsetsPartition, error: ErrorCode
 ) -> None:
     async with running_spu() as running:
@@ -106,7 +106,7 @@ async def test_what_cannot_be_answered_says_why(
 
 
 @pytest.mark.parametrize("time", [LATEST, MAX_TIMESTAMP, FIRST_TIME + 1003])
-async def test_what_the_leader_before_left_is_waited_for(autojump_clock: object, time: int) -> None:
+async def test_records_of_the_earlier_leader_must_be_committed_first(autojump_clock: object, time: int) -> None:
     async with running_spu() as running:
         await fill(running)
         running.spu.replicas.leading("t", 0).is_recovering = True
@@ -117,7 +117,9 @@ async def test_what_the_leader_before_left_is_waited_for(autojump_clock: object,
 
 
 @pytest.mark.parametrize(("time", "offset"), [(EARLIEST, 0), (FIRST_TIME + 1001, 1)])
-async def test_what_does_not_depend_on_it_is_answered(autojump_clock: object, time: int, offset: int) -> None:
+async def test_offsets_that_do_not_depend_on_recovery_are_returned(
+    autojump_clock: object, time: int, offset: int
+) -> None:
     async with running_spu() as running:
         await fill(running)
         running.spu.replicas.leading("t", 0).is_recovering = True
@@ -126,7 +128,7 @@ async def test_what_does_not_depend_on_it_is_answered(autojump_clock: object, ti
 
 
 @pytest.mark.parametrize("time", [LATEST, EARLIEST])
-async def test_a_follower_answers_only_those_who_debug_it(autojump_clock: object, time: int) -> None:
+async def test_a_follower_responds_only_to_debugging_clients(autojump_clock: object, time: int) -> None:
     async with running_spu() as running:
         await fill(running)
         led_elsewhere(running.spu.replicas.leading("t", 0))
@@ -136,7 +138,7 @@ async def test_a_follower_answers_only_those_who_debug_it(autojump_clock: object
         assert (found.error_code, found.offset) == (0, 5 if time == LATEST else 0)
 
 
-async def test_the_latest_for_those_who_debug_it_is_the_end_of_the_log(autojump_clock: object) -> None:
+async def test_the_latest_offset_for_debugging_clients_is_the_log_end(autojump_clock: object) -> None:
     async with running_spu() as running:
         await fill(running)
         replica = running.spu.replicas.leading("t", 0)
@@ -147,7 +149,7 @@ async def test_the_latest_for_those_who_debug_it_is_the_end_of_the_log(autojump_
         assert (found.error_code, found.offset) == (0, 5)
 
 
-async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(autojump_clock: object) -> None:
+async def test_an_earlier_version_does_not_know_a_special_time_of_a_later_one(autojump_clock: object) -> None:
     async with running_spu() as running:
         await fill(running)
         (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=MAX_TIMESTAMP), version=6)
@@ -156,7 +158,7 @@ async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(
 
 @pytest.mark.parametrize(("time", "version"), [(MAX_TIMESTAMP, 6), (LATEST_TIERED, 8), (-7, NEWEST)])
 @pytest.mark.parametrize("led_by", [1, 2])
-async def test_a_time_that_is_not_known_is_refused_whoever_leads(
+async def test_an_unknown_time_is_refused_whether_the_spu_leads_or_not(
     autojump_clock: object, time: int, version: int, led_by: int
 ) -> None:
     async with running_spu() as running:
@@ -168,7 +170,7 @@ async def test_a_time_that_is_not_known_is_refused_whoever_leads(
 
 
 @pytest.mark.parametrize("time", [EARLIEST, EARLIEST_LOCAL, LATEST])
-async def test_where_no_record_is_left_the_epoch_is_the_leaders(autojump_clock: object, time: int) -> None:
+async def test_the_epoch_of_an_empty_log_is_the_leaders(autojump_clock: object, time: int) -> None:
     async with running_spu() as running:
         await running.create("t")
         replica = running.spu.replicas.leading("t", 0)
@@ -199,7 +201,7 @@ async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clo
         assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_time_that_nobody_can_name_is_passed_over(autojump_clock: object) -> None:
+async def test_a_time_beyond_64_bits_is_skipped(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         beyond = Record(1, FIRST_TIME + 2**63, None, b"b")
@@ -210,9 +212,7 @@ async def test_a_time_that_nobody_can_name_is_passed_over(autojump_clock: object
 
 
 @pytest.mark.parametrize("time", [0, MAX_TIMESTAMP])
-async def test_others_have_their_turn_while_a_time_is_looked_up_in_many_partitions(
-    autojump_clock: object, time: int
-) -> None:
+async def test_other_tasks_run_while_a_time_is_searched_in_many_partitions(autojump_clock: object, time: int) -> None:
     async with running_spu() as running:
         await running.create("t", 30)
         first, other = await running.client(), await running.client()

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch against a whole SPU that was killed once, so that its log has two epochs."""
+"""OffsetForLeaderEpoch on a whole SPU that was killed once, so that its log has two epochs."""
 
 import pytest
 import trio
@@ -24,7 +24,9 @@ def produced(records: bytes) -> ProduceRequest:
     [(0, 0, 2), (1, 1, 3), (7, -1, -1), (-1, -1, -1)],
     ids=["the first epoch", "the current one", "one that has not been", "none"],
 )
-async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, asked: int, epoch: int, end: int) -> None:
+async def test_an_epoch_ends_where_the_next_one_begins(
+    autojump_clock: object, asked: int, epoch: int, end: int
+) -> None:
     world = World()
     with trio.CancelScope() as killed:
         async with running_spu(world) as running:
@@ -46,7 +48,7 @@ async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, ask
         assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(autojump_clock: object) -> None:
+async def test_a_merging_leader_does_not_tell_where_the_log_ends(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
@@ -69,7 +71,7 @@ async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(auto
         assert await ask() == (0, 3)
 
 
-async def test_a_leader_without_a_lease_may_not_have_heard_of_an_epoch(autojump_clock: object) -> None:
+async def test_a_leader_without_a_lease_may_not_know_an_epoch(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()

@@ -1,4 +1,4 @@
-"""Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
+"""Produce on a whole SPU: what it stores, what it refuses, and when it responds."""
 
 import gc
 
@@ -44,8 +44,9 @@ async def test_a_batch_is_stored_as_it_came_with_its_offset_and_epoch(autojump_c
 
 
 @pytest.mark.parametrize("acks", [-1, 2])
-async def test_a_refused_request_is_gone_when_it_is_answered(autojump_clock: object, acks: int) -> None:
-    """Not only when garbage is collected: that may be after thousands, of megabytes each."""
+async def test_a_refused_request_is_not_kept_after_its_response(autojump_clock: object, acks: int) -> None:
+    """The request must be freed before the next garbage collection, which may come after thousands of large
+    requests."""
     async with running_spu() as running:
         client = await running.client()
         gc.collect()
@@ -89,9 +90,7 @@ async def test_one_refused_partition_leaves_the_others_alone(autojump_clock: obj
     ],
     ids=["acks", "null records", "topic", "transactional"],
 )
-async def test_what_cannot_be_stored_says_why(
-    autojump_clock: object, produce: ProduceRequest, error: ErrorCode
-) -> None:
+async def test_refused_batches_say_why(autojump_clock: object, produce: ProduceRequest, error: ErrorCode) -> None:
     async with running_spu() as running:
         await running.create("t")
         assert [each.error_code for each in await ask(await running.client(), produce)] == [error]
@@ -122,7 +121,7 @@ async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) 
         assert answers[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_a_topic_may_give_its_own_time_and_compression(autojump_clock: object) -> None:
+async def test_a_topic_may_set_append_time_and_compression(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t", configs={"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"})
         (answer,) = await ask(await running.client(), request(batch(b"a" * 100, timestamp=5)))
@@ -151,7 +150,7 @@ async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: 
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
         replica = running.replica("t")
-        async with replica.log.disk.lock:  # as long as it is held no sync can end
+        async with replica.log.disk.lock:  # while this is held, no sync can end
             (late,) = await ask(client, request(batch(b"a"), timeout_ms=200))
             assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
             assert late.base_offset == -1
@@ -159,7 +158,7 @@ async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: 
         assert (next_one.error_code, next_one.base_offset) == (0, 1)
 
 
-async def test_who_asks_the_leader_alone_waits_for_its_disk_and_for_no_follower(autojump_clock: object) -> None:
+async def test_acks_1_waits_for_the_leaders_disk_and_for_no_follower(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
@@ -172,12 +171,12 @@ async def test_who_asks_the_leader_alone_waits_for_its_disk_and_for_no_follower(
         assert (answer.error_code, answer.base_offset, replica.log.synced_end) == (0, 0, 1)
         (answer,) = await ask(client, request(batch(b"b"), acks=-1, timeout_ms=200))
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-        async with replica.log.disk.lock:  # as long as it is held no sync can end
+        async with replica.log.disk.lock:  # while this is held, no sync can end
             (answer,) = await ask(client, request(batch(b"c"), acks=1, timeout_ms=200))
             assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
+async def test_a_producer_that_disconnects_while_it_waits_is_forgotten(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
@@ -191,23 +190,23 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
         assert other.base_offset == 1
 
 
-async def test_the_longest_of_names_is_answered_also_where_the_answer_names_it(autojump_clock: object) -> None:
+async def test_a_response_may_contain_the_longest_possible_name(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         (answer,) = await ask(client, request(batch(b"a"), topic="x" * 32_767), version=8)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_an_answer_that_its_version_has_no_room_for_costs_one_client_its_connection(
+async def test_a_response_that_its_version_cannot_express_closes_one_connection(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if it is the replica that finds out, when it acknowledges what others wait for as well."""
-    monkeypatch.setattr(error_codes, "MESSAGE_CHARACTERS_MAX", 40_000)  # else there is no such answer
+    """That is so even if the replica finds out, while it acknowledges other requests as well."""
+    monkeypatch.setattr(error_codes, "MESSAGE_CHARACTERS_MAX", 40_000)  # otherwise there is no such response
     async with running_spu() as running:
         await running.create("t", configs={"flush.messages": "1"})
         unlucky, client = await running.client(), await running.client()
         topics = request(batch(b"a")).topic_data + request(batch(b"b"), topic="x" * 32_767).topic_data
-        async with running.replica("t").log.disk.lock:  # as long as it is held no sync can end
+        async with running.replica("t").log.disk.lock:  # while this is held, no sync can end
             asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics)
             await unlucky.send(unlucky.encode(ApiKey.PRODUCE, 8, asked))
             await client.send(client.encode(ApiKey.PRODUCE, 8, request(batch(b"c"))))

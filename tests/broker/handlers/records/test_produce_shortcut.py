@@ -1,4 +1,4 @@
-"""The shortcut against the ordinary way: it answers the same, or not at all."""
+"""The shortcut compared with the ordinary path: it makes the same response, or none."""
 
 import errno
 from collections.abc import AsyncIterator
@@ -71,12 +71,12 @@ def _expect_nobody(*asked: object) -> NoReturn:
 
 
 def _alone(shortcut: ProduceShortcut, frame: memoryview, correlation_id: int = 1) -> object:
-    """What it answers to a request with nothing behind it, for which nobody has to wait."""
+    """Returns what the shortcut makes of a single request that need not wait."""
     return shortcut(frame, correlation_id, _expect_nobody, Inbox(ReceiveBuffers(), 0))
 
 
 def _learned(running: RunningSpu, version: int, acks: int = 1) -> ProduceShortcut:
-    """One that knows what requests to the first partition look like."""
+    """Returns a shortcut that has learned the requests to the first partition."""
     shortcut = ProduceShortcut(running.spu, version)
     assert _alone(shortcut, _frame(_request(running, batch(b"x"), acks=acks), version)) is None
     assert _bounds(running) == EMPTY, "nothing has happened"
@@ -85,7 +85,7 @@ def _learned(running: RunningSpu, version: int, acks: int = 1) -> ProduceShortcu
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
+async def test_a_usual_request_gets_the_same_response_as_on_the_ordinary_path(
     autojump_clock: object, version: int, acks: int
 ) -> None:
     async with _served() as running:
@@ -104,7 +104,7 @@ async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
         running.spu.end_turn()
 
 
-async def test_answers_name_append_times_and_log_starts_as_they_are_by_then(autojump_clock: object) -> None:
+async def test_responses_have_the_current_append_time_and_log_start(autojump_clock: object) -> None:
     async with _served({"message.timestamp.type": "LogAppendTime"}) as running:
         shortcut, replica, clock = _learned(running, BY_NAME), running.replica("t"), running.world.clock
         expected = []
@@ -127,7 +127,7 @@ async def test_answers_name_append_times_and_log_starts_as_they_are_by_then(auto
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_ID])
 async def test_through_a_connection_too(autojump_clock: object, version: int) -> None:
-    """Two partitions by turns, each answer in its place, behind others that come the ordinary way."""
+    """Requests to two partitions alternate, behind requests on the ordinary path. Each response must have its place."""
     async with _served() as running:
         client = await running.client()
         for number in range(5):
@@ -140,7 +140,7 @@ async def test_through_a_connection_too(autojump_clock: object, version: int) ->
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_is_unusual_is_left_alone(autojump_clock: object, version: int) -> None:
+async def test_unusual_requests_take_the_ordinary_path(autojump_clock: object, version: int) -> None:
     async with _served() as running:
         good = batch(b"x")
         spoilt = bytearray(good)
@@ -167,27 +167,27 @@ async def test_what_is_unusual_is_left_alone(autojump_clock: object, version: in
                 try:
                     assert _alone(shortcut, frame) is None
                 except RemoteProtocolError:
-                    assert frame is frames[-1], "what is cut short, as on the ordinary way"
+                    assert frame is frames[-1], "a truncated request is handled as on the ordinary path"
         assert _bounds(running) == EMPTY
         assert running.spu.metrics.produce_errors == 0, "counted where it is answered"
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
-async def test_any_cut_of_a_usual_request_is_left_alone(autojump_clock: object, version: int) -> None:
+async def test_any_truncation_of_a_usual_request_takes_the_ordinary_path(autojump_clock: object, version: int) -> None:
     async with _served() as running:
         shortcut = _learned(running, version)
         frame = _frame(_request(running, batch(b"x")), version)
-        for number in range(LEARNED_MAX):  # it learns no more, and reads no further
+        for number in range(LEARNED_MAX):  # the shortcut learns no more, and reads no further
             _alone(shortcut, _frame(_request(running, None), version, client_id=f"client-{number}"))
         assert [_alone(shortcut, frame[:length]) for length in range(8, len(frame))] == [None] * (len(frame) - 8)
         assert _bounds(running) == EMPTY
         assert _alone(shortcut, frame) is not None
 
 
-async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: object) -> None:
+async def test_requests_with_unknown_tags_take_the_ordinary_path(autojump_clock: object) -> None:
     async with _served() as running:
         frame = bytes(_frame(_request(running, batch(b"x")), BY_NAME))
-        tagged = memoryview(frame[:-1] + b"\1\7\0")  # one of the request, of no size
+        tagged = memoryview(frame[:-1] + b"\1\7\0")  # one tag of the request, without content
         shortcut = ProduceShortcut(running.spu, BY_NAME)
         assert [_alone(shortcut, tagged) for _ in range(2)] == [None, None]
         shortcut = _learned(running, BY_NAME)
@@ -196,9 +196,7 @@ async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: obje
 
 
 @pytest.mark.parametrize("at", [-1, -2, -3])
-async def test_tags_that_are_announced_and_missing_are_left_to_those_who_refuse_them(
-    autojump_clock: object, at: int
-) -> None:
+async def test_requests_with_missing_tags_take_the_ordinary_path(autojump_clock: object, at: int) -> None:
     async with _served() as running:
         shortcut = _learned(running, BY_NAME)
         frame = _frame(_request(running, batch(b"x")), BY_NAME)
@@ -208,9 +206,7 @@ async def test_tags_that_are_announced_and_missing_are_left_to_those_who_refuse_
 
 
 @pytest.mark.parametrize("at", [-1, -2, -3])
-async def test_tags_that_are_announced_and_missing_are_refused_behind_a_good_request(
-    autojump_clock: object, at: int
-) -> None:
+async def test_missing_tags_are_refused_behind_a_good_request(autojump_clock: object, at: int) -> None:
     async with _served({"flush.messages": "1"}) as running, _unsynced(running, BY_NAME) as (client, replica):
         good = client.encode(ApiKey.PRODUCE, BY_NAME, _request(running, batch(b"x"), acks=-1))
         malformed = bytearray(good)
@@ -243,10 +239,11 @@ def _waiting(running: RunningSpu) -> list[type]:
 async def _unsynced(
     running: RunningSpu, version: int, *, acks: int = -1, count: int = 2, timeout_ms: int = 1000
 ) -> AsyncIterator[tuple[WireClient, Replica]]:
-    """So many requests wait for a sync until this ends. The first of them went the ordinary way, and was learned."""
+    """Makes this many requests wait for a sync until the context ends. The first one took the ordinary path, and was
+    learned."""
     client = await running.client()
     replica = running.replica("t")
-    async with replica.log.disk.lock:  # as long as it is held no sync can end
+    async with replica.log.disk.lock:  # while this is held, no sync can end
         for _ in range(count):
             await _asked(client, running, version, acks, timeout_ms)
         await trio.testing.wait_all_tasks_blocked()
@@ -255,7 +252,7 @@ async def _unsynced(
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_has_to_wait_is_answered_in_its_place_as_on_the_ordinary_way(
+async def test_a_waiting_request_gets_its_response_in_order_as_on_the_ordinary_path(
     autojump_clock: object, version: int, acks: int
 ) -> None:
     async with _served({"flush.messages": "1"}) as running:
@@ -272,7 +269,7 @@ async def test_what_has_to_wait_is_answered_in_its_place_as_on_the_ordinary_way(
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_is_not_committed_in_time_is_refused_as_on_the_ordinary_way(
+async def test_a_batch_that_is_not_committed_in_time_is_refused_as_on_the_ordinary_path(
     autojump_clock: object, version: int
 ) -> None:
     async with _served({"flush.messages": "1"}) as running:
@@ -284,7 +281,7 @@ async def test_what_is_not_committed_in_time_is_refused_as_on_the_ordinary_way(
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_who_waits_hears_that_another_one_leads(autojump_clock: object, version: int) -> None:
+async def test_a_waiting_producer_learns_that_another_replica_leads(autojump_clock: object, version: int) -> None:
     async with _served({"flush.messages": "1"}) as running:
         async with _unsynced(running, version) as (client, replica):
             led_elsewhere(replica)
@@ -293,7 +290,7 @@ async def test_who_waits_hears_that_another_one_leads(autojump_clock: object, ve
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
+async def test_a_client_that_disconnects_while_it_waits_is_forgotten(autojump_clock: object) -> None:
     async with _served({"flush.messages": "1"}) as running:
         async with _unsynced(running, BY_ID) as (client, replica):
             client.connection.close()
@@ -305,10 +302,8 @@ async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: ob
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_it_leaves_alone_is_refused_as_if_nobody_had_looked_at_it(
-    autojump_clock: object, version: int
-) -> None:
-    """Also where brokers give the times: their mark in a batch that was sent is itself a fault."""
+async def test_a_request_that_the_shortcut_passes_on_is_refused_as_usual(autojump_clock: object, version: int) -> None:
+    """That is so in a topic with append times as well: their flag in a sent batch is itself a fault."""
     async with _served({"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}) as running:
         client = await running.client()
 
@@ -324,7 +319,7 @@ async def test_what_it_leaves_alone_is_refused_as_if_nobody_had_looked_at_it(
         assert await error_code(batch(b"x")) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object) -> None:
+async def test_requests_to_a_replica_that_no_longer_leads_take_the_ordinary_path(autojump_clock: object) -> None:
     async with _served() as running:
         shortcut = _learned(running, BY_ID)
         replica = running.replica("t")
@@ -333,7 +328,7 @@ async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object
         assert _bounds(running) == EMPTY
 
 
-async def test_what_it_remembers_is_bounded(autojump_clock: object) -> None:
+async def test_the_shortcuts_memory_is_bounded(autojump_clock: object) -> None:
     async with _served() as running:
         shortcut = ProduceShortcut(running.spu, CLASSIC)
 
@@ -361,7 +356,7 @@ async def test_long_requests_are_not_remembered(autojump_clock: object, version:
 async def _together(
     running: RunningSpu, version: int, requests: list[ProduceRequest]
 ) -> AsyncIterator[tuple[WireClient, Replica]]:
-    """They come together, behind two others from which their kind was learned, and wait for a sync until this ends."""
+    """Sends requests together, behind two from which they were learned. They wait for a sync until the context ends."""
     async with _unsynced(running, version) as (client, replica):
         await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
         await trio.testing.wait_all_tasks_blocked()
@@ -369,7 +364,7 @@ async def _together(
 
 
 def _writes(running: RunningSpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of those to the first partition's log from now on."""
+    """Records the sizes of the writes to the first partition's log from now on."""
     file = running.replica("t").log.segment_list.open.reader.log.get()
     sizes: list[int] = []
     append = file.append
@@ -383,7 +378,7 @@ def _writes(running: RunningSpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_comes_together_is_written_at_once_and_each_has_its_answer(
+async def test_batches_that_arrive_together_are_written_together_and_each_has_its_response(
     autojump_clock: object, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _served({"flush.messages": "1"}) as running:
@@ -408,12 +403,12 @@ async def test_what_comes_together_is_written_at_once_and_each_has_its_answer(
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_those_that_wait_for_nobody_are_written_at_once_and_answered_in_their_places(
+async def test_batches_with_acks_1_are_written_together_and_their_responses_keep_the_order(
     autojump_clock: object, version: int, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _served() as running:
         client = await running.client()
-        for base_offset in range(2):  # of which the second one is learned
+        for base_offset in range(2):  # the second one is learned
             await _asked(client, running, version, acks)
             assert (await _answer(client)).base_offset == base_offset
         sent = [batch(*[b"%d" % number] * number) for number in (1, 2, 3)]
@@ -432,10 +427,10 @@ async def test_those_that_wait_for_nobody_are_written_at_once_and_answered_in_th
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
-async def test_those_of_all_sizes_are_written_at_once(
+async def test_batches_of_all_sizes_are_written_together(
     autojump_clock: object, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of more than it remembers, and with sizes that take one byte and two."""
+    """There are more sizes than the shortcut remembers, and sizes of one byte and of two."""
     async with _served({"flush.messages": "1"}) as running:
         sent = [batch(b"x" * (1 + size)) for size in range(SIZES_MAX + 10)]
         assert len(sent[0]) < 0x7F < len(sent[-1])
@@ -451,10 +446,8 @@ async def test_those_of_all_sizes_are_written_at_once(
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_whatever_comes_between_those_that_are_alike_happens_between_them(
-    autojump_clock: object, version: int
-) -> None:
-    """And what is at fault is refused alone."""
+async def test_other_requests_between_similar_ones_are_handled_in_order(autojump_clock: object, version: int) -> None:
+    """Only the batch at fault is refused."""
     async with _served({"flush.messages": "1"}) as running:
         good = batch(b"x")
         spoilt = bytearray(good)
@@ -483,7 +476,7 @@ async def test_whatever_comes_between_those_that_are_alike_happens_between_them(
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_those_that_are_not_committed_in_time_are_each_refused(autojump_clock: object, version: int) -> None:
+async def test_batches_that_are_not_committed_in_time_are_each_refused(autojump_clock: object, version: int) -> None:
     async with _served({"flush.messages": "1"}) as running:
         requests = [_request(running, batch(b"x"), acks=-1) for _ in range(3)]
         async with _together(running, version, requests) as (client, replica):
@@ -495,8 +488,8 @@ async def test_those_that_are_not_committed_in_time_are_each_refused(autojump_cl
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_a_disk_that_is_full_refuses_all_that_came_together(autojump_clock: object, version: int) -> None:
-    """No part of them is in the log, not even of those for which there was room."""
+async def test_a_full_disk_refuses_all_batches_that_arrived_together(autojump_clock: object, version: int) -> None:
+    """The log has none of the batches, not even those for which there was room."""
     async with _served({"flush.messages": "1"}) as running:
         good = batch(b"x")
         requests = [_request(running, good, acks=-1) for _ in range(3)]
@@ -510,7 +503,7 @@ async def test_a_disk_that_is_full_refuses_all_that_came_together(autojump_clock
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
-async def test_what_has_no_room_together_is_appended_one_by_one(autojump_clock: object, version: int) -> None:
+async def test_batches_without_room_together_are_appended_one_by_one(autojump_clock: object, version: int) -> None:
     value = b"x" * 300
     async with _served({"flush.messages": "1", "internal.segment.bytes": str(2 * len(batch(value)))}) as running:
         requests = [_request(running, batch(value), acks=-1) for _ in range(6)]
@@ -519,7 +512,7 @@ async def test_what_has_no_room_together_is_appended_one_by_one(autojump_clock: 
         assert [(await _answer(client)).base_offset for _ in range(8)] == list(range(8))
 
 
-async def test_what_came_before_something_impossible_is_carried_out(autojump_clock: object) -> None:
+async def test_requests_before_an_impossible_one_are_carried_out(autojump_clock: object) -> None:
     async with _served({"flush.messages": "1"}) as running, _unsynced(running, BY_ID) as (client, replica):
         request = _request(running, batch(b"x"), acks=-1)
         both = [client.encode(ApiKey.PRODUCE, BY_ID, request) for _ in range(2)]
@@ -529,8 +522,8 @@ async def test_what_came_before_something_impossible_is_carried_out(autojump_clo
         assert running.spu.metrics.server.refused_requests == 1
 
 
-async def test_what_comes_together_in_two_versions_is_answered_in_each(autojump_clock: object) -> None:
-    """They differ in nothing else."""
+async def test_requests_that_arrive_together_in_two_versions_get_responses_in_each(autojump_clock: object) -> None:
+    """The requests do not differ in anything else."""
     versions = (BY_NAME - 1, BY_NAME)
     async with _served({"flush.messages": "1"}) as running:
         client, request = await running.client(), _request(running, batch(b"x"), acks=-1)
@@ -541,10 +534,10 @@ async def test_what_comes_together_in_two_versions_is_answered_in_each(autojump_
         assert [counted[ApiKey.PRODUCE, version, "unknown"].count for version in versions] == [6, 6]
 
 
-async def test_batches_of_an_idempotent_producer_are_written_at_once_and_known_again(
+async def test_batches_of_an_idempotent_producer_are_written_together_and_recognised_when_repeated(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that come again are looked at twice, and not again and again with all that come behind them."""
+    """Repeated batches are checked twice, and not again for each batch behind them."""
     admitted = 0
     admit = produce_steps.check_batch
 
@@ -570,7 +563,7 @@ async def test_batches_of_an_idempotent_producer_are_written_at_once_and_known_a
         assert replica.log.producers.expected(7, 0) == 20
 
 
-async def test_what_comes_together_behind_what_was_refused_for_now_is_refused_as_well(autojump_clock: object) -> None:
+async def test_batches_that_arrive_together_behind_a_refused_one_are_refused_as_well(autojump_clock: object) -> None:
     async with _served({"flush.messages": "1"}) as running:
         sent = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=number) for number in range(5)]
         requests = [_request(running, records, acks=-1) for records in sent]
@@ -591,7 +584,7 @@ async def test_what_comes_together_behind_what_was_refused_for_now_is_refused_as
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("config", [("flush.messages", "1"), ("message.timestamp.type", "LogAppendTime")])
-async def test_where_no_more_files_can_be_opened_all_are_refused_for_now(
+async def test_all_batches_are_refused_for_now_when_no_more_files_can_be_opened(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, config: tuple[str, str], count: int
 ) -> None:
     def refuse(*arguments: object) -> NoReturn:

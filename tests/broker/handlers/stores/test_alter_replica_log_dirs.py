@@ -44,7 +44,7 @@ async def test_there_is_no_other_directory(autojump_clock: object) -> None:
         assert found == {("t", 0): 0, ("t", 1): missing, ("unknown", 0): missing}
 
 
-async def test_what_is_not_here_cannot_be_moved(autojump_clock: object) -> None:
+async def test_a_replica_on_another_spu_cannot_be_moved(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t", 2)
         (replica,) = [each for each in running.spu.replicas if each.partition == 1]

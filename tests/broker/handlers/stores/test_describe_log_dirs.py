@@ -33,7 +33,7 @@ def sizes(result: DescribeLogDirsResult) -> dict[tuple[str, int], int]:
 
 
 async def with_records(running: RunningSpu) -> tuple[WireClient, int]:
-    """A client, and how many bytes lie in partition 1 of t."""
+    """Returns a client, and how many bytes partition 1 of `t` takes."""
     await running.create("t", 2)
     await running.create("u")
     client = await running.client()
@@ -65,7 +65,7 @@ async def test_the_volume_has_room(autojump_clock: object) -> None:
         running.world.files.room_bytes = None
 
 
-async def test_only_what_is_asked_for_and_there_is_listed(autojump_clock: object) -> None:
+async def test_only_requested_and_existing_replicas_are_listed(autojump_clock: object) -> None:
     async with running_spu() as running:
         client, size = await with_records(running)
         result = await describe(client, ("t", [1, 1, 9, -1]), ("nope", [0]), ("u", []))

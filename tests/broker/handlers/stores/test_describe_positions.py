@@ -11,7 +11,7 @@ from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
-async def test_another_spu_is_answered_and_no_client_is_told_of_it(autojump_clock: object) -> None:
+async def test_another_spu_gets_a_response_and_clients_do_not_see_the_api(autojump_clock: object) -> None:
     async with running_spu() as running:
         topic = await running.create("t")
         client = WireClient(await running.world.network.connect(ADDRESS), apis=KNOWN)

@@ -1,4 +1,4 @@
-"""FillShelf, over the wire: an SPU that leads a partition fills a shelf of it from itself, for want of another."""
+"""FillShelf, over the wire: there is one SPU, so that it fills a shelf of the partition that it leads from itself."""
 
 import pytest
 import trio
@@ -24,14 +24,14 @@ async def _asked(running: RunningSpu, spec: PartitionSpec, end: int = 4) -> Fill
 
 
 async def _with_shelf(running: RunningSpu) -> PartitionSpec:
-    """Of the topic `t`, up to nowhere yet."""
+    """Returns the shelf of topic `t`, without an end yet."""
     running.spu.cluster.put_spu(SpuSpec(HERE, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     spec = replace((await filled(running)).spec, shelves=(Shelf(0, 0, (HERE, OTHER)),))
     running.spu.shelf_keeper.copies.apply([spec], (), is_full=False)
     return spec
 
 
-async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> None:
+async def test_a_store_responds_on_the_public_port(autojump_clock: object) -> None:
     async with running_spu() as running:
         spec = await _with_shelf(running)
         log = running.replica("t").log
@@ -43,7 +43,7 @@ async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> Non
         assert (await _asked(running, spec)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_what_it_has_counts_as_stored_and_is_scraped(autojump_clock: object) -> None:
+async def test_a_shelf_counts_as_stored_bytes_and_is_in_the_metrics(autojump_clock: object) -> None:
     async with running_spu() as running:
         spec = await _with_shelf(running)
         await _asked(running, spec)
@@ -58,7 +58,7 @@ async def test_what_it_has_counts_as_stored_and_is_scraped(autojump_clock: objec
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_it_is_there_after_a_stop_and_disturbs_nothing_else(autojump_clock: object, is_clean: bool) -> None:
+async def test_a_shelf_survives_a_restart_and_disturbs_nothing_else(autojump_clock: object, is_clean: bool) -> None:
     world = World()
     async with trio.open_nursery() as nursery, running_spu(world) as running:
         spec = await _with_shelf(running)
@@ -76,7 +76,7 @@ async def test_it_is_there_after_a_stop_and_disturbs_nothing_else(autojump_clock
         assert running.spu.metrics.shelf_filled_bytes == 0
 
 
-async def test_it_is_scrubbed_as_replicas_are(autojump_clock: object) -> None:
+async def test_a_shelf_is_scrubbed_like_a_replica(autojump_clock: object) -> None:
     async with running_spu() as running:
         spec = await _with_shelf(running)
         await _asked(running, spec)
@@ -85,7 +85,7 @@ async def test_it_is_scrubbed_as_replicas_are(autojump_clock: object) -> None:
         assert running.spu.metrics.scrubbed_bytes - before == 2 * running.replica("t").log.size_bytes
 
 
-async def test_it_goes_when_nobody_can_bring_it_back(autojump_clock: object) -> None:
+async def test_a_shelf_is_deleted_when_its_topic_cannot_come_back(autojump_clock: object) -> None:
     async with running_spu(broker={"deleted.topic.retention.ms": "60000"}) as running:
         spec = await _with_shelf(running)
         await _asked(running, spec)

@@ -14,7 +14,7 @@ from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfRes
 from tailrace.protocol.internal_apis import InternalApiKey
 
 
-async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> None:
+async def test_a_store_responds_on_the_public_port(autojump_clock: object) -> None:
     async with running_spu() as running:
         running.spu.cluster.put_spu(SpuSpec(SpuId(1), endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
         spec = replace((await filled(running)).spec, shelves=(Shelf(0, 0, (SpuId(1),)),))

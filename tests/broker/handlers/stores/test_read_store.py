@@ -8,7 +8,7 @@ from tailrace.protocol.internal.read_store import ReadStoreRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 
 
-async def test_a_store_answers_on_the_public_port(autojump_clock: object) -> None:
+async def test_a_store_responds_on_the_public_port(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
         client = WireClient(await running.world.network.connect(ADDRESS), apis=KNOWN)
