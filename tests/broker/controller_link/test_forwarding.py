@@ -219,7 +219,7 @@ async def test_a_late_topic_holds_up_no_other_one_and_is_tried_again_after_a_whi
     assert [topic.name for topic in asked.topics] == ["t"]
 
 
-async def test_a_topic_that_is_gone_again_is_unknown(autojump_clock: object) -> None:
+async def test_a_topic_that_was_deleted_again_is_unknown(autojump_clock: object) -> None:
     spu = _Spu(_created)
     spu.mirror.apply(_metadata(5))
     (gone,) = await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
@@ -227,7 +227,7 @@ async def test_a_topic_that_is_gone_again_is_unknown(autojump_clock: object) -> 
     assert gone.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_topic_that_somebody_else_has_just_created_is_waited_for(autojump_clock: object) -> None:
+async def test_a_topic_that_another_request_creates_is_waited_for(autojump_clock: object) -> None:
     def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
         return CreateTopicsResponse(
             topics=[CreatableTopicResult(name="t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="so it is")]

@@ -32,7 +32,9 @@ async def kill_followers(cluster: ClusterOfSpus, leader: int) -> None:
         await cluster.kill_spu(spu)
 
 
-async def test_who_reaches_nobody_says_so_until_somebody_is_back(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_isolated_leader_refuses_until_it_reaches_the_controller(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with led_by_one() as (cluster, leader):
         with capture_logs() as logs:
             await cluster.kill_sc()
@@ -74,7 +76,7 @@ async def test_a_controller_is_enough(autojump_clock: trio.testing.MockClock) ->
         assert (await cluster.fetched(leader, "t", 0, 1)).error_code == ErrorCode.NONE
 
 
-async def test_who_has_the_partition_alone_needs_nobody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_single_replica_is_never_isolated(autojump_clock: trio.testing.MockClock) -> None:
     async with cluster_of(1) as cluster:
         await cluster.create(1, "t", 1, 1)
         await cluster.kill_sc()
@@ -104,7 +106,7 @@ async def refused(cluster: ClusterOfSpus, leader: int, client: WireClient, what:
 
 
 @pytest.mark.parametrize("what", ["a record", "a fetch"])
-async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, what: str) -> None:
+async def test_waiting_requests_are_refused(autojump_clock: trio.testing.MockClock, what: str) -> None:
     async with led_by_one() as (cluster, leader):
         await cluster.kill_sc()
         await kill_followers(cluster, leader)
@@ -115,9 +117,7 @@ async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, what: s
 
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize("what", ["a record", "a fetch"])
-async def test_whoever_is_told_has_to_look_for_another(
-    autojump_clock: trio.testing.MockClock, what: str, waits: bool
-) -> None:
+async def test_a_refused_client_is_disconnected(autojump_clock: trio.testing.MockClock, what: str, waits: bool) -> None:
     """A client without another connection would learn forever from this SPU that it leads."""
     async with led_by_one() as (cluster, leader):
         await cluster.kill_sc()

@@ -135,7 +135,7 @@ async def test_what_was_removed_is_announced_when_it_is_there_again() -> None:
     assert spu.heard == [[(0, 0, 8, 0)]] * 2
 
 
-async def test_who_leads_later_than_its_spec_says_is_announced_then() -> None:
+async def test_a_replica_that_starts_to_lead_after_its_spec_is_announced_then() -> None:
     """The replica may have to stop following or leading first."""
     spu = _Spu()
     replica = spu.add(_spec(0))
@@ -198,7 +198,7 @@ async def test_a_new_connection_hears_everything_again() -> None:
     assert spu.heard == [[(0, 0, 8, 0)]] * 2
 
 
-async def test_who_serves_nobody_is_not_reported() -> None:
+async def test_an_offline_leader_is_not_reported() -> None:
     spu = _Spu()
     spu.add(_spec(0)).go_offline("the disk is gone")
     spu.replicas.add_damaged(_spec(1), "bits have flipped")
@@ -241,7 +241,7 @@ async def test_a_refusal_is_logged_and_no_reason_to_warn(code: int, name: str) -
     assert refused == [(name, "info")]
 
 
-async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -> None:
+async def test_a_replica_whose_disk_failed_is_reported_as_long_as_it_is_held() -> None:
     spu = _Spu()
     replica = spu.add(_spec(0))
     spu.reporter.propose((TOPIC, 0), _proposal(8, 2))
@@ -262,7 +262,7 @@ async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -
     assert len(spu.heard) == 3, "that it was given again works"
 
 
-async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_well_again() -> None:
+async def test_a_failed_replica_stays_failed_in_its_epoch_although_its_log_is_usable_again() -> None:
     """No other SPU would be elected if the Streaming Controller, which was unreachable, did not learn of it."""
     spu = _Spu()
     replica = spu.add(replace(_spec(0, epoch=5), replicas=(HERE, ELSEWHERE)))
@@ -286,7 +286,7 @@ async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_wel
     assert len(spu.heard) == 3
 
 
-async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
+async def test_a_log_that_did_not_open_is_reported_without_an_epoch() -> None:
     """It may therefore be elected again, and its log is then tried again. Meanwhile another SPU may replace it."""
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
@@ -324,7 +324,7 @@ async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
     assert (spu.failed[2:], spu.heard[2:]) == ([[0]], [[(0, 6, 0, 0)]])
 
 
-async def test_a_log_that_failed_before_it_was_heard_of_that_it_had_opened_has_failed() -> None:
+async def test_a_log_that_failed_before_its_opening_was_reported_has_failed() -> None:
     spu = _Spu()
     spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
     spu.reporter.on_failed((TOPIC, 0))

@@ -54,14 +54,14 @@ def test_changes_leave_the_rest_as_it_was() -> None:
     assert cluster.controller_id == 2
 
 
-def test_what_is_not_in_the_whole_is_gone_also_where_a_name_was_given_anew() -> None:
+def test_what_is_not_in_the_full_metadata_is_removed_also_if_a_name_was_reused() -> None:
     cluster, _ = _updated(_full(1, _topic(A, "a"), _topic(B, "b"), spus=(1, 2)), _full(2, _topic(C, "a"), spus=(2,)))
     assert list(cluster.spus) == [2]
     assert {name: topic.id for name, topic in cluster.topics.items()} == {"a": C}
     assert cluster.topic_by_id(A) is None
 
 
-def test_what_cannot_be_told_of_yet_stays_as_it_was() -> None:
+def test_hidden_topics_stay_unchanged() -> None:
     full = _full(2, _topic(B, "b"))
     full.hidden_topics = [A, C]
     cluster, _ = _updated(_full(1, _topic(A, "a", 2), _topic(B, "b")), full)
@@ -139,7 +139,7 @@ async def test_the_whole_again_on_the_same_connection_is_no_other_controller(aut
         mirror.apply(_full(7))
 
 
-async def test_nobody_waits_beyond_the_end(autojump_clock: object) -> None:
+async def test_waiting_stops_at_the_end(autojump_clock: object) -> None:
     _, mirror = _updated(_full(5))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(mirror.wait_for_version, 7)

@@ -36,7 +36,7 @@ def test_pauses_grow_up_to_a_second_and_differ() -> None:
     assert len(set(pauses[10:])) > 4000
 
 
-def test_who_was_served_for_a_while_asks_the_same_again_at_once() -> None:
+def test_after_a_stable_connection_the_same_address_is_tried_at_once() -> None:
     reconnecting = _reconnecting(A, B)
     reconnecting.on_failed()
     reconnecting.on_registered()
@@ -60,7 +60,7 @@ def test_another_process_of_our_id_may_be_one_that_has_died(seconds: float, is_f
     assert reconnecting.on_duplicate(100.0 + seconds, LEASE) == is_final
 
 
-def test_who_has_served_never_gives_up_for_a_duplicate() -> None:
+def test_a_process_that_has_served_never_gives_up_for_a_duplicate() -> None:
     reconnecting = _reconnecting(A)
     reconnecting.on_registered()
     assert not any(reconnecting.on_duplicate(now, LEASE) for now in (0.0, 10.0, 1000.0))

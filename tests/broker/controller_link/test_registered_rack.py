@@ -26,7 +26,7 @@ def test_both_are_named_where_they_differ_and_once_each() -> None:
     assert _warnings("a", "b", "b", "a", "c", "c") == [("a", "b"), ("a", "c")]
 
 
-async def test_clients_and_tools_are_told_the_rack_of_the_registration(autojump_clock: object) -> None:
+async def test_clients_and_tools_see_the_rack_of_the_registration(autojump_clock: object) -> None:
     with capture_logs() as logged:
         async with running_spu(rack="a", registered_rack="b") as running:
             assert running.spu.broker_configs.value("broker.rack") == "b"

@@ -78,7 +78,7 @@ async def test_a_replica_made_after_the_start_has_no_past_to_examine(nursery: tr
     assert spu.metrics.recovered_replicas == 0
 
 
-async def test_a_clean_stop_speaks_for_each_log_once_and_not_for_those_that_did_not_belong_here(
+async def test_the_clean_shutdown_mark_holds_once_and_for_no_orphans(
     spu: DispatcherSpu,
 ) -> None:
     await spu.change(held_topic(partitions=(0, 1)))
@@ -110,7 +110,7 @@ async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(s
     assert replica.saved_high_watermark == SavedHighWatermark(2, Epoch(1))
 
 
-async def test_a_log_that_starts_later_than_was_known_to_be_committed_was_committed_nobody_knows_when(
+async def test_a_log_that_starts_above_the_saved_high_watermark_has_no_epoch_for_it(
     spu: DispatcherSpu,
 ) -> None:
     (replica,) = await spu.apply(held_topic())
@@ -245,7 +245,7 @@ async def _with_flipped_record(spu: DispatcherSpu, topic: HeldTopic, *, has_prom
     return spu.again(clean=False)
 
 
-async def test_a_log_from_which_recovery_had_to_cut_what_was_written_is_not_opened_as_one_that_has_it_all(
+async def test_a_log_that_recovery_would_truncate_is_not_opened_as_a_live_replica(
     spu: DispatcherSpu,
 ) -> None:
     live = held_topic(live=(HERE, ELSEWHERE))
@@ -316,7 +316,7 @@ async def test_a_store_that_is_in_doubt_anyway_opens_such_a_log(spu: DispatcherS
     assert replica.log.log_end == 1
 
 
-async def test_who_has_the_partition_alone_goes_on_with_what_is_left(spu: DispatcherSpu) -> None:
+async def test_a_single_replica_goes_on_with_what_is_left(spu: DispatcherSpu) -> None:
     again = await _with_flipped_record(spu, held_topic())
     (replica,) = await again.apply(held_topic())
     assert (replica.log.log_end, replica.is_leader) == (1, True)

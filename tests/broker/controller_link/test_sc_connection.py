@@ -95,7 +95,7 @@ async def _running(
         nursery.cancel_scope.cancel()
 
 
-async def test_it_says_who_it_is_and_is_reachable_where_the_controller_sees_it(autojump_clock: object) -> None:
+async def test_it_registers_with_the_address_that_the_controller_sees(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
@@ -168,7 +168,7 @@ async def test_it_waits_for_a_controller_and_comes_back_when_the_connection_brok
     assert spu.receiver.events.count("reports") == 2
 
 
-async def test_a_standby_is_asked_when_the_first_is_gone(autojump_clock: object) -> None:
+async def test_a_standby_is_tried_when_the_first_is_unreachable(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network, STANDBY) as standby, _running(network, (SC_ADDRESS, STANDBY)):
         with trio.fail_after(0.1):
@@ -221,7 +221,7 @@ async def test_what_is_asked_as_the_connection_ends_is_asked_on_the_next_one(aut
         assert answer.first_id == 1000
 
 
-async def test_nobody_waits_for_a_controller_once_it_ends(autojump_clock: object) -> None:
+async def test_no_request_waits_for_a_controller_after_the_end(autojump_clock: object) -> None:
     async with trio.open_nursery() as nursery, _running(MemoryNetwork()) as spu:
 
         @nursery.start_soon
@@ -241,7 +241,7 @@ async def test_a_clean_stop_gives_the_lease_back(autojump_clock: object) -> None
         assert len(sc.heard_of(LeaveRequest)) == 1
 
 
-async def test_who_gives_its_lease_back_has_none_whatever_is_renewed_meanwhile(autojump_clock: object) -> None:
+async def test_an_spu_that_gives_its_lease_back_has_none_despite_renewals(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
         sc.answers[InternalApiKey.LEAVE] = lambda message: None
@@ -253,7 +253,7 @@ async def test_who_gives_its_lease_back_has_none_whatever_is_renewed_meanwhile(a
         assert spu.lease.end < trio.current_time()
 
 
-async def test_who_has_left_does_not_register_again(autojump_clock: object) -> None:
+async def test_an_spu_that_has_left_does_not_register_again(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
@@ -365,7 +365,7 @@ async def test_a_leftover_of_our_id_is_waited_for(autojump_clock: object) -> Non
             await sc.registered()
 
 
-async def test_who_is_not_the_only_one_of_its_id_gives_up_with_the_controllers_sentence(
+async def test_a_duplicate_gives_up_with_the_reason_of_the_controller(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     network = MemoryNetwork()
@@ -383,7 +383,7 @@ async def test_who_is_not_the_only_one_of_its_id_gives_up_with_the_controllers_s
     assert 2 * LEASE_MS / 1000 < trio.current_time() - started < 2 * LEASE_MS / 1000 + 1.1
 
 
-async def test_who_has_served_stays_though_its_id_is_taken(autojump_clock: object) -> None:
+async def test_a_process_that_has_served_stays_although_its_id_is_taken(autojump_clock: object) -> None:
     network = MemoryNetwork()
     refusal = _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process is SPU 7")
     async with scripted_sc(network) as sc, _running(network):
@@ -407,7 +407,7 @@ async def test_a_controller_that_accepts_connections_and_says_nothing_is_left(au
 
 
 @pytest.mark.parametrize("tenths", range(40, 80, 3))
-async def test_whoever_takes_the_place_of_a_frozen_controller_is_found_within_a_lease(
+async def test_the_successor_of_a_frozen_controller_is_found_within_a_lease(
     autojump_clock: object, tenths: int
 ) -> None:
     """Within a lease: after that the standby holds elections without the SPUs that have not registered."""
@@ -443,7 +443,7 @@ async def test_a_controller_of_another_cluster_touches_nothing(autojump_clock: o
     assert spu.receiver.events == ["connecting", "end"]
 
 
-async def test_who_serves_goes_on_though_its_controller_has_forgotten_the_cluster(autojump_clock: object) -> None:
+async def test_a_serving_spu_goes_on_although_its_controller_has_forgotten_the_cluster(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()

@@ -158,7 +158,7 @@ async def test_clients_are_served_while_the_controller_is_away(autojump_clock: o
         server.stop()
 
 
-async def test_the_mirror_is_what_clients_are_told_of(autojump_clock: object) -> None:
+async def test_clients_see_the_mirror(autojump_clock: object) -> None:
     async with _running(World()) as (_, spu):
         cluster = spu.cluster
         assert (cluster.cluster_id, list(cluster.spus), list(cluster.topics)) == ("cluster", [1], ["t"])
@@ -233,7 +233,7 @@ async def _tell_of_another(sc: ScriptedSc, *, is_online: bool) -> None:
     await sc.ask(ApplyMetadataRequest(False, sc.version, "cluster", 1, [other]))
 
 
-async def test_leaders_hear_who_was_lost_and_is_there_again(
+async def test_leaders_learn_which_spus_went_offline_and_came_back(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[tuple[str, int]] = []

@@ -115,7 +115,7 @@ async def test_what_is_not_in_the_whole_stops_and_is_parked(spu: DispatcherSpu) 
     assert not spu.files.exists(layout.parked_path("/data", "t", TOPIC, 0))
 
 
-async def test_what_was_moved_and_is_gone_begins_with_nothing_when_it_is_given_back(spu: DispatcherSpu) -> None:
+async def test_a_replica_whose_parked_storage_was_removed_starts_empty_when_it_returns(spu: DispatcherSpu) -> None:
     both = (HERE, ELSEWHERE)
     before, _ = await spu.apply(held_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))
     await trio.testing.wait_all_tasks_blocked()
@@ -149,7 +149,7 @@ async def test_what_was_removed_is_in_doubt_though_it_is_known_what_it_promised(
     assert (after.log.log_end, again.promises.is_in_doubt(after.key)) == (0, True)
 
 
-async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: DispatcherSpu) -> None:
+async def test_a_removed_topic_stops_refuses_waiters_and_parks_its_files(spu: DispatcherSpu) -> None:
     (replica,) = await spu.apply(held_topic())
     append(replica, b"a")
     refused: list[KafkaError] = []
@@ -318,7 +318,7 @@ async def test_what_was_committed_is_known_all_the_time_that_logs_are_being_clos
         assert [saved.value for saved in spu.closed.high_watermarks.values()] == [1, 1]
 
 
-async def test_a_log_that_does_not_tell_of_its_producers_is_opened_when_others_have_mended_it(
+async def test_a_log_with_unreadable_producers_is_opened_when_it_was_repaired(
     spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
 ) -> None:
     small, live = {"segment.bytes": "1048576"}, (HERE, ELSEWHERE)
@@ -355,7 +355,7 @@ async def test_a_log_that_does_not_tell_of_its_producers_is_opened_when_others_h
     assert [producer.batches[-1].last_sequence for _, producer in replica.log.producers] == [2]
 
 
-async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
+async def test_a_log_that_became_unreadable_is_repaired_and_opened_again(
     spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
 ) -> None:
     """The replica is in use, and a reader has found a corrupt header."""
@@ -415,7 +415,7 @@ async def test_a_replica_whose_role_lacked_an_open_file_takes_part_again_when_th
     assert list(opened.log.epochs) == [(0, 0), (7, 1)]
 
 
-async def test_a_topic_that_goes_before_its_log_is_mended_takes_it_along(
+async def test_a_topic_that_is_removed_before_its_log_is_repaired_takes_it_along(
     spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
 ) -> None:
     (replica,) = await spu.apply(held_topic(live=(HERE, ELSEWHERE)))
@@ -427,16 +427,14 @@ async def test_a_topic_that_goes_before_its_log_is_mended_takes_it_along(
     assert replica.log.has_failed, "it is closed"
 
 
-async def test_a_disk_that_fails_is_nothing_to_be_mended(
-    spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_a_failed_disk_is_not_repaired(spu: DispatcherSpu, autojump_clock: trio.testing.MockClock) -> None:
     (replica,) = await spu.apply(held_topic(live=(HERE, ELSEWHERE)))
     replica.go_offline("the disk does not answer")
     await trio.sleep(100)
     assert list(spu.replicas) == [replica]
 
 
-async def test_who_stops_waiting_does_not_stop_the_work(spu: DispatcherSpu) -> None:
+async def test_a_cancelled_caller_does_not_stop_the_work(spu: DispatcherSpu) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(spu.apply, held_topic(partitions=range(120)))
         while not list(spu.replicas):
@@ -469,7 +467,7 @@ async def test_a_log_that_cannot_be_read_where_it_is_committed_is_one_that_did_n
     assert "magic" in again.replicas.damaged[TOPIC, 0].reason
 
 
-async def test_a_log_that_others_have_mended_is_opened_after_all(
+async def test_a_log_that_was_repaired_from_others_is_opened(
     spu: DispatcherSpu, autojump_clock: trio.testing.MockClock
 ) -> None:
     topic = held_topic(live=(HERE, ELSEWHERE))
@@ -538,7 +536,7 @@ async def test_what_a_sync_failed_to_write_is_written_again_where_the_replica_is
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_next_process(
+async def test_a_sync_that_fails_while_a_log_opens_or_is_repaired_is_known_to_the_next_process(
     spu: DispatcherSpu, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
 ) -> None:
     """The next process would find nothing to sync."""
@@ -565,7 +563,7 @@ async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_nex
     assert Promises(again.files.after_kill(), "/data").has_disk_failed
 
 
-async def test_shelves_are_somebody_elses_and_no_replicas(spu: DispatcherSpu) -> None:
+async def test_shelves_are_no_replicas(spu: DispatcherSpu) -> None:
     heard: list[tuple[object, ...]] = []
 
     def hear(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> None:

@@ -92,7 +92,7 @@ def test_an_spu_may_have_a_replica_or_a_shelf_or_both() -> None:
     assert held_specs(message, SpuId(4)) == HeldSpecs(False, removed=(key,), shelved=(spec,))
 
 
-def test_an_spu_as_clients_are_told_of_it() -> None:
+def test_the_spec_of_an_spu() -> None:
     state = apply_metadata.SpuState(3, "r1", True, [apply_metadata.Endpoint("PUBLIC", "spu-3", 9005)])
     assert spu_spec(state) == SpuSpec(SpuId(3), "r1", (Endpoint("PUBLIC", "spu-3", 9005),), online=True)
     assert not spu_spec(apply_metadata.SpuState(3)).online
@@ -100,7 +100,7 @@ def test_an_spu_as_clients_are_told_of_it() -> None:
     assert spu_spec(reachable).private == Endpoint("PRIVATE", "spu-3", 9006)
 
 
-def test_a_topic_as_clients_are_told_of_it() -> None:
+def test_the_spec_of_a_topic() -> None:
     partitions = [
         apply_metadata.PartitionState(1, -1, 5, [1, 2], [1]),
         apply_metadata.PartitionState(0, 1, 5, [1, 2], [1]),
@@ -118,7 +118,7 @@ def test_a_topic_with_a_gap_is_refused(numbers: tuple[int, ...]) -> None:
         topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=partitions))
 
 
-def test_of_a_topic_only_what_has_changed_may_be_told() -> None:
+def test_a_message_may_have_only_the_changed_partitions_of_a_topic() -> None:
     whole = apply_metadata.TopicState(
         TOPIC, "t", partitions=[apply_metadata.PartitionState(number, 1, 5, [1, 2], [1]) for number in range(3)]
     )

@@ -80,7 +80,7 @@ async def test_what_consumers_pass_over_is_not_waiting_for_them(
         assert timestamp_after(log, 4, log.log_end) == NOTHING_THERE
 
 
-async def test_who_does_not_lead_says_nothing(autojump_clock: object) -> None:
+async def test_an_spu_that_does_not_lead_describes_nothing(autojump_clock: object) -> None:
     async with running_spu() as running:
         await _filled(running)
         assert await _asked(running, 0, partition=9) == DescribedPartition(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

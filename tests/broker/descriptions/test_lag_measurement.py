@@ -83,7 +83,7 @@ async def world_of_two() -> AsyncIterator[World]:
         yield world
 
 
-async def test_nobody_is_asked_where_nothing_is_committed(autojump_clock: MockClock) -> None:
+async def test_no_leader_is_asked_if_nothing_is_committed(autojump_clock: MockClock) -> None:
     async with world_of_two() as world:
         await world.cluster.kill_spu(2)
         began = trio.current_time()
@@ -103,7 +103,7 @@ async def test_a_lag_is_measured_wherever_the_partition_is_led(autojump_clock: M
         }
 
 
-async def test_who_does_not_answer_leaves_gaps_and_holds_nobody_up_for_long(autojump_clock: MockClock) -> None:
+async def test_a_silent_leader_leaves_gaps_and_does_not_delay_for_long(autojump_clock: MockClock) -> None:
     async with world_of_two() as world:
         world.commit(world.led_here, 1)
         world.commit(world.led_there, 0)
@@ -156,7 +156,7 @@ async def test_what_was_committed_of_another_topic_of_that_name_counts_no_more(a
         assert len(await world.measured()) == 1
 
 
-async def test_of_too_many_those_are_told_that_are_farthest_behind(
+async def test_of_too_many_lags_the_largest_are_reported(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_lag, "LAGS_MAX", 2)

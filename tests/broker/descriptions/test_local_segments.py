@@ -118,7 +118,7 @@ async def test_no_more_than_asked_for_and_the_last_ones_first(monkeypatch: pytes
     assert await shown() == ([1, 2, 3, 4], 1)
 
 
-async def test_the_content_is_the_same_whatever_epochs_are_stamped_and_wherever_segments_end() -> None:
+async def test_the_content_does_not_depend_on_stamped_epochs_and_segment_ends() -> None:
     recovered = await _recovered()
     other = Holder()
     other.append(0, b"a", b"b")

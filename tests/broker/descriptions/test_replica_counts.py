@@ -57,7 +57,7 @@ def test_leaders_are_counted_by_how_many_copies_are_live() -> None:
     assert count_replicas(replicas).offline == 5
 
 
-def test_the_follower_that_is_farthest_behind_is_told() -> None:
+def test_the_largest_follower_lag_is_reported() -> None:
     replicas = ReplicaRegistry(HERE, Cluster())
     replica = _replica(SimulatedFiles(), LED_HERE)
     replicas.add(replica)
@@ -80,7 +80,7 @@ def test_a_partition_is_said_to_begin_where_its_shelves_do() -> None:
     assert gauges.log_start == 3
 
 
-def test_the_append_that_waits_longest_for_the_disk_is_told() -> None:
+def test_the_age_of_the_oldest_unsynced_append_is_reported() -> None:
     files, replicas = SimulatedFiles(), ReplicaRegistry(HERE, Cluster())
     assert unsynced_seconds_max(replicas, 9.0) == 0
     for number, since in enumerate((None, 7.0, 6.5)):

@@ -283,7 +283,7 @@ def check_counts(group: ConsumerGroup) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_whatever_happens_in_whatever_order(seed: int) -> None:
+def test_random_histories(seed: int) -> None:
     Story(seed).go()
 
 
@@ -294,7 +294,7 @@ def say(world: GroupWorld, request: ConsumerGroupHeartbeatRequest, version: int)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_a_client_says_it_gets_an_answer_of_kafkas(seed: int) -> None:
+def test_every_heartbeat_gets_a_response_or_an_error_of_kafka(seed: int) -> None:
     """Feeds random heartbeats. Only KafkaError may be raised, and the resulting log can be loaded again."""
     random = Random(seed)
     world = GroupWorld()

@@ -24,12 +24,12 @@ def test_a_new_member_gets_its_share_and_nothing_else_moves() -> None:
     assert shares == {"m": partitions("a0", "a1", "a2"), "n": partitions("a3", "a4")}
 
 
-def test_what_a_member_left_behind_goes_to_those_who_have_least() -> None:
+def test_partitions_of_a_member_that_left_go_to_the_smallest_shares() -> None:
     members = [subscriber("m", "a", partitions("a0", "a1")), subscriber("n", "a", partitions("a2"))]
     assert assign_uniformly(members, counts(a=4))["n"] == partitions("a2", "a3")
 
 
-def test_what_was_to_move_to_a_member_that_has_gone_stays() -> None:
+def test_a_partition_that_was_to_move_to_a_removed_member_stays() -> None:
     held = partitions("a0", "a1", "a5"), partitions("a2", "a3", "a4")
     members = [
         subscriber("m", "a", partitions("a0", "a1"))._replace(held=held[0]),
@@ -53,7 +53,7 @@ def test_what_a_member_has_counts_less_than_equal_shares() -> None:
     assert assign_uniformly(members, counts(a=4)) == {"m": partitions("a0", "a1"), "n": partitions("a2", "a3")}
 
 
-def test_who_subscribes_to_more_leaves_the_others_what_only_they_may_have() -> None:
+def test_members_with_more_topics_leave_the_others_their_only_topics() -> None:
     members = [subscriber("m", "ab"), subscriber("n", "a")]
     shares = assign_uniformly(members, counts(a=2, b=2))
     assert shares == {"m": partitions("b0", "b1"), "n": partitions("a0", "a1")}
@@ -70,7 +70,7 @@ def test_partitions_are_handed_on_where_no_single_one_could_go() -> None:
     assert {member_id: len(share) for member_id, share in shares.items()} == {"m": 2, "n": 2, "o": 2}
 
 
-def test_nobody_subscribes_to_anything() -> None:
+def test_no_member_subscribes_to_anything() -> None:
     assert assign_uniformly([], counts(a=3)) == {}
     assert assign_uniformly([subscriber("m", "")], {}) == {"m": frozenset()}
 

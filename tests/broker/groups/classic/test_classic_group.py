@@ -64,7 +64,7 @@ def test_members_wait_for_the_leaders_assignment(world: GroupWorld) -> None:
     assert last_rebalance(world).cause == f"{leader.member_id} sent no heartbeat for 10 s, its session timeout"
 
 
-def test_who_waited_long_for_its_assignment_has_a_whole_session_from_then(world: GroupWorld) -> None:
+def test_a_member_that_waited_for_its_assignment_starts_a_full_session(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.ask_to_join()
     follower.ask_to_join()
@@ -78,7 +78,7 @@ def test_who_waited_long_for_its_assignment_has_a_whole_session_from_then(world:
     assert last_rebalance(world).cause.startswith(f"{follower.member_id} sent no heartbeat")
 
 
-def test_nobody_but_the_leader_assigns(world: GroupWorld) -> None:
+def test_only_the_leader_assigns(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.ask_to_join()
     follower.ask_to_join()
@@ -112,7 +112,7 @@ def test_a_member_that_the_leader_forgot_has_an_empty_assignment(world: GroupWor
     assert (leader.assignment, follower.assignment) == (b"all", b"")
 
 
-def test_an_assignment_is_told_again_to_who_asks_again(world: GroupWorld) -> None:
+def test_a_repeated_sync_gets_the_assignment_again(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.sync({leader.member_id: b"something else"})
     follower.sync()
@@ -130,7 +130,7 @@ def test_a_second_sync_takes_the_place_of_the_first(world: GroupWorld) -> None:
     assert follower.assignment == b"f"
 
 
-def test_who_waits_for_a_leader_stays_when_the_session_of_both_ends_at_once(world: GroupWorld) -> None:
+def test_a_member_that_waits_for_the_leader_stays_when_both_sessions_end(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.ask_to_join()
     follower.ask_to_join()
@@ -156,16 +156,14 @@ def test_who_waits_for_a_leader_stays_when_the_session_of_both_ends_at_once(worl
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
     ],
 )
-def test_who_has_no_business_here_gets_no_assignment(
-    world: GroupWorld, fields: dict[str, object], error: ErrorCode
-) -> None:
+def test_an_unknown_member_gets_no_assignment(world: GroupWorld, fields: dict[str, object], error: ErrorCode) -> None:
     _, client = stable_group(world, 2)
     for name, value in fields.items():
         setattr(client, name, value)
     assert error_of(client.sync()) == error
 
 
-def test_who_asks_while_others_join_has_to_join_too(world: GroupWorld) -> None:
+def test_a_sync_while_others_join_is_told_to_join(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.ask_to_join()
     assert error_of(follower.sync()) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -183,7 +181,7 @@ def test_assignments_that_are_too_large_are_refused(world: GroupWorld, monkeypat
     assert group_of(world).state == "PreparingRebalance" and len(world.log) == records
 
 
-def test_who_does_not_ask_for_its_assignment_is_removed(world: GroupWorld) -> None:
+def test_a_member_that_does_not_sync_is_removed(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     leader.ask_to_join()
     follower.ask_to_join()
@@ -200,7 +198,7 @@ def test_who_does_not_ask_for_its_assignment_is_removed(world: GroupWorld) -> No
 # sessions
 
 
-def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld) -> None:
+def test_a_silent_member_is_removed(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     keep_alive(world, [leader], SESSION_SECONDS + 0.1)
     assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -393,7 +391,7 @@ def test_an_administrator_removes_a_static_member_by_its_name(world: GroupWorld)
     assert group_of(world).state == "Empty"
 
 
-def test_who_leaves_a_group_that_is_not_there_is_unknown(world: GroupWorld) -> None:
+def test_leaving_a_group_that_does_not_exist_is_refused(world: GroupWorld) -> None:
     reply = leave(world, MemberIdentity("stranger"), MemberIdentity("other"))
     assert [member.error_code for member in reply.members] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert not world.coordinator.groups
@@ -427,7 +425,7 @@ def test_members_alone_commit_while_there_are_any(world: GroupWorld) -> None:
     assert commit_error(world, "", -1, transactional=True) == ErrorCode.NONE, "older transactions name no member"
 
 
-def test_whoever_commits_without_a_generation_may_while_the_group_is_empty(world: GroupWorld) -> None:
+def test_a_commit_without_a_generation_is_allowed_while_the_group_is_empty(world: GroupWorld) -> None:
     (client,) = stable_group(world, 1)
     client.leave()
     assert commit_error(world, "", -1) == ErrorCode.NONE
@@ -500,7 +498,7 @@ def test_topics_are_those_of_all_members_if_they_can_be_read(world: GroupWorld) 
     assert group_of(world).subscribed_topics() is None
 
 
-def test_a_rebalance_says_who_came_when_and_who_was_late(world: GroupWorld) -> None:
+def test_a_rebalance_records_arrivals_and_late_members(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     began_ms = world.now_ms
     third = Client(world, instance_id="worker-3")
@@ -544,7 +542,7 @@ def test_another_coordinator_finds_the_group_as_it_was_stored(world: GroupWorld)
     assert group_of(world).state == "Empty" and group_of(world).generation == 3
 
 
-def test_who_waits_is_refused_when_the_coordinator_ends(world: GroupWorld) -> None:
+def test_parked_requests_are_refused_when_the_coordinator_ends(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     joining = leader.ask_to_join()
     world.restart()

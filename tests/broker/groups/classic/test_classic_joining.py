@@ -138,7 +138,7 @@ def test_a_member_needs_a_group_with_a_name(world: GroupWorld) -> None:
 # clients with a new member id
 
 
-def test_an_id_that_nobody_uses_is_forgotten(world: GroupWorld) -> None:
+def test_an_unused_member_id_is_forgotten(world: GroupWorld) -> None:
     client = Client(world)
     client.member_id = client.ask_to_join().reply.member_id
     world.pass_time(SESSION_SECONDS - 0.1)
@@ -148,7 +148,7 @@ def test_an_id_that_nobody_uses_is_forgotten(world: GroupWorld) -> None:
     assert error_of(client.ask_to_join()) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_who_was_given_an_id(world: GroupWorld) -> None:
+def test_a_rebalance_waits_for_clients_with_a_new_id(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second, third = Client(world), Client(world)
     second.join()
@@ -159,7 +159,7 @@ def test_a_rebalance_waits_for_who_was_given_an_id(world: GroupWorld) -> None:
     assert second.joined_reply.generation_id == 2
 
 
-def test_who_leaves_before_it_joined_is_not_waited_for(world: GroupWorld) -> None:
+def test_a_client_that_leaves_before_it_joined_is_not_waited_for(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second, third = Client(world), Client(world)
     third.member_id = third.ask_to_join().reply.member_id
@@ -170,7 +170,7 @@ def test_who_leaves_before_it_joined_is_not_waited_for(world: GroupWorld) -> Non
     assert first.joined_reply.generation_id == 2
 
 
-def test_a_group_without_members_waits_for_nobody(world: GroupWorld) -> None:
+def test_a_group_without_members_does_not_wait(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second = Client(world)
     second.member_id = second.ask_to_join().reply.member_id
@@ -180,7 +180,7 @@ def test_a_group_without_members_waits_for_nobody(world: GroupWorld) -> None:
     assert second.joined_reply.generation_id == 3
 
 
-def test_who_leaves_before_it_joined_disturbs_nobody(world: GroupWorld) -> None:
+def test_a_client_that_leaves_before_it_joined_starts_no_rebalance(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second = Client(world)
     second.member_id = second.ask_to_join().reply.member_id
@@ -224,7 +224,7 @@ def test_a_new_group_does_not_wait_beyond_the_rebalance_timeout(world: GroupWorl
     assert first.joined_reply.generation_id == 1
 
 
-def test_a_new_group_waits_its_time_although_a_client_that_was_given_an_id_has_gone(world: GroupWorld) -> None:
+def test_a_new_group_waits_although_a_client_with_a_new_id_has_left(world: GroupWorld) -> None:
     world.use(initial_rebalance_delay_ms=15_000)
     first = Client(world)
     Client(world).ask_to_join()
@@ -260,7 +260,7 @@ def test_all_that_came_while_it_waited_leave(world: GroupWorld) -> None:
 # members that join again
 
 
-def test_a_follower_with_nothing_new_is_told_the_generation_as_it_is(world: GroupWorld) -> None:
+def test_a_follower_without_changes_gets_the_current_generation(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     follower.ask_to_join()
     assert follower.joined_reply.generation_id == leader.generation and follower.joined_reply.members == []
@@ -296,7 +296,7 @@ def test_a_member_with_other_metadata_makes_all_join_again(world: GroupWorld) ->
     assert cause(world) == f"{follower.member_id} joined again with other metadata"
 
 
-def test_a_member_may_not_give_up_the_protocol_that_all_know(world: GroupWorld) -> None:
+def test_a_member_may_not_drop_the_protocol_that_all_support(world: GroupWorld) -> None:
     _, follower = stable_group(world, 2)
     follower.protocols = {"other": b""}
     assert error_of(follower.ask_to_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -333,7 +333,7 @@ def test_a_second_join_takes_the_place_of_the_first(world: GroupWorld) -> None:
     assert error_of(earlier) == ErrorCode.REBALANCE_IN_PROGRESS and later.is_waiting
 
 
-def test_a_member_of_an_empty_group_is_nobody(world: GroupWorld) -> None:
+def test_an_empty_group_has_no_known_members(world: GroupWorld) -> None:
     (client,) = stable_group(world, 1)
     client.leave()
     assert error_of(client.ask_to_join()) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -400,7 +400,7 @@ def test_a_static_member_may_come_back_with_other_topics(world: GroupWorld) -> N
     assert group_of(world).subscribed_topics() == {"orders", "payments"}
 
 
-def test_a_static_leader_that_comes_back_is_told_that_there_is_nothing_to_assign(world: GroupWorld) -> None:
+def test_a_returning_static_leader_skips_the_assignment(world: GroupWorld) -> None:
     leader, follower = static_group(world)
     again = come_back(leader)
     again.ask_to_join()

@@ -29,7 +29,7 @@ def error_of_check(group: ClassicMembers, member_id: str, instance_id: str | Non
     return raised.value.code
 
 
-def test_who_is_named_must_be_there_and_no_other_in_its_place() -> None:
+def test_a_named_member_must_exist_and_not_be_replaced() -> None:
     static = member("s-1", instance_id="s")
     group = members(member("a"), static)
     assert group.check("s-1", "s") is static
@@ -59,7 +59,7 @@ def test_a_protocol_that_all_know_is_voted_for() -> None:
     assert not group.all_support_one_of({})
 
 
-def test_what_is_counted_follows_who_comes_changes_and_goes() -> None:
+def test_the_counts_follow_members_that_join_change_and_leave() -> None:
     a, b = member("a", "x"), member("b", "x", "y")
     group = members(a, b)
     group.park_join(a, Asked())
@@ -85,7 +85,7 @@ def test_a_second_request_takes_the_place_of_the_first() -> None:
     assert group.joining == 0
 
 
-def test_who_leads_must_have_joined() -> None:
+def test_the_leader_must_have_joined() -> None:
     a, b = member("a"), member("b")
     group = members(a, b)
     assert not group.elect_joined_leader() and group.leader is a

@@ -19,7 +19,7 @@ def members() -> ClassicMembers:
     return members
 
 
-def test_the_leader_alone_is_told_who_is_there(members: ClassicMembers) -> None:
+def test_only_the_leader_gets_the_members(members: ClassicMembers) -> None:
     told = classic_responses.joined(LEADER, members, 7, "consumer", "x")
     assert told == JoinGroupResponse(
         generation_id=7,
@@ -33,14 +33,14 @@ def test_the_leader_alone_is_told_who_is_there(members: ClassicMembers) -> None:
     assert (told.leader, told.member_id, told.members) == ("l", "f", [])
 
 
-def test_each_member_is_told_its_own_assignment() -> None:
+def test_each_member_gets_its_own_assignment() -> None:
     assert [classic_responses.synced(each, "consumer", "x").assignment for each in (LEADER, FOLLOWER)] == [
         b"for l",
         b"for f",
     ]
 
 
-def test_who_is_gone_is_told_so() -> None:
+def test_a_removed_member_learns_that_it_was_removed() -> None:
     removed, replaced = classic_responses.join_of_removed(), classic_responses.join_of_replaced(FOLLOWER)
     assert (removed.error_code, removed.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     assert (replaced.error_code, replaced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "f")

@@ -58,7 +58,7 @@ def test_topics_of_nothing_that_could_be_read(bad: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_an_assignment_is_written_as_the_member_speaks(world: GroupWorld, version: int) -> None:
+def test_an_assignment_is_written_in_the_version_of_the_member(world: GroupWorld, version: int) -> None:
     partitions = partitions_from_names([TopicPartition("a", [0, 2])], world.cluster)
     written = write_assignment(partitions, metadata(version), world.cluster)
     assert written[:2] == version.to_bytes(2, "big")

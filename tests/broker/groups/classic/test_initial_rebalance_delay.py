@@ -10,12 +10,12 @@ def waits(first_wait: InitialRebalanceDelay, comings: str) -> list[int]:
     return waited
 
 
-def test_it_waits_once_more_for_as_long_as_somebody_comes() -> None:
+def test_it_waits_again_while_members_join() -> None:
     assert waits(InitialRebalanceDelay(3000, 60_000), "++-") == [3000, 3000, 0]
     assert waits(InitialRebalanceDelay(3000, 60_000), "-") == [0]
 
 
-def test_who_came_once_counts_once() -> None:
+def test_a_member_that_joined_counts_for_one_wait() -> None:
     first_wait = InitialRebalanceDelay(3000, 60_000)
     first_wait.member_joined = True
     assert [first_wait.next_ms(), first_wait.next_ms()] == [3000, 0]

@@ -43,7 +43,7 @@ def test_each_assignment_of_a_group_is_one_rebalance(world: GroupWorld) -> None:
     assert counts(world).group_rebalances == 3
 
 
-def test_offsets_are_counted_when_they_come_and_when_nobody_wanted_them_any_more(world: GroupWorld) -> None:
+def test_committed_and_expired_offsets_are_counted(world: GroupWorld) -> None:
     commit(world, "g", {("orders", 0): 5, ("orders", 1): 6, ("nowhere", 0): 7})
     commit(world, "h", {("orders", 0): 5})
     assert counts(world).committed_offsets == 3

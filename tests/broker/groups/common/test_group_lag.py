@@ -29,12 +29,12 @@ def farthest(found: list[GroupPosition], ends: dict[tuple[TopicId, int], int], c
     return those.result()
 
 
-def test_a_group_is_behind_by_what_it_could_read() -> None:
+def test_the_lag_is_what_a_group_could_read() -> None:
     behind = farthest([committed(3), committed(10), committed(12)], {A: 10}, 9)
     assert [each.records for each in behind] == [7, 0, 0], "nobody is ahead"
 
 
-def test_those_farthest_behind_are_told_and_those_of_which_nothing_is_known_come_last() -> None:
+def test_the_largest_lags_are_kept_and_unknown_lags_come_last() -> None:
     found = [committed(10, "done"), committed(1, "late"), committed(5, "unknown", B), committed(0, "latest")]
     behind = farthest(found, {A: 10}, 9)
     assert [(each.committed.group_id, each.records) for each in behind] == [

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
 
 
-def test_a_session_ends_when_nothing_was_heard() -> None:
+def test_a_session_ends_without_heartbeats() -> None:
     sessions = MemberDeadlines()
     assert sessions.deadline == math.inf
     sessions.set("a", 10.0)
@@ -46,7 +46,7 @@ def test_a_stopped_session_does_not_end() -> None:
     assert sessions.take_due(30.0) == ["a"]
 
 
-def test_who_comes_and_goes_leaves_nothing_behind() -> None:
+def test_members_that_come_and_go_leave_no_entries() -> None:
     sessions = MemberDeadlines()
     for number in range(10_000):
         sessions.set(f"m{number}", 1000.0)

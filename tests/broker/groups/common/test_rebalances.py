@@ -37,7 +37,7 @@ def test_who_was_late_and_by_how_much() -> None:
     assert rebalance.expected == {}
 
 
-def test_who_comes_again_came_when_it_came_last() -> None:
+def test_the_last_arrival_of_a_member_counts() -> None:
     rebalance = begun()
     rebalance.on_arrival(A, 101.0)
     rebalance.on_arrival(B, 102.0)
@@ -48,7 +48,7 @@ def test_who_comes_again_came_when_it_came_last() -> None:
     ]
 
 
-def test_who_departs_is_neither_expected_nor_there() -> None:
+def test_a_member_that_left_is_neither_expected_nor_arrived() -> None:
     rebalance = begun()
     rebalance.on_arrival(A, 101.0)
     rebalance.on_departure(A, "left", 102.0)

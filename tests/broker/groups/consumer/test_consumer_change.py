@@ -160,7 +160,7 @@ def test_members_that_come_while_one_assignment_is_waited_for_are_one_rebalance(
     assert rebalance.ended_ms is not None
 
 
-def test_who_does_not_come_is_remembered(world: GroupWorld) -> None:
+def test_members_that_do_not_join_are_recorded(world: GroupWorld) -> None:
     m, n = Consumer(world, "m"), Consumer(world, "n")
     m.join()
     world.pass_time(1.0)

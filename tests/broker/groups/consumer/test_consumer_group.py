@@ -87,7 +87,7 @@ def test_with_an_earlier_epoch_a_member_commits_what_it_has_had_since_then(world
         assert asked.reply.topics[0].partitions[0].error_code == code
 
 
-def test_whoever_wants_may_commit_for_an_empty_group(world: GroupWorld) -> None:
+def test_a_commit_without_a_member_is_allowed_for_an_empty_group(world: GroupWorld) -> None:
     m = Consumer(world, "m")
     m.join()
     m.leave()
@@ -106,7 +106,7 @@ def test_whoever_wants_may_commit_for_an_empty_group(world: GroupWorld) -> None:
         ("", 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_ask_for_offsets(world: GroupWorld, member_id: str | None, epoch: int, code: ErrorCode | None) -> None:
+def test_who_may_fetch_offsets(world: GroupWorld, member_id: str | None, epoch: int, code: ErrorCode | None) -> None:
     Consumer(world, "m").join()
     if code is None:
         group_in(world).check_fetch(member_id, epoch)

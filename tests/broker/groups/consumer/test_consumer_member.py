@@ -24,7 +24,7 @@ def test_what_a_heartbeat_says_counts() -> None:
     assert not after.subscribes_as(FULL)
 
 
-def test_who_sends_heartbeats_of_the_new_protocol_does_not_speak_the_old_one() -> None:
+def test_a_consumer_heartbeat_ends_the_use_of_the_classic_protocol() -> None:
     old = Profile(classic=ClassicProtocols(10_000, (("range", b"metadata"),)))
     assert old.after_heartbeat(ConsumerGroupHeartbeatRequest("g", "m", 3), CALLER).classic is None
 

@@ -53,7 +53,7 @@ def test_equal_sets_are_equal_bytes() -> None:
     assert encode_record(current_record("g", "m", CurrentAssignment(assigned=back))) == first
 
 
-def test_who_wrote_no_epochs_gave_partitions_with_the_members_own() -> None:
+def test_partitions_without_epochs_have_the_member_epoch() -> None:
     value = current_record("g", "m", CurrentAssignment(5, assigned=dict.fromkeys(partitions("a0"), 3))).value
     value.assigned_partitions[0].assignment_epochs = None
     assert current_from(value).assigned == dict.fromkeys(partitions("a0"), 5)

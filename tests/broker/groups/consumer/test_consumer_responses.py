@@ -12,7 +12,7 @@ def world() -> GroupWorld:
     return world
 
 
-def test_an_assignment_is_told_once_and_to_those_who_say_everything(world: GroupWorld) -> None:
+def test_an_assignment_is_sent_once_and_in_response_to_all_fields(world: GroupWorld) -> None:
     m = Consumer(world, "m")
     assert m.join().assignment is not None
     assert m.beat().assignment is None
@@ -21,7 +21,7 @@ def test_an_assignment_is_told_once_and_to_those_who_say_everything(world: Group
     assert m.beat(subscribed_topic_regex="", rebalance_timeout_ms=60_000).assignment is not None
 
 
-def test_what_is_to_be_given_up_is_not_named(world: GroupWorld) -> None:
+def test_partitions_to_revoke_are_not_in_the_assignment(world: GroupWorld) -> None:
     m, n = Consumer(world, "m"), Consumer(world, "n")
     m.join()
     world.pass_time(1.0)
@@ -58,7 +58,7 @@ def test_many_members_are_to_come_less_soon(world: GroupWorld) -> None:
     assert members[-1].interval_ms == 800
 
 
-def test_nobody_is_to_come_later_than_is_configured(world: GroupWorld) -> None:
+def test_no_interval_is_longer_than_configured(world: GroupWorld) -> None:
     world.use(consumer_heartbeat_interval_ms=300)
     m = Consumer(world, "m")
     assert m.join().heartbeat_interval_ms == 300

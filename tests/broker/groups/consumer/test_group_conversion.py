@@ -19,7 +19,7 @@ def world() -> GroupWorld:
     return world
 
 
-def test_the_first_member_of_the_new_protocol_takes_the_group_along(world: GroupWorld) -> None:
+def test_the_first_consumer_member_upgrades_the_group(world: GroupWorld) -> None:
     old = classic_group(world, 2)
     had = [consumer.owned for consumer in old]
     generation = old[0].generation
@@ -66,7 +66,7 @@ def test_members_that_wait_in_a_rebalance_join_the_new_group(world: GroupWorld) 
     settle_all([first, second, third, new])
 
 
-def test_a_member_that_knew_no_id_yet_is_told_the_one_that_it_has_in_the_new_group(world: GroupWorld) -> None:
+def test_a_member_without_an_id_learns_the_one_that_it_has_in_the_new_group(world: GroupWorld) -> None:
     """Otherwise it would join as another member, and its partitions would wait for the end of a session."""
     first, old = classic_group(world)[0], ClassicConsumer(world, join_version=3)
     old.go_on()
@@ -97,7 +97,7 @@ def test_rolling_from_the_old_protocol_to_the_new_one_and_back(world: GroupWorld
     assert kind_of(world) == "classic"
 
 
-def test_eager_members_give_up_everything_before_they_join(world: GroupWorld) -> None:
+def test_eager_members_revoke_everything_before_they_join(world: GroupWorld) -> None:
     eager = ClassicConsumer(world, protocols=("range",), is_cooperative=False)
     settle_all([eager])
     new = Consumer(world, "new")
@@ -172,7 +172,7 @@ def test_a_member_whose_session_ends_was_the_last_of_the_new_protocol(world: Gro
     settle_all(old)
 
 
-def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: GroupWorld) -> None:
+def test_partitions_that_are_not_revoked_stay_with_their_member_through_both_kinds(world: GroupWorld) -> None:
     (old,) = classic_group(world)
     new = Consumer(world, "new")
     new.join()

@@ -42,13 +42,13 @@ def step(
     )
 
 
-def test_who_has_all_it_shall_have_gets_the_epoch() -> None:
+def test_a_member_with_its_target_gets_the_epoch() -> None:
     after = step(has("a0"), partitions("a0"))
     assert (after.epoch, after.previous_epoch, after.state) == (6, 5, STABLE)
     assert after.assigned == dict.fromkeys(partitions("a0"), 5), "since the epoch that gave it"
 
 
-def test_who_leaves_a_topic_while_it_gives_up_others_gives_that_up_too() -> None:
+def test_unsubscribing_during_a_revocation_revokes_that_topic_too() -> None:
     had = has("a0", "b0", state=UNREVOKED, revoking=partitions("a1"))
     after = step(had, partitions("a0"), partitions("a0", "a1", "b0"), unsubscribed=partitions("b0"))
     assert (after.epoch, after.state, after.assigned.keys()) == (5, UNREVOKED, partitions("a0"))
@@ -75,7 +75,7 @@ def test_what_others_have_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, partitions("a0", "a1"), partitions("a1")])
-def test_who_may_still_have_what_it_gives_up_keeps_its_epoch(owned: Partitions | None) -> None:
+def test_a_member_that_may_still_own_revoked_partitions_keeps_its_epoch(owned: Partitions | None) -> None:
     after = step(has("a0", "a1"), partitions("a0", "a2"), owned)
     assert (after.epoch, after.previous_epoch, after.state) == (5, 4, UNREVOKED)
     assert after.assigned.keys() == partitions("a0")
@@ -83,7 +83,7 @@ def test_who_may_still_have_what_it_gives_up_keeps_its_epoch(owned: Partitions |
     assert step(after, partitions("a0", "a2"), owned) == after
 
 
-def test_nothing_is_got_before_all_is_given_up() -> None:
+def test_nothing_is_assigned_before_all_is_revoked() -> None:
     current = has("a0", state=UNREVOKED, revoking=partitions("a1", "a2"))
     assert step(current, partitions("a0", "a3"), partitions("a0", "a2")) == current
     after = step(current, partitions("a0", "a3"), partitions("a0"))
@@ -91,24 +91,24 @@ def test_nothing_is_got_before_all_is_given_up() -> None:
     assert not after.revoking
 
 
-def test_another_target_can_ask_for_more_to_be_given_up() -> None:
+def test_another_target_can_revoke_more() -> None:
     current = has("a0", "a1", state=UNREVOKED, revoking=partitions("a2"))
     after = step(current, partitions("a1"), partitions("a0", "a1"), epoch=7)
     assert (after.epoch, after.state) == (5, UNREVOKED)
     assert (after.assigned.keys(), after.revoking.keys()) == (partitions("a1"), partitions("a0"))
 
 
-def test_who_says_that_it_has_given_up_already_need_not_be_told() -> None:
+def test_partitions_that_are_reported_as_revoked_need_no_further_heartbeat() -> None:
     after = step(has("a0", "a1"), partitions("a0"), partitions("a0"))
     assert (after.epoch, after.state, after.assigned.keys()) == (6, STABLE, partitions("a0"))
 
 
-def test_a_stable_member_gives_up_what_it_does_not_subscribe_to_any_more() -> None:
+def test_a_stable_member_revokes_unsubscribed_topics() -> None:
     after = step(has("a0", "b0"), partitions("b0"), epoch=5)
     assert (after.epoch, after.state, after.revoking.keys()) == (5, UNREVOKED, partitions("a0"))
 
 
-def test_a_state_that_nobody_knows_is_left_with_nothing_only() -> None:
+def test_an_unknown_state_is_left_without_partitions_only() -> None:
     current = has("a0", state=MemberState.UNKNOWN)
     for owned in (None, partitions("a0")):
         with pytest.raises(KafkaError) as refused:

@@ -16,7 +16,7 @@ def world() -> GroupWorld:
     return world
 
 
-def test_when_its_last_member_goes_the_others_are_a_classic_group_again(world: GroupWorld) -> None:
+def test_when_the_last_consumer_member_leaves_the_group_is_classic_again(world: GroupWorld) -> None:
     old = classic_group(world, 2)
     new = Consumer(world, "new")
     new.join()
@@ -29,7 +29,7 @@ def test_when_its_last_member_goes_the_others_are_a_classic_group_again(world: G
     assert world.coordinator.groups[GROUP].state == "Stable"
 
 
-def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld) -> None:
+def test_the_first_member_decides_the_kind_of_an_empty_group(world: GroupWorld) -> None:
     (old,) = classic_group(world)
     old.leave()
     new = Consumer(world, "new")
@@ -44,7 +44,7 @@ def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld)
     assert kind_of(world) == "classic"
 
 
-def test_when_an_instance_goes_back_to_the_classic_protocol_all_join_again(world: GroupWorld) -> None:
+def test_when_an_instance_returns_with_the_classic_protocol_all_join_again(world: GroupWorld) -> None:
     old = ClassicConsumer(world)
     new = Consumer(world, "new", instance_id="i")
     new.join()

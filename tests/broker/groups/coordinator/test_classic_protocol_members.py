@@ -50,7 +50,7 @@ def test_a_client_is_given_an_id_first(world: GroupWorld, new: Consumer) -> None
     assert len(group_in(world).members) == 1
 
 
-def test_nobody_leads_and_nobody_is_waited_for(world: GroupWorld, new: Consumer) -> None:
+def test_there_is_no_group_leader_and_no_wait_for_others(world: GroupWorld, new: Consumer) -> None:
     old = ClassicConsumer(world, "chosen")
     reply = old.ask_join().reply
     assert (reply.error_code, reply.leader, reply.members) == (ErrorCode.NONE, "", [])
@@ -59,7 +59,7 @@ def test_nobody_leads_and_nobody_is_waited_for(world: GroupWorld, new: Consumer)
     assert old._named(old.ask_sync().reply.assignment) == frozenset(), "new has it all yet"
 
 
-def test_it_is_told_to_join_when_it_could_have_more(world: GroupWorld, new: Consumer) -> None:
+def test_a_heartbeat_asks_to_join_when_there_are_more_partitions(world: GroupWorld, new: Consumer) -> None:
     old = ClassicConsumer(world)
     old.go_on()
     assert old.ask_beat().reply.error_code == ErrorCode.NONE
@@ -71,7 +71,9 @@ def test_it_is_told_to_join_when_it_could_have_more(world: GroupWorld, new: Cons
     assert len(old.owned) == 3
 
 
-def test_it_is_told_to_join_when_it_has_to_give_up(world: GroupWorld, new: Consumer, old: ClassicConsumer) -> None:
+def test_a_heartbeat_asks_to_join_when_there_are_partitions_to_revoke(
+    world: GroupWorld, new: Consumer, old: ClassicConsumer
+) -> None:
     world.pass_time(1.0)
     third = Consumer(world, "third")
     third.join()
@@ -135,7 +137,9 @@ def test_sessions_are_as_long_as_the_member_wished(world: GroupWorld, new: Consu
     assert len(group_in(world).members) == 1
 
 
-def test_one_that_is_told_to_join_has_to_come_in_time(world: GroupWorld, new: Consumer, old: ClassicConsumer) -> None:
+def test_a_member_that_has_to_join_again_must_do_so_in_time(
+    world: GroupWorld, new: Consumer, old: ClassicConsumer
+) -> None:
     world.pass_time(1.0)
     third = Consumer(world, "third")
     third.join()
@@ -150,9 +154,7 @@ def test_one_that_is_told_to_join_has_to_come_in_time(world: GroupWorld, new: Co
     assert old.member_id not in group_in(world).members
 
 
-def test_one_that_is_told_to_join_when_it_asks_for_its_assignment_has_no_more_time(
-    world: GroupWorld, new: Consumer
-) -> None:
+def test_a_sync_that_asks_to_join_does_not_extend_the_time(world: GroupWorld, new: Consumer) -> None:
     old = ClassicConsumer(world, "chosen", rebalance_timeout_ms=2_000)
     old.generation = old.ask_join().reply.generation_id
     assert old.ask_sync().error is None

@@ -23,7 +23,7 @@ def consumer(world: GroupWorld) -> Callable[..., Consumer]:
     return lambda member_id, *args, **more: Consumer(world, member_id, *args, **more)
 
 
-def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld, consumer: Any) -> None:
+def test_a_silent_member_is_removed(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()
     n.join()
@@ -36,7 +36,7 @@ def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld, consumer: A
     assert n.numbers == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_member_that_gives_nothing_up_is_removed_when_its_time_is_over(world: GroupWorld, consumer: Any) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()
     world.pass_time(1.0)

@@ -35,7 +35,7 @@ def test_the_first_member_has_everything_with_its_first_response(world: GroupWor
     assert m.beat().assignment is None
 
 
-def test_a_second_member_gets_what_the_first_has_given_up(world: GroupWorld, consumer: Any) -> None:
+def test_a_second_member_gets_what_the_first_has_revoked(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()
     world.pass_time(1.0)
@@ -147,7 +147,7 @@ def test_other_topics_are_another_assignment(world: GroupWorld, consumer: Any) -
     assert (response.member_epoch, m.numbers) == (3, [0, 1, 2, 3])
 
 
-def test_what_a_member_does_not_subscribe_to_any_more_it_gives_up_before_there_is_another_assignment(
+def test_partitions_of_unsubscribed_topics_are_revoked_before_the_next_assignment(
     world: GroupWorld, consumer: Any
 ) -> None:
     m, n = consumer("m", ("a", "b")), consumer("n", ("a", "b"))
@@ -251,9 +251,7 @@ def test_a_coordinator_that_comes_waits_for_members_as_long_as_they_have_always(
     assert describe(world).group_state == "Empty"
 
 
-def test_one_that_is_to_give_up_partitions_has_its_time_again_with_another_coordinator(
-    world: GroupWorld, consumer: Any
-) -> None:
+def test_the_time_to_revoke_starts_again_with_a_new_coordinator(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()
     world.pass_time(1.0)
@@ -406,7 +404,7 @@ def test_each_rebalance_is_remembered(world: GroupWorld, consumer: Any) -> None:
     assert group_in(world).rebalances[-1].cause == "n left"
 
 
-def test_a_heartbeat_that_comes_late_gives_nothing_up(world: GroupWorld) -> None:
+def test_a_delayed_heartbeat_revokes_nothing(world: GroupWorld) -> None:
     first, second = Consumer(world, "first"), Consumer(world, "second")
     first.join()
     late = first.epoch

@@ -41,7 +41,7 @@ def test_what_cannot_be_deleted(world: GroupWorld, groups: Sequence[Sleeper], co
     assert not world.log
 
 
-def test_whoever_is_parked_is_handed_over_at_the_end(world: GroupWorld) -> None:
+def test_parked_requests_are_taken_out_at_the_end(world: GroupWorld) -> None:
     group, waiter = Sleeper("a"), Asked()
     group.parked.append(waiter)
     put(world, group)

@@ -55,7 +55,7 @@ def test_whom_a_rebalance_waits_for(world: GroupWorld) -> None:
     assert (last.joined_ms, last.ended_ms, last.generation) == (-1, -1, -1)
 
 
-def test_who_came_too_late_is_told_apart_from_who_was_silent(world: GroupWorld) -> None:
+def test_late_members_are_told_apart_from_silent_ones(world: GroupWorld) -> None:
     first, second = stable_group(world, 2, session_seconds=100.0)
     third = Client(world, session_seconds=100.0)
     third.join()
@@ -88,7 +88,7 @@ def test_a_group_of_the_new_protocol_is_explained_alike(world: GroupWorld) -> No
     assert only.ended_ms == world.now_ms
 
 
-def test_of_very_many_members_some_are_told_and_all_are_counted(world: GroupWorld) -> None:
+def test_of_very_many_members_some_are_listed_and_all_are_counted(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     count = PARTICIPANTS_MAX + 50
     for _ in range(count):

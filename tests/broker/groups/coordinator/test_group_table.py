@@ -25,7 +25,7 @@ def test_groups_are_woken_in_time_each_once(world: GroupWorld) -> None:
     assert world.coordinator.deadline == math.inf
 
 
-def test_a_group_is_woken_though_the_one_before_it_wanted_to_be_woken_then(world: GroupWorld) -> None:
+def test_a_group_is_woken_at_the_deadline_of_the_group_that_it_replaced(world: GroupWorld) -> None:
     replaced, new = Sleeper("a", 110), Sleeper("a", 110)
     put(world, replaced)
     put(world, new)
@@ -33,7 +33,7 @@ def test_a_group_is_woken_though_the_one_before_it_wanted_to_be_woken_then(world
     assert (replaced.woken, new.woken) == ([], [110])
 
 
-def test_a_deadline_that_came_earlier_counts(world: GroupWorld) -> None:
+def test_an_earlier_deadline_counts(world: GroupWorld) -> None:
     group = Sleeper("a", 150)
     put(world, group)
     group.deadline = 105
@@ -43,7 +43,7 @@ def test_a_deadline_that_came_earlier_counts(world: GroupWorld) -> None:
     assert group.woken == [105, 160]
 
 
-def test_groups_that_have_gone_are_not_held_until_their_time_would_have_come(world: GroupWorld) -> None:
+def test_removed_groups_do_not_stay_in_memory_until_their_deadlines(world: GroupWorld) -> None:
     put(world, last := Sleeper("last", 110))
     for number in range(1_000):
         put(world, gone := Sleeper(f"gone-{number}", 1_900))
@@ -53,7 +53,7 @@ def test_groups_that_have_gone_are_not_held_until_their_time_would_have_come(wor
     assert last.woken == [110]
 
 
-def test_a_deadline_that_moved_on_is_looked_at_and_waited_for(world: GroupWorld) -> None:
+def test_a_group_is_not_woken_before_a_later_deadline(world: GroupWorld) -> None:
     group = Sleeper("a", 110)
     put(world, group)
     group.deadline = 140
@@ -62,7 +62,7 @@ def test_a_deadline_that_moved_on_is_looked_at_and_waited_for(world: GroupWorld)
     assert world.coordinator.deadline == 140
 
 
-def test_a_group_that_has_gone_is_not_woken(world: GroupWorld) -> None:
+def test_a_removed_group_is_not_woken(world: GroupWorld) -> None:
     gone, replaced, new = Sleeper("a", 110), Sleeper("b", 110), Sleeper("b", 130)
     put(world, gone, replaced)
     world.coordinator.table.remove(gone)
@@ -71,7 +71,7 @@ def test_a_group_that_has_gone_is_not_woken(world: GroupWorld) -> None:
     assert (gone.woken, replaced.woken, new.woken) == ([], [], [130])
 
 
-def test_a_group_that_wants_to_be_woken_at_once_again_comes_after_the_others(world: GroupWorld) -> None:
+def test_a_group_with_an_immediate_new_deadline_comes_after_the_others(world: GroupWorld) -> None:
     restless, other = Sleeper("a", 110), Sleeper("b", 110)
     restless.next_deadline = 110
     put(world, restless, other)

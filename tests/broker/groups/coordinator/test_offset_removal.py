@@ -141,7 +141,7 @@ def test_what_happens_to_the_group_meanwhile_counts(world: GroupWorld) -> None:
     assert fetch(world, "g") == {("payments", 0): 9}
 
 
-def test_who_joins_meanwhile_keeps_what_is_left(world: GroupWorld) -> None:
+def test_a_member_that_joins_meanwhile_keeps_the_remaining_offsets(world: GroupWorld) -> None:
     commit(world, GROUP, {("orders", partition): 1 for partition in range(2 * CHECKED_PER_TURN)})
     world.now_ms += 8 * DAY_SECONDS * 1000
     world.now = world.coordinator.deadline

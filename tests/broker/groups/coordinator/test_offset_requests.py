@@ -145,7 +145,7 @@ def test_a_commit_keeps_its_member_in_the_group(world: GroupWorld) -> None:
         assert errors == {("orders", 0): NONE}
 
 
-def test_who_commits_before_the_new_generation_is_assigned_has_to_come_again(world: GroupWorld) -> None:
+def test_a_commit_before_the_new_assignment_has_to_be_retried(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second = Client(world)
     second.join()
@@ -230,7 +230,7 @@ def test_what_was_never_committed_is_minus_one_and_no_error(world: GroupWorld) -
     assert fetch(world, "no-group") == {}
 
 
-def test_a_group_may_refuse_who_asks(world: GroupWorld) -> None:
+def test_a_group_may_refuse_a_fetch(world: GroupWorld) -> None:
     commit(world, "g", {("orders", 0): 5})
     assert ask_fetch(world, "g", [("orders", 0)], member="anybody", epoch=3).reply.topics, "classic groups do not"
 

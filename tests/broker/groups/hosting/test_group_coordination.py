@@ -86,7 +86,7 @@ def records(spu: Spu, group: str = "g") -> int:
     return count
 
 
-async def test_before_there_is_an_internal_topic_nobody_coordinates(autojump_clock: object) -> None:
+async def test_without_the_offsets_topic_there_is_no_coordinator(autojump_clock: object) -> None:
     async with running_spu(broker=FEW) as running:
         asked = ask(running.spu, tell)
         assert asked.error is not None
@@ -150,7 +150,7 @@ async def test_nothing_is_answered_while_groups_are_loaded(autojump_clock: objec
         assert not running.spu.groups.is_loading
 
 
-async def test_who_waits_is_sent_on_when_another_spu_leads(autojump_clock: object) -> None:
+async def test_parked_requests_are_refused_when_another_spu_leads(autojump_clock: object) -> None:
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         partner = 3 - spu.id
@@ -162,7 +162,7 @@ async def test_who_waits_is_sent_on_when_another_spu_leads(autojump_clock: objec
         assert waiting.error.code == NOT_HERE
 
 
-async def test_nothing_is_told_before_every_live_replica_has_it(autojump_clock: object) -> None:
+async def test_no_response_is_sent_before_every_live_replica_has_the_records(autojump_clock: object) -> None:
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         await cluster.kill_spu(3 - spu.id)
@@ -189,7 +189,7 @@ async def test_an_answer_is_not_waited_for_longer_than_the_config_says(
         assert committing.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clock: object) -> None:
+async def test_the_successor_of_a_killed_coordinator_has_all_its_records(autojump_clock: object) -> None:
     async with cluster_of(1, 2, 3) as cluster:
         spu = await coordinator_of(cluster)
         for offset in range(5):
@@ -212,7 +212,7 @@ def refuse(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("call", [tell, tell_at_once, refuse])
-async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
+async def test_without_a_lease_no_response_is_sent_before_the_followers_have_a_record(
     autojump_clock: object, call: Callable[[Coordinator, Moment, Asked], None]
 ) -> None:
     async with cluster_of(1, 2) as cluster:
@@ -229,7 +229,7 @@ async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
         assert records(spu) == 1
 
 
-async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_clock: object) -> None:
+async def test_without_a_lease_no_client_is_told_to_wait_for_the_load(autojump_clock: object) -> None:
     """Members that are told to wait keep their partitions, which other members may have by now."""
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
@@ -242,7 +242,7 @@ async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_cl
         assert loading.error.code == NOT_HERE
 
 
-async def test_clients_wait_for_what_the_leader_before_left_if_nobody_else_can_lead(autojump_clock: object) -> None:
+async def test_clients_wait_for_the_recovery_if_no_other_spu_can_lead(autojump_clock: object) -> None:
     async with running_spu(broker=FEW) as running:
         await find(running)
         replica = replica_of(running.spu)
@@ -270,7 +270,7 @@ async def test_groups_that_the_leader_before_left_are_still_to_be_known(autojump
         assert not running.spu.groups.is_loading
 
 
-async def test_a_topic_that_has_gone_takes_nothing_from_the_one_that_has_its_name(autojump_clock: object) -> None:
+async def test_a_deleted_topic_takes_no_offsets_from_its_successor(autojump_clock: object) -> None:
     async with running_spu(broker=FEW) as running:
         await find(running)
         gone = replica_of(running.spu)

@@ -47,7 +47,7 @@ def test_what_groups_are_is_scraped() -> None:
     assert scraped[sample("tailrace_group_members", group='a "b"')] == 3
 
 
-def test_what_is_not_known_of_a_lag_is_not_told() -> None:
+def test_unknown_parts_of_a_lag_are_not_scraped() -> None:
     gauges = GroupGauges(
         group_lags=[
             GroupLag("g", "t", 4, 9, 2, 1.5),

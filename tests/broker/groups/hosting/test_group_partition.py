@@ -78,7 +78,7 @@ async def test_of_each_key_the_last_record_comes_back_in_their_order_over_all_se
     assert await replayed(world, monkeypatch) == [*expected, ("topic-0", 99)]
 
 
-async def test_a_record_that_cannot_be_read_costs_nobody_else(
+async def test_an_unreadable_record_harms_no_other_group(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World()
@@ -112,7 +112,7 @@ async def test_records_whose_bytes_are_not_those_that_were_written_are_not_belie
 
 
 @pytest.mark.parametrize("position", [5, 17, HEADER_SIZE + 3])
-async def test_what_has_flipped_is_mended_before_it_is_read(
+async def test_flipped_bits_are_repaired_before_they_are_read(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, position: int
 ) -> None:
     """The positions of an offset far beyond the log end, a checksum, and a record."""
@@ -159,7 +159,7 @@ async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
 
 
 @pytest.mark.parametrize("fails_at", ["replay", "on_loaded", "append"])
-async def test_records_that_nobody_here_can_bear_stop_their_groups_alone(
+async def test_records_that_raise_unexpected_errors_stop_only_their_groups(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, fails_at: str
 ) -> None:
     def fail(coordinator: Coordinator, *what: object) -> None:

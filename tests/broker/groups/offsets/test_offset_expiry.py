@@ -69,7 +69,7 @@ def test_nothing_goes_while_it_is_not_known_what_members_read() -> None:
     assert not expires(Looks(state="Stable", protocol_type="connect", topics=None), days=100)
 
 
-def test_a_kip_848_group_reads_what_it_is_subscribed_to_in_any_state() -> None:
+def test_a_consumer_group_reads_its_subscribed_topics_in_any_state() -> None:
     group = Looks(GroupKind.CONSUMER, state="Reconciling", topics=frozenset({"orders"}))
     assert not expires(group, days=100) and expires(group, topic="payments", days=100)
 
