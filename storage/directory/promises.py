@@ -27,7 +27,7 @@ PROMISES_MAGIC = b"TRPR\x00\x01"
 _RECORD = struct.Struct("<B16siq")
 _CHECKSUM = struct.Struct("<I")
 PROMISE_BYTES = _RECORD.size + _CHECKSUM.size
-_NOBODY = (UUID(int=0), 0)
+_NO_REPLICA = (UUID(int=0), 0)
 _STALE_RECORDS_MAX = 10_000
 """The file is rewritten if it has this many more records than it needs."""
 
@@ -115,11 +115,11 @@ class Promises:
 
     async def doubt_all(self) -> None:
         """Records that the store stopped in a way that may have lost the end of every log in it."""
-        await self._persist((PromiseKind.ALL_IN_DOUBT, _NOBODY, NO_EPOCH))
+        await self._persist((PromiseKind.ALL_IN_DOUBT, _NO_REPLICA, NO_EPOCH))
 
     async def note_failed_disk(self) -> None:
         """Records that unsynced data may be lost although the machine did not stop."""
-        note = (PromiseKind.DISK_FAILED, _NOBODY, NO_EPOCH)
+        note = (PromiseKind.DISK_FAILED, _NO_REPLICA, NO_EPOCH)
         try:
             await self._persist(note)
         except OSError:
@@ -245,7 +245,7 @@ class Promises:
         records = [_record(PromiseKind.PROMISED, key, epoch) for key, epoch in self._epochs.items()]
         records += [_record(PromiseKind.IN_DOUBT, key) for key in self._in_doubt]
         if self.has_disk_failed:
-            records.append(_record(PromiseKind.DISK_FAILED, _NOBODY))
+            records.append(_record(PromiseKind.DISK_FAILED, _NO_REPLICA))
         return records
 
     async def _reopen(self, records: int) -> None:
@@ -258,9 +258,9 @@ def read_promises(data: bytes) -> Iterator[tuple[int, PromiseKind, ReplicaKey, i
     for position in range(len(PROMISES_MAGIC), len(data) - PROMISE_BYTES + 1, PROMISE_BYTES):
         record = data[position : position + _RECORD.size]
         (checksum,) = _CHECKSUM.unpack_from(data, position + _RECORD.size)
-        said, topic_id, partition, epoch = _RECORD.unpack(record)
-        if crc32c.crc32c(record) == checksum and said in _KINDS:
-            yield position, PromiseKind(said), (UUID(bytes=topic_id), partition), epoch
+        kind, topic_id, partition, epoch = _RECORD.unpack(record)
+        if crc32c.crc32c(record) == checksum and kind in _KINDS:
+            yield position, PromiseKind(kind), (UUID(bytes=topic_id), partition), epoch
 
 
 def damaged_position(data: bytes) -> int | None:

@@ -22,11 +22,11 @@ class SharedWrites:
         """Why no further write may be tried, if that is so. `write` sets it; all present and later callers get it as
         an OSError."""
         self._write = write
-        self._asked = 0
+        self._calls = 0
         """The number of calls so far. Each call gets the next number."""
         self._written = 0
         """The number of the last call that a finished write covers."""
-        self._over: trio.Event | None = None
+        self._finished: trio.Event | None = None
         """Set at the end of the write in progress; None while there is none."""
 
     async def ensure_written(self) -> None:
@@ -34,20 +34,20 @@ class SharedWrites:
 
         If the caller that writes fails or is cancelled, the other callers try for themselves.
         """
-        self._asked = number = self._asked + 1
+        self._calls = number = self._calls + 1
         while self._written < number:
             if self.failure is not None:
                 raise OSError(self.failure)
-            if self._over is not None:
+            if self._finished is not None:
                 # All wake together. A lock would wake one per scheduler turn, and turns are long when a leader is lost.
-                await self._over.wait()
+                await self._finished.wait()
                 continue
-            self._over = over = trio.Event()
+            self._finished = finished = trio.Event()
             try:
                 async with self.lock:  # takes at least one scheduler turn, in which other callers join
-                    last = self._asked
+                    last = self._calls
                     await self._write()
                     self._written = last
             finally:
-                self._over = None
-                over.set()
+                self._finished = None
+                finished.set()
