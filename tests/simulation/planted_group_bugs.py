@@ -135,8 +135,8 @@ def takes_hidden_topics_for_deleted(patch: pytest.MonkeyPatch) -> None:
         message.hidden_topics = []
         original(self, message)
 
-    original = MirrorUpdater._forget_what_is_not_in
-    patch.setattr(MirrorUpdater, "_forget_what_is_not_in", forget)
+    original = MirrorUpdater._remove_others
+    patch.setattr(MirrorUpdater, "_remove_others", forget)
 
 
 MOVING = ("kill_coordinator", "restart_coordinator", "cut_coordinator_off", "lose_power_of_coordinator")
