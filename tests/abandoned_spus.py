@@ -19,7 +19,7 @@ TOPIC = TopicId(int=7)
 
 @asynccontextmanager
 async def client_of_abandoned_spu() -> AsyncIterator[WireClient]:
-    """The SPU leads one partition of one topic, `t`."""
+    """Yields a client of an SPU that leads the only partition of topic `t`."""
     world = World()
     server = SpuServer(SETTINGS, world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:

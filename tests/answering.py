@@ -1,4 +1,4 @@
-"""Somebody at an address who does one thing with the first connection that asks."""
+"""A server that does one thing with its first connection."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ Answer = Callable[[MemoryConnection], Awaitable[None]]
 
 @asynccontextmanager
 async def answering(address: Address, answer: Answer) -> AsyncIterator[MemoryNetwork]:
-    """The network to ask in; it answers as soon as a request is there."""
+    """Yields the network of the server, which responds to the first request."""
     network = MemoryNetwork()
     listener = await network.listen(address)
 

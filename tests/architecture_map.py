@@ -33,7 +33,7 @@ def the_map() -> str:
 
 
 def written(page: str) -> str:
-    """The page, with the map of today."""
+    """Returns the page with the current map."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + BEGIN + the_map() + END + after

@@ -1,4 +1,4 @@
-"""Members, topics and earlier assignments for the tests of assignors: drawn, and written down shortly."""
+"""Members, topics and earlier assignments for tests of assignors: from Hypothesis, and in a short notation."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -13,7 +13,7 @@ TOPICS = {name: UUID(int=number) for number, name in enumerate("abcde", 1)}
 
 
 def partitions(*names: str) -> Partitions:
-    """`partitions("a0", "b12")`"""
+    """Parses partitions, as in `partitions("a0", "b12")`."""
     return frozenset(TopicPartition(TOPICS[name[0]], int(name[1:])) for name in names)
 
 
@@ -41,7 +41,7 @@ class Case(Struct, frozen=True):
         )
 
     def check_complete(self, shares: Mapping[str, Partitions]) -> None:
-        """Every member is named, every partition has one owner, and that one subscribes to it."""
+        """Checks that each member is named, and that each partition has one owner, which subscribes to it."""
         assert shares.keys() == {subscriber.member_id for subscriber in self.subscribers}
         assert sum(map(len, shares.values())) == len(self.of_subscribed_topics())
         assert frozenset[TopicPartition]().union(*shares.values()) == self.of_subscribed_topics()
@@ -51,7 +51,7 @@ class Case(Struct, frozen=True):
 
 @st.composite
 def cases(draw: st.DrawFn, *, uneven: bool) -> Case:
-    """Members that have something already, also what they may not keep, or what is not there any more."""
+    """Draws members with earlier assignments, some of which they may not keep or do not exist any more."""
     partition_counts = draw(st.dictionaries(st.sampled_from(list(TOPICS.values())), st.integers(0, 7), min_size=1))
     members = draw(st.lists(st.sampled_from("mnopqrst"), unique=True, min_size=1))
     some_topics = st.frozensets(st.sampled_from(sorted(partition_counts)))

@@ -1,10 +1,10 @@
-"""A file of which the disk does not give all."""
+"""A file that the disk cannot read completely."""
 
 from tailrace.runtime.files import UnreadableError
 
 
 class BadDisk:
-    """Counts what was asked for, and has a place that it cannot read."""
+    """Counts the bytes that are read, and fails at one position."""
 
     def __init__(self, content: bytes, *, bad_position: int | None = None) -> None:
         self.content = content

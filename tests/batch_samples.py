@@ -1,4 +1,4 @@
-"""Batches for tests of storage: whole ones with a valid checksum, ready to be appended."""
+"""Batches for tests of storage: complete, with a valid checksum, ready to be appended."""
 
 from struct import pack_into
 
@@ -10,7 +10,7 @@ HEADER = ">qiibIhiqqqhii"
 def make_batch(
     base_offset: int, record_count: int = 1, *, size: int = 100, timestamp: int = 0, epoch: int = 0
 ) -> bytearray:
-    """Its records are noise: only its header can be read."""
+    """Makes a batch with a valid header, whose records are random bytes."""
     size = max(size, HEADER_SIZE)
     batch = bytearray(HEADER_SIZE)
     pack_into(

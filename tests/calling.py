@@ -1,4 +1,4 @@
-"""In the place of the network: calls a connection that waits for something to read when a test says so."""
+"""Replaces the network: calls a waiting connection when a test says that it can be read."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A Streaming Controller and real SPUs on one simulated network, each on files of its own; each may be killed."""
+"""A Streaming Controller and real SPUs on one simulated network, each with its own files; each can be killed."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
 
 
 class _Running(Struct):
-    """One process: cancelled, it is killed; stopped, it ends cleanly."""
+    """A process: cancelling it is a kill, and stopping it is a clean end."""
 
     server: SpuServer | StreamingController
     process: trio.CancelScope
@@ -38,7 +38,7 @@ class _Running(Struct):
 
     @property
     def spu(self) -> Spu:
-        """The SPU of a process that runs one, and serves."""
+        """Returns the SPU of a process that serves."""
         assert isinstance(self.server, SpuServer)
         assert self.server.spu is not None
         return self.server.spu
@@ -67,7 +67,7 @@ class ClusterOfSpus(Struct):
         await _kill(self.sc)
 
     async def start_spu(self, spu: int) -> None:
-        """Returns when clients may come."""
+        """Starts the SPU, and returns when it serves clients."""
         self.starts += 1
         files = self.files.setdefault(spu, SimulatedFiles())
         clock = self.clocks.get(spu, self.world.clock)
@@ -82,7 +82,7 @@ class ClusterOfSpus(Struct):
         self.spus[spu] = await self._start(SpuServer(settings, seams, structlog.get_logger(), traces=self.traces))
 
     async def kill_spu(self, spu: int) -> None:
-        """What it had in the page cache stays, as after kill -9."""
+        """Kills the SPU as kill -9 does: the page cache stays."""
         await _kill(self.spus.pop(spu))
 
     async def stop_spu(self, spu: int) -> None:
@@ -112,7 +112,7 @@ class ClusterOfSpus(Struct):
         return WireClient(await self.world.network.connect(PUBLIC))
 
     async def create(self, spu: int, name: str, partitions: int, replicas: int, **configs: str) -> int:
-        """By way of that SPU; the error code."""
+        """Creates a topic through an SPU; returns the error code."""
         asked = [CreatableTopicConfig(each.replace("_", "."), value) for each, value in configs.items()]
         topic = CreatableTopic(name, partitions, replicas, configs=asked)
         request = CreateTopicsRequest([topic], timeout_ms=20_000)
@@ -129,7 +129,7 @@ class ClusterOfSpus(Struct):
         return response
 
     async def leaders(self, spu: int, topic: str) -> dict[int, tuple[int, int]]:
-        """By partition: the leader and its epoch, as that SPU tells clients."""
+        """Returns the leader and its epoch for each partition, as an SPU tells clients."""
         (found,) = (await self.metadata(spu, topic)).topics
         return {each.partition_index: (each.leader_id, each.leader_epoch) for each in found.partitions}
 
@@ -144,7 +144,7 @@ class ClusterOfSpus(Struct):
         timeout_ms: int = 1000,
         client: WireClient | None = None,
     ) -> int:
-        """The error code."""
+        """Produces a record; returns the error code."""
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch(value))])]
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
         client = client or await self.client_of(spu)
@@ -162,7 +162,7 @@ class ClusterOfSpus(Struct):
         wait_ms: int = 0,
         client: WireClient | None = None,
     ) -> Any:
-        """What the partition's answer holds; there is to be something, or it waits so long."""
+        """Fetches from a partition; waits up to the given time for a record."""
         partitions = [FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1_000_000)]
         topics = [FetchTopic(topic=topic, partitions=partitions)]
         request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000_000, topics=topics)
@@ -182,7 +182,7 @@ async def _kill(running: _Running) -> None:
 
 @asynccontextmanager
 async def cluster_of(*spus: int, traces: bool = False) -> AsyncIterator[ClusterOfSpus]:
-    """Registered and running. Everything is killed at the end."""
+    """Yields a cluster whose SPUs are registered and running, and kills everything at the end."""
     async with trio.open_nursery() as nursery:
         cluster = ClusterOfSpus(nursery, traces=traces)
         await cluster.world.register(*spus, host=HOST)

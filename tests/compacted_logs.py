@@ -1,4 +1,4 @@
-"""Logs with keys, for tests of compaction: filled in one line, read back as records."""
+"""Logs with keys, for tests of compaction: written in one line, read back as records."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ CONFIG = LogConfig(
 )
 
 Pair = tuple[str, str | None]
-"""A key and its value; without one it is a tombstone."""
+"""A key and its value; None is a tombstone."""
 
 
 def open_log(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
@@ -42,7 +42,7 @@ def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: 
 
 
 def seal(log: Log) -> None:
-    """Seals the open segment unless it is empty."""
+    """Seals the open segment, unless it is empty."""
     if log.segments()[-1].size:
         log.roll()
 

@@ -98,14 +98,14 @@ def topic(
 
 
 def connected(spu: int, incarnation: str = "first", store: str | None = None) -> SpuConnected:
-    """Unless it is said otherwise, a process that starts anew may have lost something."""
+    """By default, a new process of an SPU may have lost something."""
     return SpuConnected(SpuId(spu), incarnation, store or incarnation, (listener(spu),), address(spu))
 
 
 def reported(
     partition: Partition, members: tuple[tuple[SpuId, str], ...] = (), *, has_taken_over: bool = False
 ) -> LiveReplicasReported:
-    """By the partition's leader."""
+    """A report of live replicas by the partition's leader."""
     status = partition.status
     return LiveReplicasReported(
         status.leader,
@@ -128,7 +128,7 @@ def storage(spu: int, used_bytes: int, size_bytes: int, incarnation: str = "firs
 
 
 class Brain:
-    """What an SC process knows and decides; a crash loses it."""
+    """The state of an SC process, which a crash loses."""
 
     def __init__(self) -> None:
         self.store = LocalStore()
@@ -144,12 +144,12 @@ class Brain:
 
 
 class Written(Struct, frozen=True):
-    """One version of an object, or its removal, as the KV store had it."""
+    """One version of an object in the KV store, or its removal."""
 
     key: str
     object: Object | None
     stores: Mapping[int, str]
-    """The incarnation of each SPU's store at that time."""
+    """The incarnation of each SPU's store at the time of the write."""
 
 
 class ModelStore:
@@ -158,7 +158,7 @@ class ModelStore:
         self.revision = 0
         self.history: list[Written] = []
         self.stores: dict[int, str] = {}
-        """The incarnation of each SPU's store: no part of what is kept, but noted with each write."""
+        """The incarnation of each SPU's store. It is noted with each write, but not stored."""
 
     def put(self, wanted: Object) -> Stored | None:
         key = key_of(wanted)
@@ -197,32 +197,32 @@ class ModelSc:
     def __init__(self) -> None:
         self.kv = ModelStore()
         self.running: dict[int, str] = {}
-        """The SPUs that live, and the incarnation of each."""
+        """The running SPUs, and the incarnation of each."""
         self.stores = self.kv.stores
         self.store_of: dict[tuple[int, str], str] = {}
-        """By SPU and process."""
+        """The incarnation of the store, by SPU and process."""
         self.log_ends: dict[int, int] = {}
-        """How far the logs of each SPU go; 0 where it is not said."""
+        """The log end of each SPU; 0 by default."""
         self.mute: set[int] = set()
-        """SPUs that do not say how far their logs go."""
+        """SPUs that do not report their log ends."""
         self.busy: set[int] = set()
-        """SPUs that say that they will say it later."""
+        """SPUs that respond that they will report their log ends later."""
         self.mute_elected: set[int] = set()
-        """SPUs that do not say that they lead."""
+        """SPUs that do not report that they lead."""
         self.leading: dict[PartitionKey, LiveReplicasReported] = {}
-        """What each leader last reported, and reports again to another SC."""
+        """The last report of each leader, which it repeats to another SC."""
         self.provisioned: dict[int, SpuSpec] = {}
         self.provisions = 0
         self.actions: list[Action] = []
         self.events: list[Event] = []
-        """What the dispatcher was given since the SC began, for a replay."""
+        """All events since the SC started, for a replay."""
         self._begin()
 
     def _begin(self) -> None:
         self.brain = Brain()
         self.from_store: deque[Event] = deque(Stored(self.kv.objects[key]) for key in sorted(self.kv.objects))
         self.listing_left = len(self.from_store)
-        """Nothing is reconciled before all that was in the store is known."""
+        """The number of objects that the SC has not listed yet. It reconciles nothing before it knows all."""
         self.from_connections: deque[Event] = deque()
         self.writes: deque[Put | Delete] = deque()
         self.questions: deque[AskLogEnd] = deque()
@@ -235,14 +235,14 @@ class ModelSc:
     # what the world does
 
     def crash(self) -> None:
-        """Another SC takes over; the SPUs connect to it by themselves."""
+        """Replaces the SC by another one, to which the SPUs connect."""
         self._begin()
         for spu in self.running:
             self.from_connections.append(self._connected(spu))
         self.from_connections.extend(report for report in self.leading.values() if report.spu in self.running)
 
     def write(self, wanted: Object) -> None:
-        """As the Administration does: at once, on the newest version."""
+        """Writes an object at once, on its newest version, as the Administration does."""
         before = self.kv.objects.get(key_of(wanted))
         event = self.kv.put(replace(wanted, version=0 if before is None else before.version))
         assert event is not None
@@ -254,7 +254,7 @@ class ModelSc:
         self.from_store.append(event)
 
     def touch(self, key: str) -> None:
-        """Somebody else writes the object just before us, so that our compare-and-set is lost."""
+        """Writes the object just before the SC does, so that the SC's compare-and-set fails."""
         self.write(self.kv.objects[key])
 
     def start_spu(self, spu: int, incarnation: str = "first", store: str | None = None) -> None:
@@ -319,7 +319,7 @@ class ModelSc:
         self.deliver(LogEndsReported(asked.spu, asked.incarnation, {key: asked.epoch}, ends, is_busy))
 
     def wait_for_leaders(self) -> None:
-        """Long enough: who was elected and has not reported has had its time."""
+        """Lets the time for the report of an elected leader expire."""
         awaited, self.awaited = self.awaited, []
         for each in awaited:
             found = self.brain.store.partitions.get((each.topic_id, each.number))
@@ -338,7 +338,7 @@ class ModelSc:
         return actions
 
     def settle(self) -> None:
-        """Everything that follows, in turn, until nothing does."""
+        """Carries out everything that follows, until nothing is left."""
         for _ in range(100_000):
             steps = self.enabled()
             if not steps:
@@ -391,7 +391,7 @@ class ModelSc:
                     self.stop_spu(spu_id)
 
     def _tell(self, partition: Partition) -> None:
-        """A leader that lives reports itself, as soon as it knows."""
+        """Lets a running leader report that it leads."""
         self.told[partition.topic_id, partition.number] = partition
         status = partition.status
         before = self.leading.get((partition.topic_id, partition.number))
@@ -400,7 +400,7 @@ class ModelSc:
             self.report(partition, ())
 
     def report(self, partition: Partition, live: tuple[SpuId, ...], *, has_taken_over: bool = False) -> None:
-        """The leader leads, and proposes these, each with its store as it is now; none: it announces itself."""
+        """Lets the leader propose live replicas and their stores. Without any, it only reports that it leads."""
         members = tuple((spu, self.stores.get(spu, "")) for spu in live)
         report = reported(partition, members, has_taken_over=has_taken_over)
         self.leading[partition.topic_id, partition.number] = report
@@ -409,7 +409,7 @@ class ModelSc:
     def report_shelves(
         self, partition: Partition, *filled: tuple[int, int, int], shelved_from: int = 0, next_base: int = -1
     ) -> None:
-        """By the partition's leader; `filled`: where a shelf begins, an SPU, and up to where that has it."""
+        """Lets the leader report shelves; `filled` has the base of a shelf, an SPU, and the end of its copy."""
         status = partition.status
         ends = tuple((base, SpuId(spu), end) for base, spu, end in filled)
         self.from_connections.append(
@@ -444,7 +444,7 @@ class ModelSc:
 
 
 def model(*spus: int) -> ModelSc:
-    """With these custom SPUs registered and online."""
+    """Makes a world with these custom SPUs registered and online."""
     sc = ModelSc()
     for spu in spus:
         sc.write(custom(spu))

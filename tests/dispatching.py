@@ -1,4 +1,4 @@
-"""A spec dispatcher with simulated files, and the specs that tests give it."""
+"""A spec dispatcher on simulated files, and specs for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

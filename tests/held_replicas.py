@@ -1,4 +1,4 @@
-"""Replicas that an SPU holds, over files in memory."""
+"""Replicas of an SPU, on files in memory."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""A host of the shared handlers that is no SPU, as the Streaming Controller is none."""
+"""A host of the shared handlers that is not an SPU, like the Streaming Controller."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ class ControllerHost(Struct):
 
 
 def request_of(api_key: ApiKey) -> RequestContext:
-    """A request in its newest version, from a client that came in at controller:9003."""
+    """Makes a request in its newest version, from a client that is connected to controller:9003."""
     return RequestContext(
         api_key,
         API_TABLE[api_key].max_version,

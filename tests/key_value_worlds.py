@@ -1,4 +1,4 @@
-"""What tests of key-value stores share: a store as several SCs see it, and time that passes for it."""
+"""Shared parts of tests of key-value stores: a store with several SCs, and its time."""
 
 import json
 import time
@@ -21,13 +21,13 @@ class World(Struct):
 
     store: KeyValueStore
     another: Callable[[], KeyValueStore]
-    """The same store, for another SC."""
+    """Opens the same store for another SC."""
     forget_history: Callable[[], Awaitable[None]]
-    """No watch is told any more what changed up to now."""
+    """Drops the history, so that watches miss all changes up to now."""
 
 
 class RealClock(trio.abc.Clock):
-    """Time as it is, for a store whose server has a clock of its own."""
+    """The real time, for a store whose server has its own clock."""
 
     def start_clock(self) -> None:
         pass

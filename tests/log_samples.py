@@ -1,4 +1,4 @@
-"""A small log on a simulated disk, for the tests of what a log does."""
+"""A small log on a simulated disk, for tests of logs."""
 
 from batch_samples import header_of, make_batch
 from logs import log_at

@@ -1,4 +1,4 @@
-"""Random messages of any class and version, made from the facts that the classes carry."""
+"""Random messages of any class and version, made from the facts in the classes."""
 
 import importlib
 import pkgutil
@@ -37,7 +37,7 @@ def versions_of(cls: type[Any]) -> range:
 
 
 def sample(cls: type[Any], version: int, random: Random) -> Any:
-    """A message, or a struct, with every field of the version set to something its type allows."""
+    """Makes a message, or a struct, with a random value in each field of the version."""
     return cls(
         **{
             field.name: _value(field, version, random)
@@ -60,7 +60,7 @@ def _value(field: Field, version: int, random: Random) -> Any:
 
 
 def _length(random: Random, elements_are_small: bool) -> int:
-    """Mostly few, at times more than what fits into one byte of a variable-length integer."""
+    """Returns a length: mostly small, sometimes too large for one byte of a variable-length integer."""
     if elements_are_small and random.random() < 0.05:
         return random.choice((125, 126, 127, 128, 300))
     return random.choice((0, 1, 1, 2, 3))

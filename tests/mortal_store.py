@@ -1,4 +1,4 @@
-"""A store in memory that is the last thing its user ever calls: kill -9 in a test."""
+"""A store in memory that kills its user during a write, as kill -9 does."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tailrace.controller.key_value.memory import MemoryStore
 
 
 class MortalStore(MemoryStore):
-    """Ends its user at one of the writes: before it, or when it is done but nobody was told."""
+    """Kills its user at one write: before it, or after it but before it returns."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""SPUs that are nothing but their links, and write down what they hear."""
+"""SPUs that have only their links, and record what they receive."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -26,7 +26,7 @@ def identity(spu: int) -> PeerIdentity:
 
 
 def cluster_of(*spus: int, cluster_id: str = CLUSTER_ID) -> Cluster:
-    """Each SPU's private port is where it listens on a simulated network."""
+    """Makes a cluster whose SPUs listen at their private ports on a simulated network."""
     cluster = Cluster()
     cluster.identify(cluster_id, SpuId(spus[0]))
     for spu in spus:
@@ -52,7 +52,7 @@ def append_reply(spu: int, matched_end: int, *, missed: bool = False, epoch: int
 
 
 class Spu:
-    """Both its links and the sink of what arrives on them."""
+    """The links of an SPU, and the sink of what arrives on them."""
 
     def __init__(self, spu: int, network: Network, cluster: Cluster) -> None:
         self.id = SpuId(spu)
@@ -100,7 +100,7 @@ class Spu:
         return [message for _, _, message in self.heard]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Looks again whenever something has happened here."""
+        """Waits until a condition holds; checks it whenever something has arrived."""
         with trio.fail_after(60):
             while not holds():
                 await self._changed.wait()

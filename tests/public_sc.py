@@ -1,4 +1,4 @@
-"""The SC's public port on a network in memory, before a whole workflow, and the command line that speaks with it."""
+"""The SC's public port on a network in memory, with a complete workflow, and the command line."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ class PublicSc(Struct):
     running: RunningWorkflow
     network: MemoryNetwork
     log_ends: dict[int, int] = field(default_factory=dict)
-    """What each SPU says is the end of its logs; the high watermark is the lowest."""
+    """The log end that each SPU reports; the lowest is the high watermark."""
 
     async def ask_spu(self, spu_id: SpuId, message: Any) -> Any:
         if isinstance(message, DescribeReplicasRequest):
@@ -76,7 +76,7 @@ class PublicSc(Struct):
 
 
 async def tailrace(network: MemoryNetwork, *words: str) -> int:
-    """The exit status of `tailrace` with these words."""
+    """Runs `tailrace` with these words; returns the exit status."""
     if words[0] == "apply":
         return await apply.COMMANDS["apply"].execute(parse(words), network)
     group, name = words[:2]

@@ -1,4 +1,4 @@
-"""A whole SPU, and `tailrace produce` and `tailrace consume` as a person calls them."""
+"""A complete SPU, and the commands `tailrace produce` and `tailrace consume`."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from tailrace.cli.records import produce_command as produce
 from tailrace.runtime.chance import RandomChance
 
 PIECE_BYTES = 7
-"""Input comes in pieces that end anywhere."""
+"""The size of the pieces in which standard input arrives, so that lines are split anywhere."""
 
 
 class RecordCommands(Struct):
@@ -25,7 +25,7 @@ class RecordCommands(Struct):
         return self.running.spu.replicas.leading("orders", number)
 
     async def produce(self, text: str | bytes, *words: str, at_once: int = PIECE_BYTES) -> int:
-        """The exit status of `tailrace produce`, with this as its standard input."""
+        """Runs `tailrace produce` with this standard input; returns the exit status."""
         data = text.encode() if isinstance(text, str) else text
         pieces = [data[start : start + at_once] for start in range(0, len(data), at_once)]
 
@@ -50,7 +50,7 @@ def _where(words: tuple[str, ...]) -> tuple[str, ...]:
 async def record_commands(
     partitions: int = 1, configs: Mapping[str, str | None] | None = None
 ) -> AsyncIterator[RecordCommands]:
-    """With a topic `orders`."""
+    """Yields an SPU with a topic `orders`."""
     # What is printed is the command's alone.
     with capture_logs():
         async with running_spu() as running:

@@ -50,7 +50,7 @@ KEY: ReplicaKey = (TOPIC, 0)
 
 
 class WirePeers:
-    """What `PeerLinks` is to a store, for a store that can be reached at once."""
+    """Replaces `PeerLinks`: every store is reached at once."""
 
     def __init__(self, wire: "Wire", identity: PeerIdentity) -> None:
         self.wire = wire
@@ -60,7 +60,7 @@ class WirePeers:
         self.slow: set[SpuId] = set()
         """What these are told has to wait."""
         self.copied: list[SpuId] = []
-        """Who was told of batches with a copy of them."""
+        """The SPUs to which batches were sent as copies."""
 
     def keeps_up(self, spu: SpuId) -> bool:
         return spu not in self.slow
@@ -97,7 +97,7 @@ class WirePeers:
 
 
 class WireCopies:
-    """What `RemoteBulkCopies` is to a store."""
+    """Replaces `RemoteBulkCopies`."""
 
     def __init__(self, wire: "Wire", spu: SpuId) -> None:
         self._wire = wire
@@ -134,7 +134,7 @@ class Store(Struct):
     appended: dict[Replica, None]
     metrics: BrokerMetrics
     doubts: list[int]
-    """From which offsets on the leader here has doubted its log."""
+    """The offsets from which the leader on this store suspected its log."""
 
     @property
     def log(self) -> Log:
@@ -149,7 +149,7 @@ class Store(Struct):
         self.wire.wake()
 
     def values(self) -> list[bytes]:
-        """What is in the log, committed or not, without what recovery wrote."""
+        """Returns the values in the log, committed or not, without the batches that recovery wrote."""
         found = []
         for part in self.log.read_batches(self.log.log_start, self.log.log_end):
             data = part.file.read_at(part.position, part.count)
@@ -168,24 +168,24 @@ class Wire(Struct):
     stores: dict[SpuId, Store] = field(default_factory=dict)
     spec: PartitionSpec = field(default_factory=lambda: PartitionSpec(TOPIC, "t", 0, NO_LEADER, NO_EPOCH, (), ()))
     deaf: set[SpuId] = field(default_factory=set)
-    """The Streaming Controller does not reach them."""
+    """The stores that the Streaming Controller does not reach."""
     told: int = 0
-    """How many messages were sent."""
+    """The number of messages sent."""
     cut: set[SpuId] = field(default_factory=set)
-    """Reached by nobody, and reaching nobody."""
+    """The stores that reach no other store, and are not reached."""
     _queue: deque[tuple[PeerIdentity, SpuId, bytes, bool]] = field(default_factory=deque)
     _woken: trio.Event = field(default_factory=trio.Event)
     _starts: int = 0
     refuses_proposals: bool = False
     copy_limits: CopyLimits | None = None
     portions_left: float = math.inf
-    """So many are handed over to who copies; the next ones are lost on the way."""
+    """How many more bulk copies succeed; later ones are lost."""
     portion_seconds: float = 0.0
-    """How long one takes."""
+    """The duration of one bulk copy."""
     handed_over: set[SpuId] = field(default_factory=set)
-    """By whom."""
+    """The stores that served bulk copies."""
     hands_over: float = math.inf
-    """So often is a leader heard that asks for what it lacks; then it is lost on the way."""
+    """How many more requests of a recovering leader arrive; later ones are lost."""
 
     # the network
 
@@ -239,7 +239,7 @@ class Wire(Struct):
                 await trio.lowlevel.checkpoint()
 
     def part(self, spu: SpuId) -> None:
-        """The links of that store are lost, and come back with `join`."""
+        """Cuts all links of a store, until `join`."""
         self.cut.add(spu)
         for store in self.stores.values():
             for other in self.stores:
@@ -345,7 +345,7 @@ class Wire(Struct):
         return store
 
     async def restart(self, store: Store, keep: Keep = "all", saved: SavedHighWatermark | None = None) -> Store:
-        """After a power failure, unless all is kept, it is another incarnation, and in doubt."""
+        """Restarts a store. After a power failure that lost something, it has a new incarnation and is in doubt."""
         if keep == "all":
             return await self.start(store.spu, store.files.after_kill(), store.incarnation, saved)
         files = store.files.crash(keep)
@@ -388,13 +388,13 @@ class Wire(Struct):
             store.end_turn()
 
     def offline(self, number: int) -> None:
-        """The Streaming Controller has lost it, and says so."""
+        """Reports a store as offline."""
         for store in self.stores.values():
             if store.spu not in self.cut | self.deaf:
                 store.dispatcher.on_offline(SpuId(number))
 
     async def elect(self, number: int) -> Store:
-        """By the next epoch, with the live set as it is; at first all that run are live."""
+        """Elects a leader with the next epoch and the current live set; at first all running stores are live."""
         store = self.stores[SpuId(number)]
         spec = self.spec
         if spec.epoch == NO_EPOCH:
@@ -405,7 +405,7 @@ class Wire(Struct):
         return store
 
     async def settle(self) -> None:
-        """All that can happen without time passing has happened."""
+        """Waits until nothing more happens without time passing."""
         await trio.testing.wait_all_tasks_blocked()
 
 
@@ -425,7 +425,7 @@ def replication_on(
     promises: Promises | None = None,
     live_replicas: LiveReplicaReporter | None = None,
 ) -> ReplicaInfoDispatcher:
-    """Of an SPU that reaches no other."""
+    """Makes the replication of an SPU that reaches no other SPU."""
     cluster, logger = Cluster(), structlog.get_logger()
     files.make_directories("/data")
     identity = PeerIdentity(spu, "store", "process")
@@ -455,7 +455,7 @@ def replication_on(
 
 @asynccontextmanager
 async def wire_of(count: int, **configs: str) -> AsyncIterator[Wire]:
-    """So many stores, the first of them elected."""
+    """Yields stores, of which the first is elected."""
     async with trio.open_nursery() as nursery:
         wire = Wire(nursery, {name.replace("_", "."): value for name, value in configs.items()})
         nursery.start_soon(wire.deliver)
@@ -493,7 +493,7 @@ class Waiter:
 
 
 def produce(store: Store, *values: bytes, producer_id: int = -1, base_sequence: int = -1) -> Waiter:
-    """With acks=all."""
+    """Produces with acks=all."""
     assert store.replica.is_leader
     assert not store.replica.is_merging
     waiter = Waiter()

@@ -1,4 +1,4 @@
-"""How the partition of the model gets other replicas: by the Streaming Controller's own rules, asked now and then."""
+"""Moves the model's partition to other replicas, by the Streaming Controller's own rules."""
 
 import random
 from collections.abc import Mapping, Set
@@ -24,15 +24,15 @@ Row = tuple[SpuId, ...]
 
 
 class Moves(Struct, frozen=True):
-    """In a world in which replicas move."""
+    """The settings of a world in which replicas move."""
 
     policy: str
     stores: int = 6
     sizes: tuple[int, ...] = (3,)
-    """How many replicas there may be."""
+    """The possible numbers of replicas."""
 
     def row(self, chance: random.Random, present: Row = ()) -> Row:
-        """Mostly others than those that there are: then little is in both sets."""
+        """Draws a row that mostly has other replicas than the current one, so that the copy sets overlap little."""
         size = chance.choice(self.sizes)
         spus = [SpuId(spu) for spu in range(1, self.stores + 1)]
         others = [spu for spu in spus if spu not in present]
@@ -47,13 +47,13 @@ class Moves(Struct, frozen=True):
         return sizes.writes
 
     def survive(self, layout: PartitionSpec, wanted: Row, damaged: Set[SpuId]) -> bool:
-        """Whether nothing is lost, though these stores may have lost what they had."""
+        """Whether nothing is lost even if these stores lose what they have."""
         sets = (*(layout.copy_sets or (layout.replicas,)), wanted)
         return all(len(damaged & set(each)) < self.writes_of(each) for each in sets)
 
 
 def other_row(moves: Moves, layout: PartitionSpec, wanted: Row, chance: random.Random) -> Row:
-    """What somebody asks for: some row, or that a change is given up."""
+    """Returns the row that an administrator requests next: another one, or the old one to cancel a change."""
     partition = _partition(layout, PartitionStatus())
     if is_changing(partition, wanted) and chance.random() < 0.4:
         return before_change(partition)
@@ -74,7 +74,7 @@ def moved(
     registered: Mapping[SpuId, tuple[str, str]],
     online: Set[SpuId],
 ) -> Partition:
-    """With the next step done. The leader has reported."""
+    """Returns the partition after the next step of a move, given a report of the leader."""
     status = PartitionStatus(PartitionResolution.ONLINE, leader, epoch, process, dict(live), version)
     spus = {
         spu: Spu(

@@ -29,7 +29,7 @@ class QuorumReader:
         self._position = 0
         self._answers: dict[SpuId, StoreAnswer] = {}
         self._read: dict[int, Content] = {}
-        """By offset, what it took for acknowledged."""
+        """The entries that it took for acknowledged, by offset."""
         self._begin()
 
     def step(self) -> None:
@@ -42,7 +42,7 @@ class QuorumReader:
             self._begin()
 
     def check_final(self) -> None:
-        """All that it ever read is committed in the end."""
+        """Checks that everything that it read is committed in the end."""
         truth = self._cluster.truth
         for content in self._read.values():
             check(

@@ -136,9 +136,9 @@ class Store(Struct):
     # On the disk:
     log: ListLog = field(default_factory=ListLog)
     synced: list[Entry] = field(default_factory=list)
-    """What the log was when it was synced."""
+    """The log as it was last synced."""
     number: int = 1
-    """Of its incarnations."""
+    """The number of its current incarnation."""
     promised: Epoch = NO_EPOCH
     doubt: bool = False
     checkpoint: SavedHighWatermark = field(default_factory=lambda: SavedHighWatermark(0, NO_EPOCH))
@@ -150,12 +150,12 @@ class Store(Struct):
     high_watermark: HighWatermark = field(default_factory=lambda: HighWatermark(0))
     waiting: list[Entry] = field(default_factory=list)
     checked_end: int = 0
-    """Up to here what lies below the high watermark has been compared with what is committed."""
+    """The offset up to which its committed entries were compared with the truth."""
     # What only the model knows:
     is_damaged: bool = False
-    """A power failure took a part of its log, and it has not caught up since."""
+    """Whether a power failure took a part of its log, and it has not caught up since."""
     is_outdated: bool = False
-    """Since its log was compared last, a leader was elected that lacked something."""
+    """Whether a leader that lacked something was elected since its log was last compared."""
 
     @property
     def incarnation(self) -> str:
@@ -182,7 +182,7 @@ class Store(Struct):
         self.synced = list(self.log.all)
 
     def lose_unsynced(self, chance: random.Random) -> None:
-        """Of what was written since the last sync, nobody knows which pages have reached the disk."""
+        """Loses power: any of the pages written since the last sync may have reached the disk."""
         log, before = self.log, {content_of(entry): entry for entry in self.synced}
         kept = 0
         while kept < len(log.all) and content_of(log.all[kept]) in before:

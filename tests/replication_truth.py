@@ -16,7 +16,7 @@ class Truth:
     def __init__(self) -> None:
         self.acknowledged: list[Entry] = []
         self.committed: list[Content] = []
-        """All that was ever below a high watermark, in order."""
+        """Everything that was ever below a high watermark, in order."""
         self.unclean_epoch = -1
         """Of the last leader that may have lacked something: what earlier ones think they commit counts for nothing."""
         self._committed_at: dict[int, Content] = {}
@@ -57,7 +57,7 @@ class Truth:
         self._deleted_to = max(self._deleted_to, log_start)
 
     def on_deleted_for_good(self, end: int) -> None:
-        """Somebody was told so."""
+        """Notes that a client was told that the records before `end` are deleted."""
         self._deleted_for_good = max(self._deleted_for_good, end)
 
     def on_readable(self, store: Store, start: int) -> None:
@@ -102,7 +102,7 @@ class Truth:
     # what must hold
 
     def check_committed(self, store: Store) -> None:
-        """Below the high watermark there is one log, whoever holds it; producers' acknowledgements lie in it."""
+        """Checks that a store has the committed log below its high watermark, with all acknowledged records."""
         end = store.high_watermark.value
         check(end <= store.log.log_end, "a high watermark lies beyond its log")
         for entry in store.log.entries(store.checked_end, end):
@@ -124,7 +124,7 @@ class Truth:
         check(self._committed_at.get(content[0], content) == content, "somebody read what is not committed")
 
     def check_holds_acknowledged(self, store: Store) -> None:
-        """A leader that serves has all that was ever acknowledged, each where it was."""
+        """Checks that a serving leader has every acknowledged record at its offset."""
         entries = {entry.base: content_of(entry) for entry in store.log.all}
         for entry in self.acknowledged:
             if entries.get(entry.base) != content_of(entry):
@@ -143,7 +143,7 @@ class Truth:
         check(store.log.log_start >= self._deleted_for_good, "a leader has something that was deleted for good")
 
     def check_is_whole(self, store: Store) -> None:
-        """It has all that is committed, and nothing else."""
+        """Checks that a store has everything that is committed, and nothing else."""
         contents = {content_of(entry) for entry in store.log.all}
         check(contents <= set(self.committed), f"{store.spu} has something that nobody committed")
         for content in self.committed:

@@ -1,4 +1,4 @@
-"""A whole SC on simulated seams, with SPUs over the network that do at once what they are told and nothing else."""
+"""A complete SC on simulated seams, with SPUs over the network that do exactly what they are told, at once."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -45,7 +45,7 @@ METRICS = Address("sc", 9005)
 
 
 class ScWorld(Struct):
-    """What outlives an SC: start another one on it to see what a restart finds."""
+    """Everything that outlives an SC. Another SC on it is a restart."""
 
     store: KeyValueStore = field(default_factory=MemoryStore)
     network: MemoryNetwork = field(default_factory=MemoryNetwork)
@@ -106,11 +106,11 @@ class ObedientSpu:
         self.metadata: list[ApplyMetadataRequest] = []
         self.full_specs = 0
         self.online = trio.Event()
-        """It has been told so."""
+        """Set when the SPU has been told that it is online."""
         self.link: PrivateLink
         self.accepted: RegisterSpuResponse
         self.mute = False
-        """Whether it stays away from describing its replicas."""
+        """Whether it does not respond to requests that describe replicas."""
         self._network = network
         self._nursery: trio.Nursery
 

@@ -1,4 +1,4 @@
-"""The SC's workflow on a store in memory, with SPUs that do at once what they are told and nothing else."""
+"""The SC's workflow on a store in memory, with SPUs that do exactly what they are told, at once."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ from tailrace.server.private_link import LinkClosed
 
 
 class ObedientSpus(Struct):
-    """Leaders that are connected report in as soon as they are told that they lead; silent ones never do."""
+    """Connected SPUs that report as soon as they are told to lead; silent ones never do."""
 
     silent: set[int] = field(default_factory=set)
     connected: set[int] = field(default_factory=set)
@@ -139,7 +139,7 @@ class RunningWorkflow(Struct):
     clock: SteadyClock
 
     async def connect(self, *spus: int) -> None:
-        """Returns when the store has them online."""
+        """Registers SPUs, and returns when the store has them online."""
         for spu in spus:
             await self.workflow.events.send(
                 SpuConnected(

@@ -1,4 +1,4 @@
-"""What a scrape says, sample by sample."""
+"""Parses the samples of a scrape."""
 
 from prometheus_client.parser import text_string_to_metric_families
 

@@ -1,5 +1,7 @@
-"""Brokers that answer Kafka's requests as a test says, over the simulated network: for what a real one does only in
-passing, such as not being the coordinator any more."""
+"""Scripted brokers on the simulated network, for behavior that a real broker shows only briefly.
+
+An example is a broker that is not the coordinator any more.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,7 +29,7 @@ from tailrace.runtime.network import Address, Listener, receive_some, send_all
 APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
 
 Script = Callable[["ScriptedBroker", Any], Any]
-"""What a broker answers to a request; None: never anything."""
+"""Returns a broker's response to a request, or None if it never responds."""
 
 
 class ScriptedBroker(Struct):
@@ -38,7 +40,7 @@ class ScriptedBroker(Struct):
         default_factory=lambda: {key: (api.min_version, api.max_version) for key, api in API_TABLE.items()}
     )
     heard: list[Any] = field(default_factory=list)
-    """In order, but for those that every client begins with."""
+    """The requests in order, without those with which every client begins."""
     connections: list[MemoryConnection] = field(default_factory=list)
     listener: Listener | None = None
 
@@ -78,9 +80,9 @@ class ScriptedBrokers(Struct):
     network: MemoryNetwork
     brokers: dict[int, ScriptedBroker]
     leaders: dict[str, list[int]] = field(default_factory=dict)
-    """Of each topic's partitions; -1: nobody."""
+    """The leader of each partition, by topic; -1 for none."""
     coordinator: int = 1
-    """Of all groups."""
+    """The coordinator of all groups."""
 
     @property
     def bootstrap(self) -> list[Address]:
@@ -115,7 +117,7 @@ class ScriptedBrokers(Struct):
 
 @asynccontextmanager
 async def scripted_brokers(script: Script, *ids: int) -> AsyncIterator[ScriptedBrokers]:
-    """They agree about the cluster; the script says the rest."""
+    """Yields brokers that agree about the cluster, and otherwise respond as the script says."""
     network = MemoryNetwork()
     cluster = ScriptedBrokers(network, {})
 

@@ -1,4 +1,4 @@
-"""An HTTP server in memory that answers as a test says, byte by byte if need be."""
+"""A scripted HTTP server in memory."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ STREAM_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class Exchange(Struct):
-    """One request, and the connection that its answer goes to."""
+    """A request, and the connection for its response."""
 
     path: str
     body: bytes
@@ -40,7 +40,7 @@ async def serve(
     script: Script,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Until cancelled. A script that returns leaves the connection open for the next request."""
+    """Serves until it is cancelled. When a script returns, the connection stays open for the next request."""
     listener = await network.listen(address)
     try:
         async with trio.open_nursery() as nursery:
@@ -80,7 +80,7 @@ async def _serve_connection(connection: Connection, script: Script) -> None:
 
 
 def _request(arrived: bytearray, connection: Connection) -> Exchange | None:
-    """The first request, taken out of what has arrived once it is whole."""
+    """Takes the first complete request out of the received bytes."""
     head, end, rest = bytes(arrived).partition(b"\r\n\r\n")
     first, *headers = head.decode().split("\r\n")
     sizes = [int(value) for name, _, value in (line.partition(":") for line in headers) if name == "content-length"]

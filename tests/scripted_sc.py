@@ -40,16 +40,16 @@ class ScriptedSc(Struct):
     network: MemoryNetwork
     address: Address = SC_ADDRESS
     heard: list[Any] = field(default_factory=list)
-    """In order, but for the heartbeats: there are many."""
+    """The requests in order, without the many heartbeats."""
     heartbeats: int = 0
     renewal_seconds: float = 0
-    """How long it takes to renew a lease."""
+    """The delay of the response to a heartbeat."""
     answers: dict[IntEnum, Callable[[Any], Any]] = field(default_factory=dict)
     """By API; None as an answer is never given. Without an entry the answer is that all is well."""
     version: int = 0
     """Of the metadata that were said last."""
     link: PrivateLink | None = None
-    """The latest, once an SPU is registered on it."""
+    """The latest link on which an SPU is registered."""
     connections: list[MemoryConnection] = field(default_factory=list)
     _registered: trio.Event = field(default_factory=trio.Event)
 
@@ -66,7 +66,7 @@ class ScriptedSc(Struct):
             listener.close()
 
     async def registered(self) -> PrivateLink:
-        """The link of the SPU that is registered."""
+        """Returns the link of the registered SPU."""
         while self.link is None or self.link.closed_because is not None:
             await self._registered.wait()
         return self.link
@@ -75,7 +75,7 @@ class ScriptedSc(Struct):
         return await (await self.registered()).ask(message)
 
     async def introduce(self, spu: int, *topics: TopicState) -> None:
-        """Says all there is: this SPU, which is online, and topics of which it holds everything."""
+        """Sends full specs: this SPU, which is online, and topics that it holds completely."""
         await self.registered()
         registered = self.heard_of(RegisterSpuRequest)[-1]
         held = [
@@ -171,7 +171,7 @@ def topic_state(
     replicas: tuple[int, ...] = (1,),
     live: tuple[int, ...] = (1,),
 ) -> TopicState:
-    """A topic of which SPU 1 holds every partition."""
+    """Makes a topic whose partitions are all on SPU 1."""
     states = [PartitionState(number, leader, epoch, list(replicas), list(live)) for number in range(partitions)]
     return TopicState(topic_id, name, partitions=states)
 

@@ -1,4 +1,4 @@
-"""The other end of the SC's private port, for tests: an SPU that does what a test says and remembers what it heard."""
+"""A scripted SPU at the SC's private port, which records what it receives."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -35,7 +35,7 @@ class ScriptedSpu:
         self.incarnation = incarnation
         self.listeners = list(listeners)
         self.heard: list[Any] = []
-        """Requests of the SC, in order."""
+        """The requests of the SC, in order."""
         self.may_answer = trio.Event()
         self.may_answer.set()
         self.link: PrivateLink

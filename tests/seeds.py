@@ -1,4 +1,4 @@
-"""Seeds of tests that take long: a few of them always, all of them with the slow tests."""
+"""Seeds of long tests: a few run always, and all of them with the slow tests."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,4 @@
-"""A whole SPU, and the Streaming Controller that it obeys, on simulated seams: memory for a network, simulated files, a
-clock that jumps, chance from a seed."""
+"""A complete SPU with its Streaming Controller, on simulated seams."""
 
 import errno
 import itertools
@@ -60,7 +59,7 @@ class SteadyClock:
 
 
 class World(Struct):
-    """What outlives an SPU and its controller: start others on it to see what a restart finds."""
+    """Everything that outlives an SPU and its controller. Others on it are a restart."""
 
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     network: MemoryNetwork = field(default_factory=MemoryNetwork)
@@ -69,11 +68,11 @@ class World(Struct):
     starts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def seams(self) -> Seams:
-        """Of one start: no two processes have the same luck."""
+        """The seams of one process. No two processes have the same chance."""
         return Seams(self.network, self.files, self.clock, RandomChance(next(self.starts)))
 
     def crashed(self, keep: Keep) -> "World":
-        """The world after a power failure of the SPU's machine."""
+        """Returns the world after a power failure of the SPU's machine."""
         return replace(self, files=self.files.crash(keep), network=MemoryNetwork())
 
 
@@ -91,7 +90,7 @@ class RunningSpu(Struct):
         return found
 
     async def scraped(self) -> str:
-        """What its metrics port answers, with the head."""
+        """Returns the response of its metrics port, with the head."""
         scraper = await self.world.network.connect(METRICS)
         scraper.send([b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
         text = bytearray()
@@ -129,7 +128,7 @@ async def _never(api: Api, version: int, request: Any) -> Any:
 def spu_requests_from(
     here: SpuId, cluster: Cluster, network: Network, answer_here: RespondLocally = _never
 ) -> SpuRequests:
-    """As that one asks them."""
+    """Returns the requests as the SPU `here` sends them."""
     return SpuRequests(here, cluster, network, answer_here)
 
 
@@ -140,8 +139,10 @@ async def running_spu(
     rack: str | None = None,
     registered_rack: str | None = None,
 ) -> AsyncIterator[RunningSpu]:
-    """With a Streaming Controller of its own. Both are stopped cleanly at the end; cancel the task that holds them to
-    stop them as kill -9 does."""
+    """Yields an SPU with its own Streaming Controller, and stops both cleanly at the end.
+
+    Cancelling the task that holds them stops them as kill -9 does.
+    """
     world = world or World()
     registered = Registered(RegisteredSpec(SpuId(1), rack=registered_rack, public=PublicEndpoint(port=0)))
     await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
@@ -179,7 +180,7 @@ def _spu_settings(broker: Mapping[str, str]) -> SpuSettings:
 
 
 async def filled(running: RunningSpu) -> Replica:
-    """One that is led here, with batches that begin at 0, 2 and 3."""
+    """Returns a replica that the SPU leads, with batches at the offsets 0, 2 and 3."""
     await running.create("t")
     client = await running.client()
     for records in (batch(b"a", b"b"), batch(b"c"), batch(b"d")):
@@ -189,18 +190,18 @@ async def filled(running: RunningSpu) -> Replica:
 
 
 def led_elsewhere(replica: Replica, leader: int = 2) -> None:
-    """Makes a follower of it, of an SPU that is not there."""
+    """Makes the replica a follower of an SPU that does not exist."""
     replica.use_spec(replace(replica.spec, leader=SpuId(leader), live_replicas=(SpuId(leader), SpuId(1))))
 
 
 def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **attributes: Any) -> bytes:
-    """A batch as a producer sends it, a record for each value."""
+    """Makes a batch as a producer sends it, with a record for each value."""
     records = [Record(offset, timestamp + offset, None, value) for offset, value in enumerate(values)]
     return bytes(build_batch(records, **attributes))
 
 
 def lack_open_files(*_: object) -> NoReturn:
-    """Whatever is called."""
+    """Fails any call, as if no more files could be opened."""
     raise OSError(errno.EMFILE, "Too many open files")
 
 

@@ -38,7 +38,9 @@ async def test_a_topic_created_through_any_spu_is_served_by_all(autojump_clock: 
             assert await cluster.produce(other, "orders", partition, b"x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_spus_serve_while_the_sc_is_away_and_nothing_changes_when_it_is_back(autojump_clock: MockClock) -> None:
+async def test_spus_serve_while_the_sc_is_offline_and_nothing_changes_when_it_returns(
+    autojump_clock: MockClock,
+) -> None:
     async with cluster_of(1, 2, 3) as cluster:
         await cluster.create(1, "orders", 6, 3)
         before = await cluster.leaders(1, "orders")
@@ -53,7 +55,7 @@ async def test_spus_serve_while_the_sc_is_away_and_nothing_changes_when_it_is_ba
         assert await cluster.create(2, "more", 1, 3) == ErrorCode.NONE
 
 
-async def test_what_clients_ask_while_the_sc_is_away_is_done_when_it_is_back_in_time(autojump_clock: MockClock) -> None:
+async def test_requests_wait_for_an_sc_that_returns_in_time(autojump_clock: MockClock) -> None:
     async with cluster_of(1, 2) as cluster, trio.open_nursery() as nursery:
         await cluster.kill_sc()
         codes: list[int] = []
@@ -69,7 +71,7 @@ async def test_what_clients_ask_while_the_sc_is_away_is_done_when_it_is_back_in_
         assert codes == [ErrorCode.NONE]
 
 
-async def test_what_a_killed_spu_led_another_one_leads_at_a_later_epoch_with_all_that_it_had(
+async def test_another_spu_leads_after_a_kill_with_a_later_epoch_and_all_records(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:
@@ -92,11 +94,10 @@ async def test_what_a_killed_spu_led_another_one_leads_at_a_later_epoch_with_all
 
 
 @pytest.mark.parametrize("has_slow_disk", [1, 2], ids=["leader", "follower"])
-async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_between_the_same_spus(
+async def test_a_partition_that_waits_for_its_disk_does_not_delay_others_of_the_same_spus(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, has_slow_disk: int
 ) -> None:
-    """Both are followed on one connection, and both acknowledge what has reached the disk of the leader and of the
-    follower."""
+    """Both partitions are followed on one connection, and acknowledge what both replicas have synced."""
     is_fast_again = trio.Event()
     syncing: list[str] = []
     sync = SimulatedFile.sync
@@ -108,7 +109,7 @@ async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_between_the
         await sync(file)
 
     async def seconds_to_produce(cluster: ClusterOfSpus, count: int) -> list[float]:
-        """By the clock of the simulation, for each record."""
+        """Returns the simulated seconds for each record."""
         taken = []
         for number in range(count):
             began = trio.current_time()
@@ -145,7 +146,7 @@ async def test_an_spu_that_is_stopped_is_offline_at_once(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-async def test_a_deleted_topic_comes_back_with_what_it_had(autojump_clock: MockClock, replicas: int) -> None:
+async def test_an_undeleted_topic_has_its_records(autojump_clock: MockClock, replicas: int) -> None:
     async with cluster_of(1, 2) as cluster:
         await cluster.create(1, "orders", 1, replicas)
         ((leader, epoch),) = (await cluster.leaders(1, "orders")).values()
@@ -171,10 +172,8 @@ async def test_a_deleted_topic_comes_back_with_what_it_had(autojump_clock: MockC
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-async def test_what_an_spu_has_removed_before_its_time_it_does_not_take_for_nothing(
-    autojump_clock: MockClock, replicas: int
-) -> None:
-    """Its clock has jumped by days, and the topic is brought back."""
+async def test_an_early_removal_does_not_make_an_empty_log_count(autojump_clock: MockClock, replicas: int) -> None:
+    """The clock of the SPU has jumped by days, and the topic is undeleted."""
     async with cluster_of(1, 2) as cluster:
         await cluster.stop_spu(1)
         cluster.clocks[1] = SteadyClock()

@@ -1,4 +1,4 @@
-"""What the documents name exists: files, flags, commands, settings, metrics, modules."""
+"""Everything that the documents name exists: files, flags, commands, settings, metrics, modules."""
 
 import re
 import shlex
@@ -86,7 +86,7 @@ def test_every_flag_of_the_servers_is_described() -> None:
         assert f"`TAILRACE_{flag.upper()}`" in page
 
 
-def test_described_configs_have_the_defaults_that_stand_there() -> None:
+def test_described_configs_have_the_described_defaults() -> None:
     rows = re.findall(r"^\| `([a-z.]+)` \|(?: `([a-z.]+)` \|)? (-?\d+) \|", _text("docs/reference.md"), re.MULTILINE)
     assert len(rows) > 10
     for name, synonym, default in rows:
@@ -95,7 +95,7 @@ def test_described_configs_have_the_defaults_that_stand_there() -> None:
                 assert text_of(table[each].default) == default, each
 
 
-def test_a_config_that_is_said_to_have_no_effect_is_asked_for_nowhere() -> None:
+def test_a_config_described_as_without_effect_is_used_nowhere() -> None:
     source = "".join(
         path.read_text()
         for package in PACKAGES
@@ -142,7 +142,7 @@ def test_the_path_of_a_record_names_files_that_exist() -> None:
         assert (ROOT / each).is_file(), each
 
 
-def test_every_dependency_says_why_it_is_there() -> None:
+def test_every_dependency_is_explained() -> None:
     page = _text("docs/dependencies.md")
     project = (ROOT / "pyproject.toml").read_text()
     for name in re.findall(r'^    "([a-z0-9-]+)(?:\[[^\]]*\])?[>=]=', project, re.MULTILINE):
@@ -150,7 +150,7 @@ def test_every_dependency_says_why_it_is_there() -> None:
 
 
 def test_committed_text_names_no_machine() -> None:
-    """Paths and hosts of the machine that someone works on mean nothing to anybody else."""
+    """Paths and hosts of a developer's machine mean nothing to others."""
     for page in PAGES:
         for path in re.findall(r"(?<![\w.$<>{}-])/(?:work|root|tmp|home|opt)/\S*", _text(page)):
             pytest.fail(f"{page} names {path}")

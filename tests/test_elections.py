@@ -1,4 +1,4 @@
-"""Whole clusters in memory: leaders are followed by others, replicas move, and what was acknowledged stays."""
+"""Clusters in memory: leaders change, replicas move, and acknowledged records stay."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Seen(Struct, frozen=True):
 
 
 async def create(cluster: ClusterOfSpus, *replicas: int, **configs: str) -> None:
-    """Topic t, of one partition."""
+    """Creates topic `t` with one partition."""
     own = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]
     topic = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, list(replicas))], own)
     client = await cluster.client_of(WATCHER)
@@ -75,7 +75,7 @@ async def until(cluster: ClusterOfSpus, holds: Callable[[Seen], bool]) -> Seen:
 
 
 async def produce(cluster: ClusterOfSpus, *values: bytes) -> None:
-    """Acknowledged by all."""
+    """Produces records with acks=all."""
     for value in values:
         leader = (await seen(cluster)).leader
         assert await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE
@@ -96,7 +96,7 @@ async def elect(cluster: ClusterOfSpus, kind: int) -> int:
 
 
 async def statuses(cluster: ClusterOfSpus) -> list[tuple[str, int, int]]:
-    """All that the partition has passed through, each with its leader and epoch."""
+    """Returns all statuses of the partition, each with its leader and epoch."""
     command = WireClient((await cluster.client_of_sc()).connection, apis=KNOWN)
     request = DescribePartitionsRequest(["t"], changes_after_us=0)
     described = await command.request(InternalApiKey.DESCRIBE_PARTITIONS, 0, request)
@@ -104,7 +104,7 @@ async def statuses(cluster: ClusterOfSpus) -> list[tuple[str, int, int]]:
     return [(each.resolution, each.leader, each.epoch) for each in partition.status_changes]
 
 
-async def test_a_follower_takes_over_and_the_preferred_leader_again_when_somebody_asks(
+async def test_a_follower_takes_over_and_the_preferred_leader_returns_on_request(
     autojump_clock: MockClock,
 ) -> None:
     async with cluster_of(1, 2, 3, WATCHER) as cluster:
@@ -124,10 +124,10 @@ async def test_a_follower_takes_over_and_the_preferred_leader_again_when_somebod
         assert await committed(cluster) >= 4
 
 
-async def test_who_watches_is_shown_each_status_of_an_election(
+async def test_a_watcher_sees_each_status_of_an_election(
     autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Though it looks once in a second, and the election takes a few milliseconds."""
+    """The watcher polls once per second, and the election takes a few milliseconds."""
     words = ("partition", "list", "t", "--watch", "--output", "json", "--sc", "sc:9003")
     with capture_logs():
         async with cluster_of(1, 2, 3, WATCHER) as cluster, trio.open_nursery() as nursery:
@@ -147,7 +147,7 @@ async def test_who_watches_is_shown_each_status_of_an_election(
     ]
 
 
-async def test_replicas_move_with_what_they_hold(autojump_clock: MockClock) -> None:
+async def test_replicas_move_with_their_records(autojump_clock: MockClock) -> None:
     async with cluster_of(1, 2, 3, 4, WATCHER) as cluster:
         await create(cluster, 1, 2)
         await produce(cluster, b"a", b"b", b"c")
@@ -165,7 +165,7 @@ async def test_replicas_move_with_what_they_hold(autojump_clock: MockClock) -> N
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-async def test_an_unclean_election_loses_what_only_others_had_and_agrees_on_the_rest(
+async def test_an_unclean_election_loses_some_records_and_agrees_on_the_rest(
     autojump_clock: MockClock, is_allowed: bool
 ) -> None:
     async with cluster_of(1, 2, WATCHER) as cluster:
@@ -190,7 +190,7 @@ async def test_an_unclean_election_loses_what_only_others_had_and_agrees_on_the_
         assert await committed(cluster) >= end + 1
 
 
-async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: MockClock) -> None:
+async def test_a_leader_whose_disk_fails_is_replaced(autojump_clock: MockClock) -> None:
     async with cluster_of(1, 2, WATCHER) as cluster:
         await create(cluster, 1, 2)
         await produce(cluster, b"a")
@@ -204,10 +204,10 @@ async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: 
         assert await committed(cluster) >= 2
 
 
-async def test_of_a_promotion_that_comes_to_nothing_nobody_is_told_and_the_next_one_leads_when_its_time_is_over(
+async def test_a_promotion_that_fails_is_not_announced_and_the_next_candidate_leads_after_a_timeout(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk of the candidate neither takes its promise nor fails; all else of it goes on as before."""
+    """The candidate's disk neither stores its promise nor fails, and works otherwise."""
     answers_again = trio.Event()
     with capture_logs() as logged:
         async with cluster_of(1, 2, 3, WATCHER) as cluster:
@@ -243,7 +243,7 @@ async def test_of_a_promotion_that_comes_to_nothing_nobody_is_told_and_the_next_
 
 
 @pytest.mark.parametrize("failing", [1, 2], ids=["leader", "follower"])
-async def test_a_replica_whose_disk_fails_is_replaced_after_a_while(autojump_clock: MockClock, failing: int) -> None:
+async def test_a_replica_whose_disk_fails_is_moved_after_a_while(autojump_clock: MockClock, failing: int) -> None:
     async with cluster_of(1, 2, 3, WATCHER) as cluster:
         await cluster.kill_sc()
         await cluster.start_sc(replace_after_seconds=60)

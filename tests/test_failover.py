@@ -1,4 +1,4 @@
-"""Whole clusters that lose the leader of a partition: what was acknowledged is there, and others go on."""
+"""Clusters that lose the leader of a partition: acknowledged records stay, and another replica leads."""
 
 import pytest
 import trio
@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import ErrorCode
 
 
 async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:
-    """By whoever leads, as a client does that tries again. The leader."""
+    """Produces with retries, as a client does; returns the leader."""
     for _ in range(300):
         leader, _ = (await cluster.leaders(by, "t"))[0]
         if leader in cluster.spus and await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE:
@@ -30,7 +30,7 @@ async def elected(cluster: ClusterOfSpus) -> int:
 
 
 async def values(cluster: ClusterOfSpus, leader: int) -> list[bytes]:
-    """Of all records, as a consumer reads them: control batches are passed over."""
+    """Returns the values of all records, as a consumer reads them, without control batches."""
     found: list[bytes] = []
     offset = 0
     while (answer := await cluster.fetched(leader, "t", 0, offset)).records:
@@ -43,7 +43,7 @@ async def values(cluster: ClusterOfSpus, leader: int) -> list[bytes]:
     return found
 
 
-async def test_a_killed_leader_is_followed_by_one_that_has_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_successor_of_a_killed_leader_has_all_records(autojump_clock: trio.testing.MockClock) -> None:
     async with cluster_of(1, 2, 3) as cluster:
         assert await cluster.create(1, "t", 1, 3) == ErrorCode.NONE
         first = await produced(cluster, 1, b"a")
@@ -59,7 +59,7 @@ async def test_a_killed_leader_is_followed_by_one_that_has_all(autojump_clock: t
         assert await values(cluster, third) == [b"a", b"b", b"c"]
 
 
-async def test_after_an_unclean_election_all_have_what_the_new_leader_has(
+async def test_after_an_unclean_election_all_replicas_match_the_new_leader(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of(1, 2) as cluster:
@@ -82,7 +82,7 @@ async def test_after_an_unclean_election_all_have_what_the_new_leader_has(
         assert await values(cluster, first) == [*kept, b"c"]
 
 
-async def test_who_knows_of_more_than_all_live_replicas_kept_takes_what_the_new_leader_has(
+async def test_a_replica_with_more_than_the_live_replicas_takes_the_new_leaders_log(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:
@@ -113,10 +113,10 @@ async def test_who_knows_of_more_than_all_live_replicas_kept_takes_what_the_new_
 
 
 @pytest.mark.parametrize("on_the_disk", [0, 2])
-async def test_what_was_written_down_of_a_lost_end_is_not_said_of_what_takes_its_place(
+async def test_a_saved_high_watermark_of_a_lost_end_does_not_apply_to_its_replacement(
     autojump_clock: trio.testing.MockClock, on_the_disk: int
 ) -> None:
-    """However soon it stops again: nothing is committed that the other live replica never had."""
+    """Even if it stops soon again, nothing is committed that the other live replica never had."""
     async with cluster_of(1, 2) as cluster:
         await cluster.create(1, "t", 1, 2, flush_ms=str(2**63 - 1), min_insync_replicas="2")
         for number in range(5):
@@ -143,7 +143,7 @@ async def test_what_was_written_down_of_a_lost_end_is_not_said_of_what_takes_its
         assert await values(cluster, leader) == kept
 
 
-async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_clock: trio.testing.MockClock) -> None:
+async def test_there_is_no_leader_if_the_only_copy_is_on_a_failed_disk(autojump_clock: trio.testing.MockClock) -> None:
     async with cluster_of(1, 2) as cluster:
         await cluster.create(1, "t", 1, 1, flush_messages="1")
         first = await produced(cluster, 1, b"a")
@@ -162,7 +162,7 @@ async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_c
 
 
 @pytest.mark.parametrize("consistency", ["committed", "uncommitted"])
-async def test_only_who_asked_for_uncommitted_reads_sees_what_may_be_lost(
+async def test_only_uncommitted_reads_see_records_that_may_be_lost(
     autojump_clock: trio.testing.MockClock, consistency: str
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:
@@ -182,7 +182,7 @@ async def test_only_who_asked_for_uncommitted_reads_sees_what_may_be_lost(
         assert await values(cluster, after) == [b"a", b"b"]
 
 
-async def test_a_replica_that_flipped_bits_keep_from_opening_is_mended_by_others(
+async def test_a_log_that_does_not_open_because_of_flipped_bits_is_repaired(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:
@@ -210,7 +210,7 @@ async def test_a_replica_that_flipped_bits_keep_from_opening_is_mended_by_others
         assert await values(cluster, damaged) == [b"%d" % number for number in range(22)]
 
 
-async def test_who_lost_to_flipped_bits_what_it_had_acknowledged_does_not_lead_alone(
+async def test_a_replica_that_lost_acknowledged_records_to_flipped_bits_does_not_lead_alone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:

@@ -1,4 +1,4 @@
-"""Every module has a test file of its name: whoever changes one knows where its expectations stand."""
+"""Every module has a test file of its name, so that its expectations are easy to find."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whole clusters, looked at through the command line: into which segments their partitions are divided."""
+"""Clusters as the command line shows them: the segments of their partitions."""
 
 import json
 from types import ModuleType
@@ -34,7 +34,7 @@ def copies(described: Any) -> dict[int, str]:
 
 
 async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:
-    """The leader, which was asked as long as it took to be one."""
+    """Produces with retries until the leader accepts it; returns the leader."""
     while True:
         leader, _ = (await cluster.leaders(by, "t"))[0]
         if leader in cluster.spus and await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE:
@@ -42,7 +42,7 @@ async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:
         await trio.sleep(0.1)
 
 
-async def test_what_a_killed_leader_left_ends_with_a_bridge_on_all_copies(
+async def test_recovered_segments_end_with_a_bridge_on_all_replicas(
     autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:
@@ -74,7 +74,7 @@ async def test_what_a_killed_leader_left_ends_with_a_bridge_on_all_copies(
         assert copies(partition["segments"][1]) == {1: "same", 2: "same", 3: "same"}
 
 
-async def test_what_a_new_leader_cannot_commit_is_recovering_until_it_can(
+async def test_a_segment_is_recovering_until_the_new_leader_can_commit_it(
     autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:

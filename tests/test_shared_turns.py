@@ -1,4 +1,4 @@
-"""Clients whose requests have come at the same time, before three SPUs."""
+"""Clients of three SPUs whose requests arrive at the same time."""
 
 import pytest
 import trio
@@ -13,7 +13,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
-async def test_what_several_clients_produce_in_one_turn_reaches_each_follower_in_one_message(
+async def test_records_of_several_clients_in_one_turn_reach_each_follower_in_one_message(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(1, 2, 3) as cluster:

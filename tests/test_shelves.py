@@ -1,4 +1,4 @@
-"""Whole clusters whose partitions are larger than the logs of their replicas: what clients are told of the rest."""
+"""Clusters with shelves: how clients read, search and delete records that the replicas do not have."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequ
 
 RECORDS = 40
 ROUND_SECONDS = 5.0
-"""A leader has looked at its shelves by then, and others know what came of it."""
+"""After this time, a leader has handled its shelves, and others have the new specs."""
 BEGINNING_MS = 1_700_000_000_000
 CONFIGS = {
     "internal.segment.bytes": "1",
@@ -36,7 +36,7 @@ CONFIGS = {
 
 
 class Shelved:
-    """A partition of 40 records, of which the log of each replica has the last ones."""
+    """A partition of 40 records, of which the replicas' logs have only the last ones."""
 
     def __init__(self, cluster: ClusterOfSpus, leader: int, client: WireClient) -> None:
         self.cluster = cluster
@@ -57,7 +57,7 @@ class Shelved:
         assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
     async def look_at_shelves(self) -> None:
-        """Without waiting until it is time."""
+        """Runs a round at once."""
         self.cluster.spus[self.leader].spu.offloading.begin_round()
         await trio.sleep(ROUND_SECONDS)
 
@@ -70,7 +70,7 @@ class Shelved:
         return found
 
     async def offsets_from(self, offset: int) -> list[int]:
-        """Of all batches up to the end."""
+        """Returns the base offsets of all batches up to the end."""
         found: list[int] = []
         while offset < RECORDS:
             data = await self.fetch(offset)
@@ -81,14 +81,14 @@ class Shelved:
         return found
 
     async def listed(self, timestamp: int) -> tuple[int, int, int]:
-        """The error code, the offset and its time."""
+        """Returns the error code, the offset and its timestamp."""
         topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=timestamp)])
         response = await self.client.request(ApiKey.LIST_OFFSETS, 11, ListOffsetsRequest(-1, topics=[topic]))
         (answer,) = response.topics[0].partitions
         return answer.error_code, answer.offset, answer.timestamp
 
     async def delete_before(self, offset: int) -> tuple[int, int]:
-        """The error code, and the low watermark."""
+        """Returns the error code and the low watermark."""
         topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])
         request = DeleteRecordsRequest([topic], timeout_ms=20_000)
         response = await self.client.request(ApiKey.DELETE_RECORDS, newest(ApiKey.DELETE_RECORDS), request)
@@ -97,7 +97,7 @@ class Shelved:
 
 
 def bases(data: PartitionData) -> list[int]:
-    """Of the batches that came."""
+    """Returns the offsets of the fetched batches."""
     assert data.records is not None
     return [header.base_offset for _, header in iterate(bytes(data.records))]
 
@@ -122,8 +122,8 @@ async def test_a_consumer_reads_through_shelves_into_the_log(autojump_clock: obj
         assert await partition.offsets_from(17) == list(range(17, RECORDS))
 
 
-async def test_a_leader_reads_no_more_from_shelves_than_it_says_to_be_committed(autojump_clock: object) -> None:
-    """Seed 81001301: a new one may not know yet that all is which lies there."""
+async def test_a_leader_reads_only_committed_records_from_shelves(autojump_clock: object) -> None:
+    """A new leader may not know yet that everything on the shelves is committed (found by seed 81001301)."""
     async with shelved() as partition:
         partition.replica.high_watermark = 5
         for offset, found in (4, [4]), (5, []):
@@ -154,7 +154,7 @@ async def test_the_newest_record_may_be_on_a_shelf(autojump_clock: object) -> No
         assert await partition.listed(-3) == (ErrorCode.NONE, RECORDS - 1, BEGINNING_MS + 1000 * (RECORDS - 1))
 
 
-async def test_a_store_that_has_gone_is_done_without_and_nobody_left_is_said_so(autojump_clock: object) -> None:
+async def test_an_offline_store_is_skipped_and_without_stores_reads_fail(autojump_clock: object) -> None:
     async with shelved() as partition:
         stores = sorted({spu for shelf in partition.replica.spec.shelves for spu in shelf.stores})
         await partition.cluster.kill_spu(stores[0])
@@ -176,7 +176,7 @@ async def test_a_follower_does_not_read_through(autojump_clock: object) -> None:
         assert (await partition.fetch(0, client=client)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_what_is_on_a_shelf_is_deleted_when_the_answer_says_so(autojump_clock: object) -> None:
+async def test_records_on_a_shelf_are_deleted_when_the_response_says_so(autojump_clock: object) -> None:
     async with shelved() as partition:
         assert await partition.delete_before(20) == (ErrorCode.NONE, 20)
         assert (await partition.listed(-2))[:2] == (ErrorCode.NONE, 20)
@@ -189,7 +189,7 @@ async def test_what_is_on_a_shelf_is_deleted_when_the_answer_says_so(autojump_cl
         assert shelved_end(partition.replica.spec) in (0, RECORDS)
 
 
-async def test_who_leads_next_reads_the_same_shelves(autojump_clock: object) -> None:
+async def test_the_next_leader_reads_the_same_shelves(autojump_clock: object) -> None:
     async with shelved() as partition:
         (follower,) = set(partition.replica.spec.replicas) - {partition.leader}
         await partition.cluster.kill_spu(partition.leader)
@@ -199,7 +199,7 @@ async def test_who_leads_next_reads_the_same_shelves(autojump_clock: object) -> 
         assert found[: RECORDS - 1] == list(range(RECORDS - 1))
 
 
-async def test_a_store_that_leads_by_now_reads_what_it_keeps_itself(autojump_clock: object) -> None:
+async def test_a_leader_that_is_also_a_store_reads_its_own_copy(autojump_clock: object) -> None:
     async with shelved() as partition:
         first, second = partition.replica.spec.shelves[-1].stores
         wanted = ReassignablePartition(0, [first, second])
@@ -217,12 +217,12 @@ async def test_a_store_that_leads_by_now_reads_what_it_keeps_itself(autojump_clo
         assert bases(found)[0] == last.base, "from the only store that is left"
 
 
-async def test_a_batch_that_is_larger_than_the_limit_comes_all_the_same(autojump_clock: object) -> None:
+async def test_a_batch_larger_than_the_limit_is_returned(autojump_clock: object) -> None:
     async with shelved() as partition:
         assert bases(await partition.fetch(3, bytes_max=1)) == [3]
 
 
-async def test_the_room_of_what_is_on_shelves_is_not_given_to_others(autojump_clock: object) -> None:
+async def test_room_for_records_on_shelves_is_reserved_in_the_response(autojump_clock: object) -> None:
     async with shelved() as partition:
         assert await partition.cluster.create(1, "u", 5, 1) == ErrorCode.NONE
         leaders = await partition.cluster.leaders(1, "u")
