@@ -1,4 +1,4 @@
-"""What clients are told about the cluster, whichever request they ask with."""
+"""Derives what clients are told about SPUs, leaders and replicas, the same for all requests."""
 
 import math
 from typing import NamedTuple
@@ -12,27 +12,33 @@ from .cluster import Cluster
 from .specs import NO_LEADER, PartitionSpec
 
 TOPIC_OPERATIONS = 0b1101_1111_1000
-"""Read, write, create, delete, alter, describe and the two for configs: without access control all that there are."""
+"""The operations on a topic that a client may do, which are all because there is no access control.
+
+They are read, write, create, delete, alter, describe, describe configs and alter configs.
+"""
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-"""Create, alter, describe, cluster action, the two for configs, idempotent write."""
+"""The operations on the cluster: create, alter, describe, cluster action, the two for configs, idempotent write."""
 GROUP_OPERATIONS = 0b1101_0100_1000
-"""Read, delete, describe and the two for configs."""
+"""The operations on a group: read, delete, describe and the two for configs."""
 OPERATIONS_UNKNOWN = -(2**31)
 NAMED_SECONDS = 9.0
-"""For so long clients are told where an SPU was that has gone: as long as Kafka takes to miss a broker. Most come back
-sooner, and clients that drop a broker and its connections in the middle of an election lose time by it, or more."""
+"""How long clients are still told the address of an SPU that went offline: as long as Kafka takes to miss a broker.
+
+Most SPUs return sooner, and clients lose time if they drop a broker and its connections during an election.
+"""
 NOBODY = -1
 
 
 class ConnectedListener(Struct, frozen=True):
-    """The listener a client came in on, as that client should be told about it."""
+    """The listener to which a client has connected."""
 
     name: str
     advertised: tuple[str, int]
+    """The host and port to advertise to this client."""
 
 
 class Broker(NamedTuple):
-    """An SPU by its address, for a client that came in on a certain listener."""
+    """An SPU with its address for clients of a certain listener."""
 
     id: SpuId
     host: str
@@ -43,9 +49,10 @@ class Broker(NamedTuple):
 def brokers(
     cluster: Cluster, this: SpuId, listener: ConnectedListener, *, lost_since: float = math.inf
 ) -> list[Broker]:
-    """The SPUs that a client on this listener can reach, by id; and those lost since then: since -inf all.
+    """Returns the SPUs that a client of this listener can reach, in the order of their ids.
 
-    This SPU is where the client has just reached it, unless its mirror has an address of its own: see `MirrorUpdater`.
+    SPUs that went offline at or after `lost_since` are included. The address of this SPU is the one that the client has
+    reached, unless the mirror has an address (see `MirrorUpdater`).
     """
     found = []
     for spu_id in sorted(cluster.spus):
@@ -60,28 +67,32 @@ def brokers(
 
 
 def online_spus(cluster: Cluster) -> frozenset[SpuId]:
-    """To be asked for once per request: what is said of each partition is looked up in it."""
+    """Returns the SPUs that are online; a handler calls this once per request and passes it to the functions below."""
     return frozenset(spu.id for spu in cluster.spus.values() if spu.online)
 
 
 def offline_replicas(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    """Returns the replicas on SPUs that are offline."""
     if online.issuperset(partition.replicas):
         return []
     return [spu for spu in partition.replicas if spu not in online]
 
 
 def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
+    """Returns the error code of a partition in a response to Metadata."""
     return ErrorCode.NONE if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def leader_told(online: frozenset[SpuId], partition: PartitionSpec) -> SpuId:
-    """Nobody when it is away: clients look for whoever is named among the brokers, and some fail over its absence."""
+    """Returns the leader, or NO_LEADER if it is offline: some clients fail if a leader is not among the brokers."""
     return partition.leader if partition.leader in online else NO_LEADER
 
 
 def in_sync_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
-    """The live replicas that are there. One that is away may stay in the stored set, so that it can be elected when it
-    returns; when none is there, all are named, as Kafka goes on to name the last ones."""
+    """Returns the live replicas that are online, or all live replicas if none is, as Kafka does.
+
+    An offline replica may stay in the stored live replica set, so that it can be elected when it returns.
+    """
     live = partition.live_replicas
     if online.issuperset(live):
         return list(live)
@@ -89,6 +100,6 @@ def in_sync_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int
 
 
 def electable_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
-    """The other live replicas: away, and with all that was committed (Kafka's eligible leader replicas)."""
+    """Returns the other live replicas, which are offline but have everything committed (Kafka's ELR)."""
     in_sync = in_sync_told(online, partition)
     return [spu for spu in partition.live_replicas if spu not in in_sync]

@@ -1,7 +1,7 @@
-"""The mirror of the cluster that handlers read: SPUs, topics, partitions, and what consumer groups set themselves.
+"""The mirror of the cluster that handlers read: SPUs, topics, partitions, and configs of consumer groups.
 
-Only the source of specs changes it, so that everything a client is told was decided in one place. Reads are plain
-attribute and dictionary lookups: they stand on the path of every metadata request.
+Only the source of specs changes the mirror, so everything that clients are told was decided in one place. Reads are
+plain lookups in attributes and dictionaries, because every Metadata request needs them.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,55 +15,62 @@ NO_CONTROLLER = SpuId(-1)
 
 
 class Cluster:
+    """The mirror of the cluster on one server."""
+
     def __init__(self) -> None:
         self.cluster_id = ""
         self.controller_id = NO_CONTROLLER
-        """The SPU that clients are told to send admin requests to."""
+        """The SPU to which clients are told to send admin requests."""
         self.version = 0
-        """Rises with every change, so that what was made from this mirror can be kept until it is stale."""
+        """A number that rises with every change, so that results computed from the mirror can be cached."""
         self.topics_version = 0
-        """Rises when there is another topic, one less, or one with another number of partitions."""
+        """A number that rises when a topic is added or removed, or its number of partitions changes."""
         self._spus: dict[SpuId, SpuSpec] = {}
         self._topics: dict[str, TopicSpec] = {}
         self._topics_by_id: dict[TopicId, TopicSpec] = {}
         self._group_configs: dict[str, Mapping[str, str]] = {}
         self.spus: Mapping[SpuId, SpuSpec] = MappingProxyType(self._spus)
         self.lost_at: dict[SpuId, float] = {}
-        """When SPUs went offline, by the clock of whoever keeps this mirror and saw it."""
+        """When SPUs went offline, by the clock of the server that keeps this mirror."""
         self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
         self.group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType(self._group_configs)
-        """What consumer groups set themselves, by their ids; those that set nothing are not named."""
+        """The configs of consumer groups, by group id; groups without configs of their own are left out."""
         self.gone_watchers: list[Callable[[TopicSpec], None]] = []
-        """Called with each topic that was here and is not any more, also when another one has its name."""
+        """Functions to call with each topic that was removed, even if a new topic has its name."""
 
-    # what is
+    # state
 
     def topic_by_id(self, topic_id: TopicId) -> TopicSpec | None:
+        """Returns the topic of an id, if it exists."""
         return self._topics_by_id.get(topic_id)
 
     def partition(self, topic: str | TopicId, partition: int) -> PartitionSpec | None:
+        """Returns a partition of the topic with a name or id, if it exists."""
         spec = self._topics.get(topic) if isinstance(topic, str) else self._topics_by_id.get(topic)
         if spec is None or not 0 <= partition < len(spec.partitions):
             return None
         return spec.partitions[partition]
 
-    # what the source of specs says
+    # called by the source of specs
 
     def identify(self, cluster_id: str, controller_id: SpuId) -> None:
+        """Sets the ids of the cluster and of the SPU for admin requests."""
         self.cluster_id = cluster_id
         self.controller_id = controller_id
         self.version += 1
 
     def put_spu(self, spu: SpuSpec) -> None:
+        """Adds or replaces an SPU."""
         self._spus[spu.id] = spu
         self.version += 1
 
     def remove_spu(self, spu: SpuId) -> None:
+        """Removes an SPU."""
         self._spus.pop(spu, None)
         self.version += 1
 
     def put_topic(self, topic: TopicSpec) -> None:
-        """Adds the topic or replaces what was known of it."""
+        """Adds or replaces a topic."""
         before = self._topics.get(topic.name)
         if before is None or before.id != topic.id or len(before.partitions) != len(topic.partitions):
             self.topics_version += 1
@@ -74,6 +81,7 @@ class Cluster:
         self.version += 1
 
     def remove_topic(self, topic_id: TopicId) -> None:
+        """Removes a topic, if it exists, and calls the watchers."""
         topic = self._topics_by_id.pop(topic_id, None)
         if topic is not None:
             del self._topics[topic.name]
@@ -83,7 +91,7 @@ class Cluster:
             self.topics_version += 1
 
     def put_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
-        """All that the group sets itself, which may be nothing any more."""
+        """Replaces the configs of a group; they may be empty."""
         if configs:
             self._group_configs[group] = configs
         else:

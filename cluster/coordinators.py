@@ -1,18 +1,19 @@
-"""Which partition of an internal topic a group belongs to: whoever leads that partition coordinates the group.
+"""Computes the partition of `__consumer_offsets` to which a group belongs; its leader coordinates the group.
 
-The rule is Kafka's, so that its tools find the groups where they look for them.
+The rule is that of Kafka, so that Kafka's tools find the groups.
 """
 
 GROUPS_TOPIC = "__consumer_offsets"
 
 
 def partition_of(group_id: str, partitions: int) -> int:
+    """Returns the partition of a group if the topic has `partitions` partitions."""
     value = _java_hash(group_id)
     return 0 if value == -(2**31) else abs(value) % partitions
 
 
 def _java_hash(text: str) -> int:
-    """The signed 32 bits that Java computes of a string, which is UTF-16 to it."""
+    """Returns the hash code that Java computes of a string, which is a signed number of 32 bits over its UTF-16."""
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for position in range(0, len(data), 2):

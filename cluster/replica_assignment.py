@@ -1,22 +1,26 @@
-"""Chooses the SPUs that hold new partitions: spread over racks first, then evenly loaded.
+"""Chooses the SPUs that hold new partitions, spread over racks first and then evenly loaded.
 
-What is promised, for any number of partitions, replicas, SPUs and racks of any sizes:
+The assignment guarantees the following, for any number of partitions and replicas, and for racks of any sizes:
 
-- Spread: the replicas of a partition lie in as many racks as they can, all racks or one rack each. SPUs without a rack
-  count as being in one rack together.
-- Balance: of the topic's replicas an SPU has at most one more than another, except where the spread forbids to hand one
-  over: every partition has already all the replicas in the other's rack that it may have there, or only those in the
-  one's rack that it must have. Where racks are of one size that is never so, nor where there is one rack or none.
-- Leaders: an SPU leads at most one of the topic's partitions more than another, on a topic that is placed whole.
-- What is left to choose goes to the SPUs that hold, or lead, the least of other topics.
+- Spread: the replicas of a partition are in as many racks as possible, that is, in all racks or each in a rack of its
+  own. SPUs without a rack count as one rack together.
+- Balance: an SPU has at most one replica of the topic more than another SPU, unless the spread forbids to move one.
+  That is the case if every partition already has as many replicas in the rack of the smaller SPU as it may have there,
+  or only as many in the rack of the larger SPU as it must have. It never happens if all racks have the same size, or if
+  there is only one rack.
+- Leaders: if the whole topic is placed at once, an SPU leads at most one partition of it more than another SPU.
+- Among equal choices, the SPUs that hold or lead least of other topics come first.
 
-Each promise is kept by construction, in three steps. How many replicas each SPU gets (`_shares`) is filled up replica
-by replica, always where there are fewest and the bounds of the rack allow it. Rows with these shares (`_rows`) are laid
-out along a line, SPU after SPU and rack after rack, and the line is wound around the partitions: what is no longer than
-one turn meets no partition twice, what is no shorter meets each. Leaders (`_choose_leaders`) are chosen one by one, and
-then handed on along chains of rows until no chain makes them more even. With even shares that ends within one of each
-other: were each leadership split among its replicas, all SPUs would lead alike, and whole numbers lie next to that.
-With uneven shares rows may have to change places first; that this ends as well is tested widely, not proved.
+The algorithm has three steps:
+
+1. `_shares` decides how many replicas each SPU gets. It adds replica by replica, always to the SPU with the fewest for
+   which the bounds of its rack allow one more.
+2. `_rows` lays out the shares along a line, SPU after SPU and rack after rack, and winds the line around the
+   partitions. A piece of at most one turn meets no partition twice, and a piece of at least one turn meets all of them.
+3. `_choose_leaders` chooses leaders one by one, and then hands leaderships on along chains of rows until no chain makes
+   them more even. If the shares are even, the result differs by at most one: if each leadership could be split among
+   the replicas, all SPUs would lead equally much, and a result in whole numbers is next to that. If the shares are
+   uneven, rows may have to be exchanged first. That this reaches the same result is widely tested, but not proved.
 """
 
 import heapq
@@ -33,6 +37,8 @@ Row = tuple[SpuId, ...]
 
 
 class SpuOnRack(Struct, frozen=True):
+    """An SPU that may get replicas."""
+
     id: SpuId
     rack: str | None = None
 
@@ -44,12 +50,13 @@ class InsufficientResources(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """How much each SPU holds and leads already."""
+    """How many replicas each SPU holds and how many partitions it leads already."""
 
     replicas: Counter[SpuId] = field(default_factory=Counter)
     leaders: Counter[SpuId] = field(default_factory=Counter)
 
     def add(self, rows: Iterable[Row]) -> "Load":
+        """Adds the replicas in some rows, and returns this load."""
         for row in rows:
             self.replicas.update(row)
             self.leaders[row[0]] += 1
@@ -65,9 +72,9 @@ def assign(
     others: Load | None = None,
     start: int = 0,
 ) -> dict[int, Row] | InsufficientResources:
-    """The rows of new `partitions`, given by number, of a topic that has the rows `own` already.
+    """Returns the rows of new `partitions`, given by number, of a topic that already has the rows `own`.
 
-    `others` is the load of other topics. Where all else is equal, SPUs take turns beginning with the one at `start`.
+    `others` is the load of other topics. Among equal choices, SPUs take turns beginning with the one at `start`.
     """
     assert replication_factor >= 1
     if replication_factor > len(spus):
@@ -87,11 +94,11 @@ def assign(
 
 
 def fault_of_rows(rows: Mapping[int, Sequence[SpuId]], known: Collection[SpuId] | None = None) -> str | None:
-    """What is wrong with rows chosen by hand, in one sentence; `known`: the SPUs that there are."""
+    """Returns in one sentence what is wrong with rows that were chosen by hand; `known` are the existing SPUs."""
     width = None
     for number, row in rows.items():
         if number < 0 or any(spu < 0 for spu in row):
-            return f"partition {number}: ids are not negative"
+            return f"partition {number}: ids must not be negative"
         if not row:
             return f"partition {number} has no replica"
         if len(set(row)) != len(row):
@@ -105,12 +112,12 @@ def fault_of_rows(rows: Mapping[int, Sequence[SpuId]], known: Collection[SpuId] 
 
 
 def gap_in_rows(rows: Collection[int]) -> int | None:
-    """The first partition that has no row, where there should be 0, 1, 2 and so on."""
+    """Returns the first partition without a row, if the rows are not 0, 1, 2 and so on; None if they are."""
     return next((number for number in range(len(rows)) if number not in rows), None)
 
 
 class _Cluster:
-    """SPUs by their place in the order of turns, from 0."""
+    """The SPUs, numbered from 0 by their place in the order of turns."""
 
     def __init__(self, spus: Sequence[SpuOnRack], own: Load, others: Load) -> None:
         racks: dict[str | None, list[int]] = {}
@@ -125,14 +132,15 @@ class _Cluster:
         self.other_leaders = [others.leaders[spu.id] for spu in spus]
 
     def racks_in(self, row: Sequence[int]) -> int:
+        """Returns the number of racks in a row."""
         return len({self.rack_of[place] for place in row})
 
 
 def _shares(partitions: int, replication_factor: int, cluster: _Cluster) -> list[int]:
-    """How many of the new replicas each SPU gets; as even as these bounds allow:
+    """Returns how many of the new replicas each SPU gets, as evenly as the following bounds allow.
 
-    an SPU has at most one replica of a partition; a rack at least one where there are no more racks than replicas, and
-    at most one where there are no fewer.
+    An SPU has at most one replica of a partition. A rack has at least one if there are at most as many racks as
+    replicas, and at most one if there are at least as many racks as replicas.
     """
     racks = len(cluster.racks)
     shares = [0] * len(cluster.ids)
@@ -169,6 +177,7 @@ def _shares(partitions: int, replication_factor: int, cluster: _Cluster) -> list
 
 
 def _rows(partitions: int, shares: Sequence[int], cluster: _Cluster) -> list[list[int]]:
+    """Distributes the shares over the partitions, one after the other in turn."""
     rows: list[list[int]] = [[] for _ in range(partitions)]
     turn = 0
     for places in cluster.racks:
@@ -180,9 +189,9 @@ def _rows(partitions: int, shares: Sequence[int], cluster: _Cluster) -> list[lis
 
 
 def _mix(rows: Sequence[list[int]], cluster: _Cluster) -> None:
-    """Lets SPUs of a rack change places between partitions.
+    """Exchanges SPUs of the same rack between partitions; the shares stay the same.
 
-    The shares stay, but an SPU has its partitions in common with many others, which take over together when it is lost.
+    Afterwards an SPU shares its partitions with many other SPUs, which take over its work together if it fails.
     """
     cells: list[list[tuple[list[int], int]]] = [[] for _ in cluster.racks]
     for row in rows:
@@ -199,8 +208,8 @@ def _mix(rows: Sequence[list[int]], cluster: _Cluster) -> None:
 
 
 def _choose_leaders(rows: Sequence[list[int]], cluster: _Cluster) -> list[int]:
-    """The leader of each row."""
-    # One number that says first how much of this topic an SPU leads, and then how much in all.
+    """Chooses the leader of each row."""
+    # The rank of an SPU counts first how much of this topic it leads, and then how much of other topics.
     step = sum(cluster.other_leaders) + sum(cluster.own_leaders) + len(rows) + 1
     rank = [own * step + others for own, others in zip(cluster.own_leaders, cluster.other_leaders, strict=True)]
     leaders = []
@@ -219,7 +228,7 @@ def _choose_leaders(rows: Sequence[list[int]], cluster: _Cluster) -> list[int]:
             continue
         chain = _chain(place, rank[place] - step, rows, held, led, rank, cluster)
         if not chain:
-            # Nor will there be one later: those after it have less to give than those whom it reaches can take.
+            # There will be no chain later, either: the SPUs after it have a smaller rank.
             continue
         for number, successor in chain:
             led[leaders[number]].discard(number)
@@ -234,7 +243,7 @@ def _choose_leaders(rows: Sequence[list[int]], cluster: _Cluster) -> list[int]:
 
 
 def _held(rows: Sequence[list[int]], places: int) -> list[list[int]]:
-    """By place, the numbers of the rows that it is in."""
+    """Returns the numbers of the rows that contain each SPU."""
     held: list[list[int]] = [[] for _ in range(places)]
     for number, row in enumerate(rows):
         for place in row:
@@ -251,9 +260,9 @@ def _chain(
     rank: Sequence[int],
     cluster: _Cluster,
 ) -> list[tuple[int, int]]:
-    """Rows to hand on, each to a new leader, so that `giver` leads one less and one whose rank is below leads one more.
+    """Finds a chain of rows to hand on, so that `giver` leads one less and an SPU with a smaller rank leads one more.
 
-    The last hand-over stands first. Empty when there is no such chain.
+    Returns pairs of a row and its new leader, the last hand-over first; empty if there is no such chain.
     """
     reached_by: dict[int, tuple[int, int]] = {giver: (-1, giver)}
     queue = deque([giver])
@@ -291,8 +300,11 @@ def _swap(
     led: Sequence[set[int]],
     cluster: _Cluster,
 ) -> tuple[int, int] | None:
-    """Where racks are uneven, no chain may lead to one who leads too little: lets it change places with another SPU, so
-    that it comes into a row that `leader` leads, and can be handed that one. `takers`: each with the rows it is in."""
+    """Exchanges an SPU that leads too little with another one, so that it is in a row that `leader` leads.
+
+    This is necessary if racks are uneven and no chain leads to that SPU. `takers` are the SPUs that lead too little,
+    each with the rows that contain it. Returns the row and its new leader; None if no exchange is possible.
+    """
     for number in led[leader]:
         row = rows[number]
         for taker, others in takers:
@@ -313,7 +325,7 @@ def _swap(
 
 
 def _in_turn(rows: Sequence[list[int]], leaders: Sequence[int], cluster: _Cluster) -> list[Row]:
-    """The rows in an order in which SPUs lead in turn, so that any run of partitions has many leaders."""
+    """Orders the rows so that SPUs lead in turn, and any range of partitions has many leaders."""
     led: list[list[list[int]]] = [[] for _ in cluster.ids]
     for row, leader in zip(rows, leaders, strict=True):
         led[leader].append(row)
@@ -336,6 +348,6 @@ def _replicas(count: int) -> str:
     return "1 replica" if count == 1 else f"{count} replicas"
 
 
-# Knuth's linear congruential generator: it shuffles well enough, and always alike.
+# Knuth's linear congruential generator: it shuffles well enough, and always in the same way.
 _MULTIPLIER = 6364136223846793005
 _INCREMENT = 1442695040888963407

@@ -1,7 +1,7 @@
-"""Replication policies as texts: `live`, `majority` and `nrw:N,R,W`, and which of them a topic may have.
+"""Reads and checks the texts of replication policies: `live`, `majority` and `nrw:N,R,W`.
 
-The Streaming Controller refuses what a partition could not be replicated by, so that no SPU ever meets it; what the
-numbers mean while replicating is the SPU's, in `broker/replication/policy.py`.
+The Streaming Controller refuses impossible policies, so that no SPU ever gets one. What the numbers mean for
+replication is in `broker/replication/policy.py`.
 """
 
 from collections.abc import Mapping
@@ -12,22 +12,25 @@ MAJORITY = "majority"
 
 
 class QuorumSizes(NamedTuple):
-    """Of so many stores, how many a reader must ask, and how many commit."""
+    """The sizes of quorums."""
 
     stores: int
+    """The number of all stores."""
     reads: int
+    """How many stores a quorum read needs."""
     writes: int
+    """How many stores a commit needs."""
 
 
 def policy_of(configs: Mapping[str, str]) -> str:
-    """Of a topic that sets these itself: there is no default for a broker."""
+    """Returns the policy of a topic with these configs; brokers have no config for its default."""
     return configs.get("replication.policy", LIVE)
 
 
 def quorum_sizes(policy: str, replicas: int) -> QuorumSizes | None:
-    """For a partition with so many replicas; None for `live`, by which all live replicas commit.
+    """Returns the quorum sizes for a number of replicas; None for `live`, which has no fixed quorum.
 
-    Raises ValueError with a sentence.
+    Raises ValueError, with a sentence, if the policy is wrong.
     """
     if policy == LIVE:
         return None
@@ -39,12 +42,12 @@ def quorum_sizes(policy: str, replicas: int) -> QuorumSizes | None:
         raise ValueError(f"a replication policy is live, majority or nrw:N,R,W, not {policy!r}")
     _check(sizes)
     if sizes.stores != replicas:
-        raise ValueError(f"{policy} is for {sizes.stores} replicas, and there are {replicas}")
+        raise ValueError(f"{policy} is for {sizes.stores} replicas, but there are {replicas}")
     return sizes
 
 
 def fault_of_policy(policy: str) -> str | None:
-    """What is wrong with it, however many replicas there are."""
+    """Returns what is wrong with a policy for any number of replicas; None if nothing is."""
     sizes = _read(policy)
     try:
         quorum_sizes(policy, 1 if sizes is None else sizes.stores)
@@ -62,7 +65,7 @@ def _read(policy: str) -> QuorumSizes | None:
 
 
 def _is_small_number(text: str) -> bool:
-    """Longer ones are the slower to read, and no partition has so many replicas."""
+    """Whether the text is a number of at most four digits; no partition has more replicas."""
     return text.isascii() and text.isdigit() and len(text) <= 4
 
 

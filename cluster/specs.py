@@ -1,6 +1,6 @@
-"""What should be here: SPUs, topics and partitions as the source of specs describes them.
+"""The specs of SPUs, topics and partitions, as their source describes them.
 
-Specs never change: the source replaces them by new ones, so whoever holds one may keep it while waiting.
+A spec never changes: its source replaces it with a new one. A task may therefore keep a spec while it waits.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NOBODY: Mapping[SpuId, str] = MappingProxyType({})
 
 
 class Endpoint(Struct, frozen=True):
-    """Where an SPU is reached by one of its listeners."""
+    """The address of one listener of an SPU."""
 
     listener: str
     host: str
@@ -22,65 +22,80 @@ class Endpoint(Struct, frozen=True):
 
 
 class SpuSpec(Struct, frozen=True):
+    """An SPU as other servers and clients see it."""
+
     id: SpuId
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
-    """For clients."""
+    """The addresses for clients."""
     online: bool = True
     private: Endpoint | None = None
-    """For other SPUs; None: it was never here."""
+    """The address for other SPUs; None until the SPU has connected to the SC for the first time."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
+        """Returns the address of the listener with this name, if the SPU has it."""
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
 class Shelf(Struct, frozen=True):
-    """A stretch of a partition's log, all of it committed, that others keep than its replicas: old segments of it."""
+    """A range of old, committed segments of a partition, stored on SPUs that hold no replica of it."""
 
     base: int
     end: int
-    """Exclusive. Only the last shelf of a partition still grows."""
+    """The offset after the last record. Only the last shelf of a partition still grows."""
     stores: tuple[SpuId, ...]
-    """Each of them has all of it on its disk."""
+    """The SPUs that have the whole shelf on their disks."""
     filling: tuple[SpuId, ...] = ()
-    """They get it, and take their place among the stores when they have it."""
+    """The SPUs that are still copying the shelf; they become stores when they have all of it."""
 
 
 class PartitionSpec(Struct, frozen=True):
+    """A partition: its replicas, leader and shelves."""
+
     topic_id: TopicId
     topic: str
     partition: int
     leader: SpuId
-    """NO_LEADER while an election is under way."""
+    """The leader; NO_LEADER during an election."""
     epoch: Epoch
     replicas: tuple[SpuId, ...]
-    """The preferred leader first."""
+    """All replicas, the preferred leader first."""
     live_replicas: tuple[SpuId, ...]
+    """The live replica set."""
     leader_incarnation: str = ""
-    """Of the process that the epoch was given to. Only those that hold the partition know this and what follows."""
+    """The process of the leader to which the epoch was given.
+
+    Only SPUs that hold the partition are sent this field and the following ones.
+    """
     live_incarnations: Mapping[SpuId, str] = field(default_factory=lambda: NOBODY)
-    """Of the live replicas: each one's store as it was when it was known to have caught up."""
+    """The store incarnation of each live replica when it was known to have caught up."""
     version: int = 0
-    """Of the live replicas: it rises when they change, and when a change was refused."""
+    """The live version: a number that rises when the live replicas change, or a change was refused."""
     was_unclean: bool = False
-    """A leader was elected once that may have lacked something, so logs may part below a high watermark."""
+    """Whether there was an unclean election, so that logs may differ below a high watermark."""
     copy_sets: tuple[tuple[SpuId, ...], ...] = ()
-    """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
-    Empty: all replicas are one set."""
+    """The copy sets while the replicas are being changed: the new one last, after those from which it takes over.
+
+    If this is empty, all replicas are the only copy set.
+    """
     shelved_from: int = 0
-    """Records before are deleted for good, where there are shelves."""
+    """The log start of a partition with shelves: all earlier records are deleted for good."""
     shelves: tuple[Shelf, ...] = ()
-    """In order, each from the end of the one before. The log of a replica begins at or before the end of the last one,
-    unless more was deleted for good since."""
+    """The shelves in order, without gaps.
+
+    The log of a replica begins at or before the end of the last shelf, unless more records were deleted for good since.
+    """
 
 
 class TopicSpec(Struct, frozen=True):
+    """A topic with its configs and partitions."""
+
     id: TopicId
     name: str
     configs: Mapping[str, str]
-    """Only what the topic sets itself, by Kafka's names; every value is checked and in its canonical form."""
+    """The configs that the topic sets itself, by Kafka's names; all values are valid and in canonical form."""
     partitions: tuple[PartitionSpec, ...]
-    """By partition number, without a gap."""
+    """The partitions by number, without a gap."""
     internal: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Which names a topic may have, and which topics belong to the broker itself."""
+"""The rules for names of topics, and the names of the internal topics."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _QUOTED_CHARACTERS_MAX = 300
 
 
 def check_topic_name(name: str) -> None:
-    """Raises KafkaError with a sentence that says what is wrong with the name."""
+    """Raises KafkaError, with a sentence, if no topic may have this name."""
     if not name:
         fault = "it is empty"
     elif name in (".", ".."):
@@ -30,22 +30,25 @@ def check_topic_name(name: str) -> None:
 
 
 def may_be_topic(name: str | UUID) -> bool:
-    """Whether a topic can have this name, or id, by its length. Others are not kept: whoever names topics could have
-    gigabytes of them remembered."""
+    """Whether a topic can have this name or id, judged by its length.
+
+    Servers remember only such names; otherwise a client could fill their memory with long names.
+    """
     return not isinstance(name, str) or len(name) <= CHARACTERS_MAX
 
 
 class TakenNames:
-    """The names of all topics. No two of them are the same where '.' turns into '_', as in the names of metrics."""
+    """The names of all topics; no two may differ only in '.' and '_', which are the same in names of metrics."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_folded = {_folded(name): name for name in names}
 
     def add(self, name: str) -> None:
+        """Adds the name of a topic."""
         self._by_folded[_folded(name)] = name
 
     def check_free(self, name: str) -> None:
-        """Raises KafkaError when a new topic cannot have the name beside the others."""
+        """Raises KafkaError if a new topic cannot have this name because of the others."""
         other = self._by_folded.get(_folded(name))
         if other == name:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")

@@ -1,4 +1,4 @@
-"""What a topic that somebody wants would look like, or why it cannot be: no change is made here."""
+"""Plans new topics and added partitions, or says why they are impossible; changes nothing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from .specs import PartitionSpec, TopicSpec
 from .topic_names import INTERNAL_TOPICS, TakenNames, check_topic_name
 
 PARTITIONS_ADDED_MAX = 10_000
-"""By one request: what adds more would hold up everyone else."""
+"""The number of partitions that one request may add; more would delay all other requests."""
 FIRST_EPOCH = Epoch(0)
 
 ReplicaMap = tuple[tuple[SpuId, ...], ...]
@@ -21,24 +21,31 @@ ReplicaMap = tuple[tuple[SpuId, ...], ...]
 
 
 class NewTopic(Struct, frozen=True):
+    """A request to create a topic."""
+
     name: str
     partitions: int
     replication_factor: int
     replica_map: Mapping[int, tuple[SpuId, ...]] | None = None
-    """Chosen by hand, instead of the two numbers."""
+    """The replicas of each partition; None if `partitions` and `replication_factor` apply instead."""
     configs: Mapping[str, str | None] | None = None
 
 
 class MorePartitions(Struct, frozen=True):
+    """A request to add partitions to a topic."""
+
     topic: str
     count: int
-    """How many there are to be in all."""
+    """The new number of partitions."""
     replica_map: ReplicaMap | None = None
-    """Of those that are added."""
+    """The replicas of the added partitions; None if they are to be chosen."""
 
 
 def plan_topic(new: NewTopic, topic_id: TopicId, taken: TakenNames, spus: Sequence[SpuId]) -> TopicSpec:
-    """Raises KafkaError when the topic cannot be created beside those that there are, on these `spus`."""
+    """Plans a topic on `spus` whose name must differ from those in `taken`.
+
+    Raises KafkaError if the topic cannot be created.
+    """
     check_topic_name(new.name)
     taken.check_free(new.name)
     configs = check_topic_configs(new.configs or {})
@@ -54,18 +61,18 @@ def plan_topic(new: NewTopic, topic_id: TopicId, taken: TakenNames, spus: Sequen
 
 
 def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId]) -> TopicSpec:
-    """The topic with the partitions added. Raises KafkaError when they cannot be."""
+    """Returns the topic with the added partitions. Raises KafkaError if they cannot be added."""
     existing = len(topic.partitions)
     added = more.count - existing
     if added <= 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"{topic.name} has {existing} partitions; {more.count} would not be more, and partitions cannot be removed",
+            f"{topic.name} has {existing} partitions, and {more.count} is not more; partitions cannot be removed",
         )
     if topic.internal:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"{topic.name} keeps its {existing} partitions: what is stored in them would be looked for in others",
+            f"{topic.name} must keep its {existing} partitions, because their number decides what is stored in which",
         )
     check_added(added)
     replication_factor = len(topic.partitions[0].replicas)
@@ -82,7 +89,7 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
         if len(replica_map[0]) != replication_factor:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{topic.name} has {replication_factor} replicas of each partition, and not {len(replica_map[0])}",
+                f"{topic.name} has {replication_factor} replicas of each partition, not {len(replica_map[0])}",
             )
     partitions = tuple(
         _partition(topic.id, topic.name, number, replicas) for number, replicas in enumerate(replica_map, existing)
@@ -91,10 +98,11 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
 
 
 def check_added(partitions: int) -> None:
+    """Raises KafkaError if a request may not add so many partitions."""
     if partitions > PARTITIONS_ADDED_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"the request adds {partitions} partitions; one request may add {PARTITIONS_ADDED_MAX}",
+            f"the request adds {partitions} partitions; one request may add at most {PARTITIONS_ADDED_MAX}",
         )
 
 
@@ -103,16 +111,19 @@ def _partition(topic_id: TopicId, topic: str, number: int, replicas: tuple[SpuId
 
 
 def _in_turn(partitions: range, replication_factor: int, spus: Sequence[SpuId]) -> ReplicaMap:
-    """As many as are asked for, so that whoever asked is answered. Where they will lie the Streaming Controller decides
-    when the topic is stored: `assign` knows of racks and of all other topics, and takes its time."""
+    """Makes a replica map of the wanted size, so that the client gets a response at once.
+
+    The Streaming Controller chooses the real replicas when it stores the topic. `assign` takes longer, because it
+    considers racks and all other topics.
+    """
     if not partitions:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has at least 1 partition, not {partitions.stop}")
     check_added(len(partitions))
     if not 1 <= replication_factor <= len(spus):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a replication factor of {replication_factor} cannot be had: it is at least 1 and at most the number of "
-            f"SPUs, which is {len(spus)}",
+            f"a replication factor of {replication_factor} is impossible: it must be at least 1 and at most the number "
+            f"of SPUs, which is {len(spus)}",
         )
     return tuple(
         tuple(spus[(number + place) % len(spus)] for place in range(replication_factor)) for number in partitions
@@ -122,7 +133,7 @@ def _in_turn(partitions: range, replication_factor: int, spus: Sequence[SpuId]) 
 def _ordered(replica_map: Mapping[int, tuple[SpuId, ...]]) -> ReplicaMap:
     check_added(len(replica_map))
     if sorted(replica_map) != list(range(len(replica_map))):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the partitions given are not 0, 1, 2, … without a gap")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the given partitions must be 0, 1, 2, … without a gap")
     return tuple(replica_map[number] for number in range(len(replica_map)))
 
 

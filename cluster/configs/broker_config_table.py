@@ -1,6 +1,6 @@
-"""Every broker config that means something here, by Kafka's names; a few are ours.
+"""The table of all broker configs, with Kafka's names; a few are our own.
 
-The defaults of topic and group configs are not typed in again: they are derived from the tables of those.
+The defaults of topic configs and group configs are derived from their tables.
 """
 
 from collections.abc import Iterable
@@ -13,20 +13,20 @@ SHORT = ConfigType.SHORT
 UNBOUNDED = 2**31 - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
-"""No classes here: the names by which Kafka's tools know the choice."""
+"""The names of the replica selectors in Kafka; in Tailrace they stand for a choice, not for a class."""
 AT_LEAST_ONE_CLIENT = at_least(1)
-"""Kafka takes 0. Set for all SPUs and so for the Streaming Controller, it would keep out whoever is to set it back."""
+"""The rule for limits of connections. Kafka allows 0, but then no client could connect to set it back."""
 
 
 def _defaults_of(kind: str, definitions: Iterable[ConfigDefinition]) -> list[ConfigDefinition]:
-    """One broker config for every synonym of these."""
+    """Makes a broker config for each synonym in the definitions."""
     return [
         ConfigDefinition(
             synonym.name,
             synonym.type or definition.type,
             synonym.default,
             f"The default of {definition.name} for {kind} that do not set it"
-            + ("" if synonym.milliseconds == 1 else ", in a larger unit; the one in milliseconds goes first")
+            + ("" if synonym.milliseconds == 1 else ", in a larger unit; the one in milliseconds takes precedence")
             + f". {definition.documentation}",
             definition.rule,
             honoured=definition.honoured,
@@ -42,50 +42,50 @@ BROKER_CONFIGS = by_name(
         *_defaults_of("topics", TOPIC_CONFIGS.values()),
         *_defaults_of("groups", GROUP_CONFIGS.values()),
         *BROKER_CONFIGS_OF_GROUPS,
-        # who this is; what the SPU was started with
+        # facts about the SPU
         ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
         ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),
-        ConfigDefinition("broker.rack", STRING, None, "The rack this SPU stands in.", read_only=True),
+        ConfigDefinition("broker.rack", STRING, None, "The rack of this SPU.", read_only=True),
         ConfigDefinition("log.dirs", STRING, None, "The directory that holds the replicas.", read_only=True),
         ConfigDefinition("listeners", LIST, (), "The listeners and the addresses they are bound to.", read_only=True),
         ConfigDefinition(
-            "advertised.listeners", LIST, (), "The addresses that clients are told to connect to.", read_only=True
+            "advertised.listeners", LIST, (), "The addresses to which clients are told to connect.", read_only=True
         ),
         # topics
         ConfigDefinition(
             "num.partitions",
             INT,
             1,
-            "How many partitions a topic gets when whoever creates it does not say.",
+            "How many partitions a topic gets if the request does not say.",
             at_least(1),
         ),
         ConfigDefinition(
             "default.replication.factor",
             SHORT,
             1,
-            "How many replicas a partition gets when whoever creates the topic does not say.",
+            "How many replicas a partition gets if the request does not say.",
             at_least(1),
         ),
         ConfigDefinition(
             "auto.create.topics.enable",
             BOOLEAN,
             True,
-            "Whether a client that asks for the metadata of a missing topic has it created, if it wants that too.",
+            "Whether a missing topic is created when a client asks for its metadata and allows that.",
         ),
         ConfigDefinition("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted."),
         ConfigDefinition(
             "deleted.topic.retention.ms",
             LONG,
             DAY_MS,
-            "How long the storage of a deleted topic stays on the disk, so that the topic can be brought back; 0 "
-            "removes it at once. Tailrace's own.",
+            "How long the storage of a deleted topic stays on the disk, so that the topic can be restored; 0 removes "
+            "it at once. Tailrace's own.",
             at_least(0),
         ),
         ConfigDefinition(
             "election.wait.response.ms",
             INT,
             3000,
-            "How long an SPU that was elected to lead a partition has to say that it does, before another is elected. "
+            "How long the SC waits for an elected leader to confirm the election before it elects another one. "
             "Tailrace's own.",
             at_least(1),
         ),
@@ -93,8 +93,8 @@ BROKER_CONFIGS = by_name(
             "broker.session.timeout.ms",
             INT,
             1500,
-            "How long an SPU is taken to be alive after it was heard: its lease, which it renews three times as often. "
-            "The Streaming Controller's.",
+            "The lease of an SPU: how long it counts as online after it was last heard. It renews the lease three "
+            "times as often. The config is that of the Streaming Controller.",
             at_least(300),
             read_only=True,
         ),
@@ -102,14 +102,14 @@ BROKER_CONFIGS = by_name(
             "auto.leader.rebalance.enable",
             BOOLEAN,
             True,
-            "Whether preferred replicas lead again, some time after they are live again.",
+            "Whether preferred replicas become leaders again some time after they are live again.",
             read_only=True,
         ),
         ConfigDefinition(
             "leader.imbalance.check.interval.seconds",
             LONG,
             300,
-            "How often it is looked for partitions that are not led by their preferred replica.",
+            "How often the SC looks for partitions that are not led by their preferred replica.",
             at_least(1),
             read_only=True,
         ),
@@ -117,29 +117,29 @@ BROKER_CONFIGS = by_name(
             "log.retention.check.interval.ms",
             LONG,
             300_000,
-            "How often logs are looked through for segments that may go.",
+            "How often logs are searched for segments that retention removes.",
             at_least(1),
         ),
         ConfigDefinition(
             "log.cleaner.backoff.ms",
             LONG,
             15_000,
-            "How long compaction rests after it found nothing to do.",
+            "How long compaction rests after it has found nothing to do.",
             at_least(0),
         ),
         ConfigDefinition(
             "scrub.max.bytes.per.second",
             LONG,
             1 << 20,
-            "How many bytes a second are read of segments that lie still, to see whether their bits are what they "
-            "were, and to restore from other replicas what is not; 0 reads none. Tailrace's own.",
+            "How many bytes per second scrubbing reads from segments that no longer change, to find corrupt data and "
+            "repair it from other replicas; 0 turns scrubbing off. Tailrace's own.",
             at_least(0),
         ),
         ConfigDefinition(
             "scrub.interval.ms",
             LONG,
             7 * DAY_MS,
-            "How long after the beginning of one pass over all that lies still the next one begins. Tailrace's own.",
+            "How long after the beginning of one pass of scrubbing the next one begins. Tailrace's own.",
             at_least(1000),
         ),
         # producers
@@ -147,7 +147,7 @@ BROKER_CONFIGS = by_name(
             "producer.id.expiration.ms",
             INT,
             DAY_MS,
-            "How long the sequence numbers of an idle producer are remembered.",
+            "How long the sequence numbers of an idle producer are kept.",
             at_least(1),
         ),
         # clients' connections and requests
@@ -155,7 +155,7 @@ BROKER_CONFIGS = by_name(
             "max.connections",
             INT,
             10_000,
-            "How many clients may be connected to this SPU at a time. Kafka's default has no bound.",
+            "How many clients may be connected to this SPU at a time. Kafka has no bound by default.",
             AT_LEAST_ONE_CLIENT,
         ),
         ConfigDefinition(
@@ -169,21 +169,21 @@ BROKER_CONFIGS = by_name(
             "connections.max.idle.ms",
             LONG,
             600_000,
-            "After how long a connection on which nothing happens is closed; a negative number lets it be.",
+            "After how long an idle connection is closed; a negative number keeps it open.",
         ),
         ConfigDefinition(
             "socket.request.max.bytes",
             INT,
             100 << 20,
             "How large a request may be; a larger one closes its connection.",
-            at_least(16 << 10),  # of which one is needed to set it back
+            at_least(16 << 10),  # large enough for the request that sets it back
         ),
         ConfigDefinition(
             "queued.max.request.bytes",
             LONG,
             512 << 20,
-            "How many bytes of requests are held in memory at a time over all connections. Kafka's default has no "
-            "bound.",
+            "How many bytes of requests may be in memory at a time over all connections. Kafka has no bound by "
+            "default.",
             at_least(1),
             read_only=True,
         ),
@@ -199,7 +199,7 @@ BROKER_CONFIGS = by_name(
             "socket.wait.awake",
             BOOLEAN,
             True,
-            "Whether a server that expects the next request at once waits for it awake, where it has several cores. "
+            "Whether a server with several cores that expects the next request very soon busy-waits for it. "
             "Tailrace's own.",
             read_only=True,
         ),
@@ -207,7 +207,7 @@ BROKER_CONFIGS = by_name(
             "fetch.max.bytes",
             INT,
             55 << 20,
-            "How many bytes one fetch returns at most, apart from a first batch that is larger.",
+            "How many bytes one fetch may return, except that a larger first batch is returned whole.",
             at_least(1024),
         ),
         ConfigDefinition(
@@ -223,7 +223,7 @@ BROKER_CONFIGS = by_name(
             "max.incremental.fetch.session.cache.slots",
             INT,
             1000,
-            "How many fetch sessions are remembered at a time.",
+            "How many fetch sessions are kept at a time.",
             at_least(0),
             read_only=True,
         ),
@@ -231,10 +231,10 @@ BROKER_CONFIGS = by_name(
             "max.request.partition.size.limit",
             INT,
             2000,
-            "How many partitions one DescribeTopicPartitions response describes at most.",
+            "How many partitions one DescribeTopicPartitions response may describe.",
             at_least(1),
         ),
-        # what Kafka has, and tools look at or set
+        # configs that tools of Kafka look at or set
         *(
             ConfigDefinition(
                 name, LONG, 2**63 - 1, "How many bytes a second moving replicas may take.", at_least(0), honoured=False

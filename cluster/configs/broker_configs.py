@@ -1,4 +1,4 @@
-"""The configs of one SPU: what it was started with, and over that what was set at run time, here or for all SPUs."""
+"""The configs of one SPU: static ones from its start, and dynamic ones for it or for all SPUs, which override them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue,
 
 
 class BrokerSettings(Struct, frozen=True):
-    """The values that apply now, typed. Replaced as a whole when one changes."""
+    """The typed values that apply now; the whole struct is replaced when a value changes."""
 
     partitions_default: int
     replication_factor_default: int
@@ -27,11 +27,11 @@ class BrokerSettings(Struct, frozen=True):
     compacts: bool
     compaction_backoff_ms: int
     scrub_bytes_per_second: int
-    """0: nothing is scrubbed."""
+    """The scrub rate; 0 turns scrubbing off."""
     scrub_interval_ms: int
     producer_expiration_ms: int
     allows_consumer_groups: bool
-    """Whether groups may use the consumer protocol, that of KIP-848."""
+    """Whether groups may use the consumer protocol of KIP-848."""
     offsets_partitions: int
     offsets_replicas: int
     offsets_segment_bytes: int
@@ -45,33 +45,37 @@ class BrokerSettings(Struct, frozen=True):
     fetch_sessions_max: int
     described_partitions_max: int
     reads_from_near_replicas: bool
-    """Whether leaders tell consumers of followers in their racks."""
+    """Whether leaders refer consumers to followers in their racks."""
 
 
 class BrokerConfigs:
+    """The configs of one SPU, by name and typed."""
+
     def __init__(self, static: Mapping[str, str], facts: Mapping[str, str] | None = None) -> None:
-        """`static` is what the person who started the SPU set; `facts` are its id, listeners and directory, which
-        stand elsewhere in the settings but are configs to Kafka's tools. Raises SettingsError."""
+        """Takes the static configs, and further facts that Kafka's tools see as configs: id, listeners and directory.
+
+        Raises SettingsError if a config is wrong.
+        """
         self._static = _checked(static) | dict(facts or {})
         self._dynamic_default: Mapping[str, str] = {}
         self._dynamic_own: Mapping[str, str] = {}
         self._check_together()
         self.settings = self._typed()
 
-    # what is
+    # state
 
     @property
     def dynamic_default(self) -> Mapping[str, str]:
-        """What was set at run time for all SPUs."""
+        """The dynamic configs for all SPUs."""
         return self._dynamic_default
 
     @property
     def dynamic_own(self) -> Mapping[str, str]:
-        """What was set at run time for this SPU alone; it wins."""
+        """The dynamic configs for this SPU alone, which take precedence."""
         return self._dynamic_own
 
     def layered(self, names: Iterable[str]) -> list[ConfiguredValue]:
-        """Where any of these configs, which mean the same, was set: the one that applies first, without defaults."""
+        """Returns the values that were set for synonymous configs, the one that applies first; no defaults."""
         names = tuple(names)
         layers = (
             (self._dynamic_own, ConfigSource.DYNAMIC_BROKER),
@@ -87,36 +91,40 @@ class BrokerConfigs:
         ]
 
     def values(self, definition: ConfigDefinition) -> list[ConfiguredValue]:
-        """Where this broker config has a value, the one that applies first; empty if it has none at all."""
+        """Returns all values of a broker config, the one that applies first; empty if it has none."""
         values = self.layered((definition.name,))
         if definition.default is not None:
             values.append(ConfiguredValue(definition.name, text_of(definition.default), ConfigSource.DEFAULT))
         return values
 
     def value(self, name: str) -> Value:
+        """Returns the value of a config that applies."""
         definition = BROKER_CONFIGS[name]
         values = self.layered((name,))
         return parse(definition, values[0].text) if values else definition.default
 
     def texts(self, name: str) -> tuple[str, ...]:
+        """Returns the value of a list config."""
         value = self.value(name)
-        assert isinstance(value, tuple), "the table gives it a list and a default"
+        assert isinstance(value, tuple), "the config must be a list with a default"
         return value
 
     def number(self, name: str) -> int:
+        """Returns the value of a config that is a whole number."""
         value = self.value(name)
-        assert isinstance(value, int), "the table gives it a whole number and a default"
+        assert isinstance(value, int), "the config must be a whole number with a default"
         return value
 
-    # what the source of specs says
+    # called by the source of specs
 
     def use_rack(self, rack: str | None) -> None:
-        """One more fact: the rack in the registration."""
+        """Sets the rack, which is a fact from the registration."""
         self._static.pop("broker.rack", None)
         if rack is not None:
             self._static["broker.rack"] = rack
 
     def use_dynamic(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
+        """Replaces the dynamic configs."""
         self._dynamic_own = dict(own)
         self._dynamic_default = dict(default)
         self.settings = self._typed()
@@ -155,15 +163,15 @@ class BrokerConfigs:
         )
 
     def _check_together(self) -> None:
-        """What no config can be checked for alone; none of these can be altered at run time."""
+        """Checks the configs that depend on each other; none of them can be changed at run time."""
         for low, high in _ASCENDING:
             if self.number(low) > self.number(high):
                 raise SettingsError(
-                    f"{low}: {self.number(low)} is not allowed; it is at most {high}, which is {self.number(high)}"
+                    f"{low}: {self.number(low)} is not allowed; it must be at most {high}, which is {self.number(high)}"
                 )
         interval, timeout = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
         if self.number(interval) >= self.number(timeout):
-            raise SettingsError(f"{interval} is not allowed to be as long as {timeout}")
+            raise SettingsError(f"{interval} must be shorter than {timeout}")
 
 
 _ASCENDING = (
@@ -173,7 +181,7 @@ _ASCENDING = (
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
 )
-"""Pairs of which the first is at most the second."""
+"""Pairs of configs, the first of which must be at most the second."""
 _FLAGS = {
     "broker.id": "--id",
     "node.id": "--id",
@@ -182,10 +190,10 @@ _FLAGS = {
     "listeners": "--public",
     "advertised.listeners": "--public",
 }
-"""Where the facts of an SPU stand in its settings."""
+"""The setting of an SPU that each fact comes from."""
 
 COMPACTION_BACKOFF_MS_MIN = 100
-"""Who sets less means that compaction is not to rest, and would have the SPU do nothing else."""
+"""The shortest rest of compaction; with less, the SPU would do nothing but look for segments to compact."""
 
 
 def _checked(static: Mapping[str, str]) -> dict[str, str]:
@@ -195,7 +203,7 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
         if definition is None:
             raise SettingsError(f"there is no broker setting {name!r}{_similar(name)}")
         if name in _FLAGS:
-            raise SettingsError(f"{name} is not set by itself: it is what an SPU's {_FLAGS[name]} says")
+            raise SettingsError(f"{name} cannot be set directly; it follows from the SPU's {_FLAGS[name]}")
         try:
             checked[name] = text_of(parse(definition, text)) or ""
         except KafkaError as error:
@@ -204,7 +212,7 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
 
 
 def _similar(name: str) -> str:
-    import difflib  # only for the person who mistyped: it is slow to load
+    import difflib  # imported here because it is slow to load and needed only after a typing error
 
     close = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Changes to configs, as admin requests ask for them, applied to what a topic or an SPU sets itself."""
+"""Applies the changes of an admin request to the configs of a topic, SPU or group."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ _QUOTED_CHARACTERS_MAX = 200
 
 
 class ResourceKind(IntEnum):
-    """What a config belongs to, by Kafka's numbers."""
+    """The kind of resource that has configs, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -24,7 +24,7 @@ class ResourceKind(IntEnum):
 
 
 class Operation(IntEnum):
-    """By the numbers of IncrementalAlterConfigs."""
+    """How a config is changed, with the numbers of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -33,21 +33,24 @@ class Operation(IntEnum):
 
 
 class ConfigChange(Struct, frozen=True):
+    """The change of one config."""
+
     name: str
     operation: int
-    """An Operation, if the client knows what it does."""
+    """An `Operation`, unless the client sent an unknown number."""
     text: str | None
 
 
 class Alteration(Struct, frozen=True):
-    """All changes to one topic (by its name), one SPU (by its id), or all SPUs (by an empty name)."""
+    """All changes to the configs of one resource."""
 
     kind: int
-    """A ResourceKind, if the client knows what it does."""
+    """A `ResourceKind`, unless the client sent an unknown number."""
     name: str
+    """The name of a topic, the id of an SPU or group, or an empty text for all SPUs."""
     changes: tuple[ConfigChange, ...]
     replaces_all: bool = False
-    """What is not named loses its value, unless it cannot be altered."""
+    """Whether configs that are not named are reset, unless they are read-only."""
 
 
 def altered(
@@ -56,9 +59,9 @@ def altered(
     definitions: Mapping[str, ConfigDefinition],
     effective: Callable[[ConfigDefinition], Value],
 ) -> dict[str, str]:
-    """What is set after the changes. Raises KafkaError for the first that cannot be made; then none is to be made.
+    """Returns the configs after all changes. Raises KafkaError if a change is impossible; then none may be made.
 
-    Lists are appended to and subtracted from as they apply now, whoever set them, which is what the caller sees.
+    Lists are appended to, or subtracted from, the value that applies now, which is what the client sees.
     """
     names = [change.name for change in alteration.changes]
     if len(set(names)) != len(names):
@@ -90,7 +93,7 @@ def _stays(definition: ConfigDefinition | None) -> bool:
 def _listed(definition: ConfigDefinition, change: ConfigChange, now: Value) -> Value:
     if definition.type is not ConfigType.LIST:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{change.name} is no list: nothing can be appended to it or subtracted from it"
+            ErrorCode.INVALID_CONFIG, f"{change.name} is not a list, so entries cannot be appended or subtracted"
         )
     entries = split_list(change.text or "")
     if not entries:
@@ -102,6 +105,6 @@ def _listed(definition: ConfigDefinition, change: ConfigChange, now: Value) -> V
 
 
 def named_twice(resources: Sequence[tuple[int, str]]) -> frozenset[tuple[int, str]]:
-    """Those that a request names more than once: nobody can tell which changes are meant."""
+    """Returns the resources that a request names more than once, which makes their changes ambiguous."""
     counted = Counter(resources)
     return frozenset(resource for resource in counted if counted[resource] > 1)

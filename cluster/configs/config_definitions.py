@@ -1,7 +1,7 @@
-"""What a config is: its type, default, the values it takes, and where a value that applies comes from.
+"""The definition of a config: its type, default and allowed values, and the sources of its value.
 
-The texts of values travel in Kafka's requests and lie in the controller's state; they are parsed and checked when they
-arrive, and kept in one canonical form, so that later readers cannot fail on them.
+Values are texts in Kafka's requests and in the controller's state. They are parsed and checked when they arrive, and
+kept in a canonical form, so that later readers cannot fail on them.
 """
 
 import re
@@ -18,7 +18,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """By the numbers of DescribeConfigs."""
+    """The type of a config, with the numbers of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value was set, by the numbers of DescribeConfigs."""
+    """Where a value was set, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -43,43 +43,47 @@ class ConfigSource(IntEnum):
 
 
 class Rule(Struct, frozen=True):
-    """Which values of the right type are allowed; `takes` continues the sentence "it takes …"."""
+    """A rule for the allowed values of the right type."""
 
     takes: str
+    """The end of the sentence "it takes …"."""
     permits: Callable[[Value], bool]
 
 
 class Synonym(Struct, frozen=True):
-    """A broker setting that stands behind a topic config, perhaps in a larger unit."""
+    """A broker config that is the default of a topic config or group config, perhaps in a larger unit."""
 
     name: str
     default: Value = None
     milliseconds: int = 1
-    """How many milliseconds one unit is; 1 where there is nothing to convert."""
+    """The number of milliseconds in a unit; 1 if there is nothing to convert."""
     type: ConfigType | None = None
-    """None: the type of the topic config."""
+    """The type; None if it is that of the topic config."""
     read_only: bool = False
 
 
 class ConfigDefinition(Struct, frozen=True):
+    """A config that topics, brokers or groups may have."""
+
     name: str
     type: ConfigType
     default: Value
     documentation: str
     rule: Rule | None = None
     synonyms: tuple[Synonym, ...] = ()
-    """Of a topic config: the broker settings that apply where the topic sets nothing, strongest first."""
+    """The broker configs that apply to a topic or group that does not set this config, the strongest first."""
     honoured: bool = True
-    """False: the value is checked and kept for tools that set it, but nothing here depends on it."""
+    """Whether the value has an effect; if not, it is only checked and kept for tools that set it."""
     read_only: bool = False
-    """Of a broker config: only settable when the SPU starts. Of a topic config: when the topic is created."""
+    """Whether a broker config can be set only at the start of the SPU, or a topic config only when it is created."""
     sensitive: bool = False
+    """Whether the value is never shown."""
     hidden: bool = False
-    """Settable but never listed."""
+    """Whether the config can be set but is never listed."""
 
 
 class ConfiguredValue(NamedTuple):
-    """One of the places where a config has a value."""
+    """The value of a config in one of the places where it is set."""
 
     name: str
     text: str | None
@@ -90,20 +94,24 @@ class ConfiguredValue(NamedTuple):
 
 
 def at_least(low: int) -> Rule:
+    """Allows numbers from `low` on."""
     return Rule(f"a number of at least {low}", lambda value: isinstance(value, int | float) and value >= low)
 
 
 def between(low: float, high: float) -> Rule:
+    """Allows numbers from `low` to `high`, both included."""
     return Rule(
         f"a number from {low:g} to {high:g}", lambda value: isinstance(value, int | float) and low <= value <= high
     )
 
 
 def one_of(*options: str) -> Rule:
+    """Allows one of the texts."""
     return Rule(f"one of: {', '.join(options)}", lambda value: value in options)
 
 
 def some_of(*options: str) -> Rule:
+    """Allows lists of some of the texts."""
     return Rule(
         f"a comma-separated list of: {', '.join(options)}",
         lambda value: isinstance(value, tuple) and all(entry in options for entry in value),
@@ -127,14 +135,14 @@ _QUOTED_CHARACTERS_MAX = 200
 
 
 def parse(definition: ConfigDefinition, text: str | None) -> Value:
-    """The value that the text means. Raises KafkaError with a sentence that says what is allowed."""
+    """Reads a value. Raises KafkaError, with a sentence that says what is allowed."""
     if text is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{definition.name}: a value is missing")
     size = len(text.encode(errors="surrogatepass"))
-    if size > STRING_BYTES_MAX:  # from our own programs, or in a file: whoever described it could not be answered
+    if size > STRING_BYTES_MAX:  # it came in a private message or a file, and would not fit into a Kafka response
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{definition.name}: the value has {size} bytes; none has more than {STRING_BYTES_MAX}",
+            f"{definition.name}: the value has {size} bytes; at most {STRING_BYTES_MAX} are allowed",
         )
     value = _read(definition.type, text.strip())
     if value is None or (definition.rule is not None and not definition.rule.permits(value)):
@@ -146,7 +154,7 @@ def parse(definition: ConfigDefinition, text: str | None) -> Value:
 
 
 def text_of(value: Value) -> str | None:
-    """The canonical text of a value: `parse` of it gives the value back."""
+    """Returns the canonical text of a value, from which `parse` returns the value."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -157,7 +165,7 @@ def text_of(value: Value) -> str | None:
 
 
 def _read(kind: ConfigType, text: str) -> Value:
-    """None where the text is not of the type."""
+    """Reads a value of a type; returns None if the text has another type."""
     if kind is ConfigType.BOOLEAN:
         return {"true": True, "false": False}.get(text.lower())
     if kind in _BITS:
@@ -174,7 +182,7 @@ def _read(kind: ConfigType, text: str) -> Value:
 
 
 def split_list(text: str) -> tuple[str, ...] | None:
-    """The entries, each once, in the order of their first mention; None where one is empty."""
+    """Returns the entries of a list without repetitions, in their order; None if an entry is empty."""
     if not text.strip():
         return ()
     entries = tuple(dict.fromkeys(entry.strip() for entry in text.split(",")))
@@ -182,5 +190,6 @@ def split_list(text: str) -> tuple[str, ...] | None:
 
 
 def by_name(definitions: Iterable[ConfigDefinition]) -> dict[str, ConfigDefinition]:
+    """Returns a table of definitions, in the order of their names."""
     table = {definition.name: definition for definition in definitions}
     return dict(sorted(table.items()))

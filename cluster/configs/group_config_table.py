@@ -1,7 +1,7 @@
-"""Every config that a consumer group may have of its own, and the broker configs about groups and their offsets.
+"""The tables of all configs of consumer groups, and of the broker configs about groups and their offsets.
 
-Names, defaults and bounds are those of Kafka 4.3. So is what can be altered at run time: a group's own configs, and
-next to nothing of the broker's.
+Names, defaults and bounds are those of Kafka 4.3. As in Kafka, a group's own configs can be changed at run time, and
+hardly any of the broker's.
 """
 
 from .config_definitions import ConfigDefinition, ConfigType, Rule, Synonym, Value, at_least, by_name, some_of
@@ -24,7 +24,7 @@ GROUP_CONFIGS = by_name(
             "consumer.session.timeout.ms",
             INT,
             45_000,
-            "After how long without a heartbeat a member of a group of the consumer protocol counts as gone.",
+            "After how long without a heartbeat a member of a group of the consumer protocol is removed.",
             at_least(1),
             (Synonym("group.consumer.session.timeout.ms", 45_000, read_only=True),),
         ),
@@ -40,8 +40,8 @@ GROUP_CONFIGS = by_name(
             "consumer.assignment.interval.ms",
             INT,
             1000,
-            "How long after one assignment of a group of the consumer protocol the next one is made at the earliest, "
-            "so that members who come together are assigned together.",
+            "The shortest time between two assignments of a group of the consumer protocol, so that members that join "
+            "at the same time are assigned together.",
             at_least(0),
             (Synonym("group.consumer.assignment.interval.ms", 1000),),
         ),
@@ -85,8 +85,8 @@ BROKER_CONFIGS_OF_GROUPS = (
         "group.coordinator.rebalance.protocols",
         LIST,
         ("classic", "consumer"),
-        "Which protocols groups may use; classic is always one of them. There are no groups of the streams protocol "
-        "here, which Kafka's default names too.",
+        "The protocols that groups may use; classic must be one of them. Tailrace does not support the streams "
+        "protocol, which is in Kafka's default, too.",
         Rule(
             f"{REBALANCE_PROTOCOLS.takes}, with classic among them",
             lambda value: REBALANCE_PROTOCOLS.permits(value) and isinstance(value, tuple) and "classic" in value,
@@ -129,7 +129,7 @@ BROKER_CONFIGS_OF_GROUPS = (
         "group.consumer.assignors",
         LIST,
         ("uniform", "range"),
-        "Which assignors members of groups of the consumer protocol may ask for; the first is for those that do not.",
+        "The assignors that members of groups of the consumer protocol may ask for; the first is the default.",
         Rule(
             f"{ASSIGNORS.takes}, at least one",
             lambda value: ASSIGNORS.permits(value) and bool(value),
@@ -140,8 +140,8 @@ BROKER_CONFIGS_OF_GROUPS = (
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
-        "Whether a group with members goes over from the classic protocol to the consumer protocol when a member of "
-        "that one joins (upgrade), and back when the last such member leaves (downgrade).",
+        "Whether a group with members changes from the classic protocol to the consumer protocol when a member that "
+        "uses the latter joins (upgrade), and back when the last such member leaves (downgrade).",
         Rule(f"one of: {', '.join(MIGRATION_POLICIES)}", _is_migration_policy),
         read_only=True,
     ),
@@ -150,15 +150,15 @@ BROKER_CONFIGS_OF_GROUPS = (
         "offset.metadata.max.bytes",
         INT,
         4096,
-        "How large the text may be that a consumer commits with an offset.",
+        "The largest text that a consumer may commit with an offset.",
         read_only=True,
     ),
     ConfigDefinition(
         "offsets.retention.minutes",
         INT,
         10_080,
-        "How long the offsets of a group are kept after its last member has gone; those of a topic that a group with "
-        "members does not read any more, and those of a group that never had members, after they were committed.",
+        "How long the offsets of a group are kept after its last member has left. For a topic that a group with "
+        "members no longer reads, and for a group that never had members, the time counts from the commit.",
         at_least(1),
         read_only=True,
     ),
@@ -166,7 +166,7 @@ BROKER_CONFIGS_OF_GROUPS = (
         "offsets.retention.check.interval.ms",
         LONG,
         600_000,
-        "How often it is looked for offsets that have had their time.",
+        "How often expired offsets are looked for.",
         at_least(1),
         read_only=True,
     ),
@@ -174,17 +174,17 @@ BROKER_CONFIGS_OF_GROUPS = (
         "offsets.commit.timeout.ms",
         INT,
         5000,
-        "How long whoever changes a group waits until enough replicas have the change.",
+        "How long a request that changes a group waits until enough replicas have the change.",
         at_least(1),
         read_only=True,
     ),
-    # the topic that all of it is stored in
+    # the topic __consumer_offsets
     ConfigDefinition(
         "offsets.topic.num.partitions",
         INT,
         50,
-        "How many partitions the topic of groups and offsets gets when it is created. It must not change then: groups "
-        "would be looked for elsewhere.",
+        "How many partitions the topic of groups and offsets gets when it is created. It must not change later, "
+        "because it decides in which partition a group is stored.",
         at_least(1),
         read_only=True,
     ),
@@ -192,8 +192,8 @@ BROKER_CONFIGS_OF_GROUPS = (
         "offsets.topic.replication.factor",
         SHORT,
         3,
-        "How many replicas the topic of groups and offsets gets when it is created, where there are so many SPUs; "
-        "else one on each. Kafka does not create it until there are enough.",
+        "How many replicas the topic of groups and offsets gets when it is created; if there are fewer SPUs, one on "
+        "each. Kafka does not create the topic until there are enough brokers.",
         at_least(1),
         read_only=True,
     ),
@@ -201,16 +201,16 @@ BROKER_CONFIGS_OF_GROUPS = (
         "offsets.topic.segment.bytes",
         INT,
         100 << 20,
-        "How large a segment of the topic of groups and offsets grows.",
-        at_least(1 << 20),  # as of any topic; in Kafka the topic could not be created with less, which nobody would see
+        "How large a segment of the topic of groups and offsets may grow.",
+        at_least(1 << 20),  # as for any topic; with less, Kafka could not create the topic, and would not say so
         read_only=True,
     ),
-    # what Kafka has, and people set
+    # configs of Kafka without an effect here
     ConfigDefinition(
         "offsets.load.buffer.size",
         INT,
         5 << 20,
-        "How many bytes at a time are read of the topic of groups and offsets by an SPU that takes groups over.",
+        "How many bytes at a time an SPU that takes over groups reads from the topic of groups and offsets.",
         at_least(1),
         read_only=True,
         honoured=False,
@@ -227,7 +227,7 @@ BROKER_CONFIGS_OF_GROUPS = (
         "group.coordinator.threads",
         INT,
         4,
-        "How many threads answer what groups are asked.",
+        "How many threads handle requests about groups.",
         at_least(1),
         read_only=True,
         honoured=False,
@@ -236,7 +236,7 @@ BROKER_CONFIGS_OF_GROUPS = (
         "group.coordinator.append.linger.ms",
         INT,
         -1,
-        "How long changes of groups wait for others, to be written together.",
+        "How long changes of groups wait for others in order to be written together.",
         at_least(-1),
         read_only=True,
         honoured=False,

@@ -1,4 +1,4 @@
-"""Which configs apply to a consumer group: its own, else the SPU's, else the default; and which it may have."""
+"""Finds the configs that apply to a consumer group (its own, the SPU's, or the default), and checks its own ones."""
 
 from collections.abc import Mapping
 
@@ -15,21 +15,19 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 def number_for_group(name: str, own: Mapping[str, str], broker_configs: BrokerConfigs) -> int:
-    """The value that applies to a group, within the bounds that the broker configs set for all groups: they may have
-    become narrower since."""
+    """Returns the value that applies to a group, within the bounds of the broker configs, which may have changed."""
     low, high = _bounds(name, broker_configs)
     return min(max(_number(name, own, broker_configs), low), high)
 
 
 def check_group_configs(own: Mapping[str, str], broker_configs: BrokerConfigs) -> None:
-    """Whether a group may set these, each of which is allowed for itself. Raises KafkaError for the first that it may
-    not."""
+    """Raises KafkaError if a group may not have these configs, each of which is valid by itself."""
     for name in own.keys() & GROUP_CONFIGS.keys():
         low, high = _bounds(name, broker_configs)
         if not low <= _number(name, own, broker_configs) <= high:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{name}: {own[name]} is not allowed; here it is from {low} to {high}, "
+                f"{name}: {own[name]} is not allowed; it must be from {low} to {high}, "
                 f"as {_bound_name('min', name)} and {_bound_name('max', name)} say",
             )
     timeout_ms = _number(SESSION_TIMEOUT, own, broker_configs)
@@ -37,14 +35,14 @@ def check_group_configs(own: Mapping[str, str], broker_configs: BrokerConfigs) -
     if timeout_ms <= interval_ms:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{SESSION_TIMEOUT}: {timeout_ms} is not allowed; it is more than {HEARTBEAT_INTERVAL}, "
+            f"{SESSION_TIMEOUT}: {timeout_ms} is not allowed; it must be more than {HEARTBEAT_INTERVAL}, "
             f"which is {interval_ms}",
         )
 
 
 def _number(name: str, own: Mapping[str, str], broker_configs: BrokerConfigs) -> int:
     value, _ = effective_value(GROUP_CONFIGS[name], own, broker_configs, ConfigSource.GROUP)
-    assert isinstance(value, int), "all of them are whole numbers"
+    assert isinstance(value, int), "all group configs are whole numbers"
     return value
 
 
@@ -53,6 +51,6 @@ def _bounds(name: str, broker_configs: BrokerConfigs) -> tuple[int, int]:
 
 
 def _bound_name(bound: str, name: str) -> str:
-    """`group.consumer.max.session.timeout.ms` for `consumer.session.timeout.ms`."""
+    """Returns the name of a bound, as `group.consumer.max.session.timeout.ms` for `consumer.session.timeout.ms`."""
     protocol, _, rest = name.partition(".")
     return f"group.{protocol}.{bound}.{rest}"

@@ -1,7 +1,7 @@
-"""Every config a topic may have: Kafka 4.3's, and ours.
+"""The table of all topic configs: those of Kafka 4.3, and our own.
 
-One table, from which requests are checked, DescribeConfigs is answered and the broker's defaults are derived. What we
-only keep for tools that set it says so in `honoured`.
+Requests are checked with this table, DescribeConfigs responds from it, and the broker's defaults are derived from it.
+Configs without an effect, which are only kept for tools, have `honoured=False`.
 """
 
 from tailrace.cluster.replication_policy import LIVE, fault_of_policy
@@ -41,13 +41,13 @@ def _is_pair_of_numbers(entry: str) -> bool:
 
 TOPIC_CONFIGS = by_name(
     (
-        # what is kept, and for how long
+        # retention and compaction
         ConfigDefinition(
             "cleanup.policy",
             LIST,
             ("delete",),
-            "How old data goes: delete drops whole segments by age and size, compact keeps the last record of every "
-            "key. Both may be given; with neither, everything is kept.",
+            "How old data is removed: delete drops whole segments by age and size; compact keeps the last record of "
+            "every key. Both may be given; with neither, everything is kept.",
             some_of("compact", "delete"),
             (Synonym("log.cleanup.policy", ("delete",)),),
         ),
@@ -76,8 +76,7 @@ TOPIC_CONFIGS = by_name(
             "delete.retention.ms",
             LONG,
             DAY_MS,
-            "How long compaction keeps a tombstone, so that a reader who started before it still learns of the "
-            "removal.",
+            "How long compaction keeps a tombstone, so that a reader that started before still learns of the removal.",
             at_least(0),
             (Synonym("log.cleaner.delete.retention.ms", DAY_MS),),
         ),
@@ -93,7 +92,7 @@ TOPIC_CONFIGS = by_name(
             "min.compaction.lag.ms",
             LONG,
             0,
-            "How long a record stays as it is before compaction may drop it.",
+            "How old a record must be before compaction may drop it.",
             at_least(0),
             (Synonym("log.cleaner.min.compaction.lag.ms", 0),),
         ),
@@ -101,7 +100,7 @@ TOPIC_CONFIGS = by_name(
             "max.compaction.lag.ms",
             LONG,
             NEVER,
-            "After how long a record is looked at by compaction even if little of the log is new.",
+            "After how long a record is compacted even if little of the log is new.",
             at_least(1),
             (Synonym("log.cleaner.max.compaction.lag.ms", NEVER),),
         ),
@@ -109,8 +108,8 @@ TOPIC_CONFIGS = by_name(
             "file.delete.delay.ms",
             LONG,
             MINUTE_MS,
-            "How long Kafka keeps a file after it dropped the segment. Here a file goes when its last reader has let "
-            "go of it.",
+            "How long Kafka keeps a file after it dropped the segment. Tailrace removes a file when its last reader "
+            "has closed it.",
             at_least(0),
             (Synonym("log.segment.delete.delay.ms", MINUTE_MS),),
             honoured=False,
@@ -120,7 +119,7 @@ TOPIC_CONFIGS = by_name(
             "segment.bytes",
             INT,
             1 << 30,
-            "How large a segment grows before the next one is opened.",
+            "How large a segment may grow before the next one is opened.",
             at_least(1 << 20),
             (Synonym("log.segment.bytes", 1 << 30),),
         ),
@@ -136,7 +135,7 @@ TOPIC_CONFIGS = by_name(
             "segment.ms",
             LONG,
             7 * DAY_MS,
-            "How old a segment gets before the next one is opened, even if it is not full.",
+            "How old a segment may become before the next one is opened, even if it is not full.",
             at_least(1),
             (Synonym("log.roll.ms"), Synonym("log.roll.hours", 168, HOUR_MS, INT, read_only=True)),
         ),
@@ -153,7 +152,7 @@ TOPIC_CONFIGS = by_name(
             "segment.index.bytes",
             INT,
             10 << 20,
-            "How large the index of one segment grows before the next segment is opened.",
+            "How large the index of one segment may grow before the next segment is opened.",
             at_least(4),
             (Synonym("log.index.size.max.bytes", 10 << 20),),
         ),
@@ -174,7 +173,7 @@ TOPIC_CONFIGS = by_name(
             (Synonym("log.preallocate", False),),
             honoured=False,
         ),
-        # reaching the disk
+        # flushing
         ConfigDefinition(
             "flush.messages",
             LONG,
@@ -187,7 +186,7 @@ TOPIC_CONFIGS = by_name(
             "flush.ms",
             LONG,
             1000,
-            "How long a record stays in the page cache at most before it is synced to the disk.",
+            "How long a record may stay in the page cache before it is synced to the disk.",
             at_least(0),
             (Synonym("log.flush.interval.ms", 1000),),
         ),
@@ -199,13 +198,13 @@ TOPIC_CONFIGS = by_name(
             at_least(1),
             (Synonym("log.flush.interval.bytes", 64 << 20),),
         ),
-        # what producers may send
+        # produced batches
         ConfigDefinition(
             "max.message.bytes",
             INT,
             (1 << 20) + 12,
             "How large a record batch may be, compressed and with its header; never larger than 1 GiB less 64 KiB, "
-            "which is as much as reaches a follower.",
+            "which is the largest batch that can be sent to a follower.",
             at_least(0),
             (Synonym("message.max.bytes", (1 << 20) + 12),),
         ),
@@ -221,7 +220,7 @@ TOPIC_CONFIGS = by_name(
             "compression.gzip.level",
             INT,
             -1,
-            "How hard gzip tries where compression.type is gzip.",
+            "The compression level if compression.type is gzip.",
             GZIP_LEVELS,
             (Synonym("compression.gzip.level", -1),),
         ),
@@ -229,7 +228,7 @@ TOPIC_CONFIGS = by_name(
             "compression.lz4.level",
             INT,
             9,
-            "How hard lz4 tries where compression.type is lz4.",
+            "The compression level if compression.type is lz4.",
             between(1, 17),
             (Synonym("compression.lz4.level", 9),),
         ),
@@ -237,7 +236,7 @@ TOPIC_CONFIGS = by_name(
             "compression.zstd.level",
             INT,
             3,
-            "How hard zstd tries where compression.type is zstd; negative levels are faster.",
+            "The compression level if compression.type is zstd; negative levels are faster.",
             between(-131_072, 22),
             (Synonym("compression.zstd.level", 3),),
         ),
@@ -245,7 +244,7 @@ TOPIC_CONFIGS = by_name(
             "message.timestamp.type",
             STRING,
             "CreateTime",
-            "Whose time a record carries: CreateTime is the producer's, LogAppendTime ours when it arrives.",
+            "Which time a record carries: CreateTime is the producer's, LogAppendTime that of the leader at arrival.",
             one_of("CreateTime", "LogAppendTime"),
             (Synonym("log.message.timestamp.type", "CreateTime"),),
         ),
@@ -253,7 +252,7 @@ TOPIC_CONFIGS = by_name(
             "message.timestamp.before.max.ms",
             LONG,
             NEVER,
-            "How far a producer's timestamp may lie behind our clock before its batch is refused.",
+            "How far a producer's timestamp may be behind the leader's clock before its batch is refused.",
             at_least(0),
             (Synonym("log.message.timestamp.before.max.ms", NEVER),),
         ),
@@ -261,7 +260,7 @@ TOPIC_CONFIGS = by_name(
             "message.timestamp.after.max.ms",
             LONG,
             HOUR_MS,
-            "How far a producer's timestamp may lie ahead of our clock before its batch is refused.",
+            "How far a producer's timestamp may be ahead of the leader's clock before its batch is refused.",
             at_least(0),
             (Synonym("log.message.timestamp.after.max.ms", HOUR_MS),),
         ),
@@ -278,8 +277,8 @@ TOPIC_CONFIGS = by_name(
             "unclean.leader.election.enable",
             BOOLEAN,
             False,
-            "Whether a replica that may lack committed records can be elected when no other is left; records may be "
-            "lost then.",
+            "Whether a replica that may lack committed records can be elected if no other is left; records may then "
+            "be lost.",
             None,
             (Synonym("unclean.leader.election.enable", False),),
         ),
@@ -288,8 +287,8 @@ TOPIC_CONFIGS = by_name(
             STRING,
             LIVE,
             "When a record is committed: live waits for every live replica, majority for more than half of all, "
-            "nrw:N,R,W for W stores of N. Chosen when the topic is created: what one policy committed another might "
-            "not find again. Tailrace's own.",
+            "nrw:N,R,W for W stores of N. It can be set only when the topic is created, because another policy might "
+            "not find what this one has committed. Tailrace's own.",
             Rule(
                 "live, majority, or nrw:N,R,W with R and W between 1 and N, and R + W more than N",
                 lambda value: isinstance(value, str) and fault_of_policy(value) is None,
@@ -300,8 +299,8 @@ TOPIC_CONFIGS = by_name(
             "lrs.max.lag.records",
             LONG,
             1_000_000,
-            "How many records a follower may be behind before it leaves the live replica set, so that acks=all no "
-            "longer waits for it; it enters again when it has caught up. Tailrace's own.",
+            "How many records a follower may lag before it leaves the live replica set, so that acks=all no longer "
+            "waits for it; it returns when it has caught up. Tailrace's own.",
             at_least(1),
             (Synonym("lrs.max.lag.records", 1_000_000),),
         ),
@@ -309,8 +308,8 @@ TOPIC_CONFIGS = by_name(
             "lrs.max.lag.ms",
             LONG,
             10_000,
-            "For how long a follower may not have been at its leader's log end before it leaves the live replica set. "
-            "Tailrace's own per topic; Kafka has it for a broker, as replica.lag.time.max.ms with 30000.",
+            "How long a follower may be short of its leader's log end before it leaves the live replica set. Per topic "
+            "it is Tailrace's own; Kafka has it per broker, as replica.lag.time.max.ms with a default of 30000.",
             at_least(1),
             (Synonym("replica.lag.time.max.ms", 10_000),),
         ),
@@ -319,14 +318,14 @@ TOPIC_CONFIGS = by_name(
             STRING,
             "committed",
             "How far consumers read: committed stops at the high watermark; uncommitted goes on to the end of the "
-            "leader's log, where records may still be lost when another leads: discouraged. Tailrace's own.",
+            "leader's log, where records may still be lost in an election, and is discouraged. Tailrace's own.",
             one_of("committed", "uncommitted"),
         ),
         ConfigDefinition(
             "leader.replication.throttled.replicas",
             LIST,
             (),
-            "For which replicas the leader limits what it sends to followers.",
+            "The replicas for which the leader limits what it sends to followers.",
             THROTTLED_REPLICAS,
             honoured=False,
         ),
@@ -334,40 +333,40 @@ TOPIC_CONFIGS = by_name(
             "follower.replication.throttled.replicas",
             LIST,
             (),
-            "For which replicas the follower limits what it takes from the leader.",
+            "The replicas for which the follower limits what it takes from the leader.",
             THROTTLED_REPLICAS,
             honoured=False,
         ),
-        # old segments on shelves: on SPUs that are not replicas
+        # shelves
         ConfigDefinition(
             "remote.storage.enable",
             BOOLEAN,
             False,
-            "Whether segments that are sealed and committed are put on shelves, which are copies on SPUs that are not "
-            "replicas, so that a partition may be larger than a disk: local.retention.ms and local.retention.bytes say "
-            "when its replicas drop what is there. Once it is false again nothing more is put on shelves; what is "
-            "there is read on, and goes by retention. Not together with compaction, nor with unclean elections.",
+            "Whether sealed and committed segments are put on shelves, which are copies on SPUs that are not replicas, "
+            "so that a partition may be larger than a disk. local.retention.ms and local.retention.bytes say when the "
+            "replicas drop such segments. If it is set back to false, no more segments are put on shelves; those there "
+            "can still be read, until retention removes them. It excludes compaction and unclean elections.",
         ),
         ConfigDefinition(
             "remote.log.copy.disable",
             BOOLEAN,
             False,
-            "Whether nothing more is put on shelves, although remote.storage.enable is true.",
+            "Whether to put no more segments on shelves although remote.storage.enable is true.",
         ),
         ConfigDefinition(
             "remote.log.delete.on.disable",
             BOOLEAN,
             False,
-            "Whether turning remote.storage.enable off removes what is on shelves. Here it stays there, and goes by "
-            "retention.",
+            "Whether turning remote.storage.enable off removes the shelves. In Tailrace they stay until retention "
+            "removes them.",
             honoured=False,
         ),
         ConfigDefinition(
             "local.retention.ms",
             LONG,
             -2,
-            "How long replicas keep a segment that is on a shelf; -2 is as retention.ms says, -1 for as long as the "
-            "partition has it. Where remote.storage.enable is true it is at most retention.ms.",
+            "How long replicas keep a segment that is on a shelf; -2 means as long as retention.ms, -1 as long as the "
+            "partition has it. If remote.storage.enable is true, it must be at most retention.ms.",
             at_least(-2),
             (Synonym("log.local.retention.ms", -2),),
         ),
@@ -376,8 +375,8 @@ TOPIC_CONFIGS = by_name(
             LONG,
             -2,
             "How large a replica may grow before the oldest of its segments that are on a shelf are dropped from it; "
-            "-2 is as retention.bytes says, -1 sets no bound. Where remote.storage.enable is true it is at most "
-            "retention.bytes.",
+            "-2 means the same as retention.bytes, -1 sets no bound. If remote.storage.enable is true, it must be at "
+            "most retention.bytes.",
             at_least(-2),
             (Synonym("log.local.retention.bytes", -2),),
         ),

@@ -1,4 +1,4 @@
-"""Which configs apply to a topic: its own, else the SPU's, else the default."""
+"""Finds the configs that apply to a topic (its own, the SPU's, or the default), and checks a topic's own configs."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,16 @@ from .topic_config_table import TOPIC_CONFIGS
 
 UNLIMITED = -1
 AS_RETENTION = -2
-"""Of local.retention.ms and local.retention.bytes: what retention.ms and retention.bytes say."""
+"""The value of local.retention.ms and local.retention.bytes that means the same as retention.ms or retention.bytes."""
 TEXT_CHARACTERS_MAX = 32_767
-"""No more can be described to clients that speak older versions. And the topic with all its configs and rows is one
-object of the store."""
+"""The largest value that older versions of DescribeConfigs can carry.
+
+The bound also limits the size of the topic, which is one object in the store.
+"""
 
 
 def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The configs in their canonical form. Raises KafkaError for the first that cannot be."""
+    """Returns the configs in their canonical form. Raises KafkaError for the first wrong one."""
     checked: dict[str, str] = {}
     values: dict[str, Value] = {}
     for name, text in configs.items():
@@ -31,14 +33,14 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if len(checked[name]) > TEXT_CHARACTERS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{name}: {len(checked[name])} characters are not allowed; it takes {TEXT_CHARACTERS_MAX}",
+                f"{name}: {len(checked[name])} characters are not allowed; it takes at most {TEXT_CHARACTERS_MAX}",
             )
     _check_together(values)
     return checked
 
 
 def check_for_replicas(configs: Mapping[str, str], replicas: int) -> None:
-    """Whether checked configs suit a topic whose partitions have so many replicas. Raises KafkaError."""
+    """Raises KafkaError if valid configs do not suit partitions with so many replicas."""
     name = "replication.policy"
     if name in configs:
         try:
@@ -48,7 +50,7 @@ def check_for_replicas(configs: Mapping[str, str], replicas: int) -> None:
 
 
 def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """A topic keeps what it was created with where that cannot be altered. Raises KafkaError."""
+    """Raises KafkaError if a config is changed that must stay as it was when the topic was created."""
     for definition in TOPIC_CONFIGS.values():
         if definition.read_only:
             default = text_of(definition.default)
@@ -56,7 +58,7 @@ def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None
             if kept != asked:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{definition.name}: {asked} is not allowed; the topic was created with {kept}, and keeps it",
+                    f"{definition.name}: {asked} is not allowed; the topic was created with {kept} and must keep it",
                 )
 
 
@@ -66,8 +68,10 @@ def places_of(
     broker_configs: BrokerConfigs,
     source: ConfigSource = ConfigSource.TOPIC,
 ) -> list[ConfiguredValue]:
-    """Every place where this topic config has a value, the one that applies first, by the name and in the unit that it
-    has there. Or this group config, if that is what `source` says."""
+    """Returns all values of a config, the one that applies first, each with the name and unit of its place.
+
+    The config is one of a topic, or of a group if `source` says so.
+    """
     values = []
     if definition.name in own:
         values.append(ConfiguredValue(definition.name, own[definition.name], source))
@@ -84,7 +88,7 @@ def effective_value(
     broker_configs: BrokerConfigs,
     source: ConfigSource = ConfigSource.TOPIC,
 ) -> tuple[Value, ConfigSource]:
-    """The value that applies to a topic, or a group, in the unit of its config, and where it was set."""
+    """Returns the value that applies to a topic or group, in the unit of its config, and where it was set."""
     if definition.name in own:
         return parse(definition, own[definition.name]), source
     for set_value in broker_configs.layered(synonym.name for synonym in definition.synonyms):
@@ -101,7 +105,7 @@ _QUOTED_CHARACTERS_MAX = 200
 
 
 def _check_together(values: Mapping[str, Value]) -> None:
-    """What no config can be checked for alone."""
+    """Checks the configs that depend on each other."""
 
     def value(name: str) -> Value:
         return values.get(name, TOPIC_CONFIGS[name].default)
@@ -112,7 +116,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
     if low > high:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"min.compaction.lag.ms: {low} is not allowed; it is at most max.compaction.lag.ms, which is {high}",
+            f"min.compaction.lag.ms: {low} is not allowed; it must be at most max.compaction.lag.ms, which is {high}",
         )
     if value("remote.storage.enable"):
         cleanup = value("cleanup.policy")
@@ -121,16 +125,16 @@ def _check_together(values: Mapping[str, Value]) -> None:
 
 
 def _check_shelved(values: Mapping[str, Value], *, compacts: bool, is_unclean: bool) -> None:
-    """Of a topic that asks for shelves. What is on them is what the log was when it was put there, for good."""
+    """Checks the configs of a topic with shelves, which never change after they are filled."""
     if compacts:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            "remote.storage.enable: true is not allowed where cleanup.policy has compact",
+            "remote.storage.enable: true is not allowed if cleanup.policy has compact",
         )
     if is_unclean:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"remote.storage.enable: true is not allowed where {_UNCLEAN} is true",
+            f"remote.storage.enable: true is not allowed if {_UNCLEAN} is true",
         )
     for local, total in (("local.retention.ms", "retention.ms"), ("local.retention.bytes", "retention.bytes")):
         here, all_of_it = values.get(local, AS_RETENTION), values.get(total, UNLIMITED)
@@ -139,7 +143,7 @@ def _check_shelved(values: Mapping[str, Value], *, compacts: bool, is_unclean: b
         if all_of_it != UNLIMITED and here != AS_RETENTION and (here == UNLIMITED or here > all_of_it):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{local}: {here} is not allowed; it is at most {total}, which is {all_of_it}",
+                f"{local}: {here} is not allowed; it must be at most {total}, which is {all_of_it}",
             )
 
 

@@ -206,8 +206,8 @@ def test_a_topic_that_lies_on_two_of_a_hundred_spus_grows_at_once() -> None:
         ({0: [0, 1], 1: []}, "partition 1 has no replica"),
         ({0: []}, "partition 0 has no replica"),
         ({0: [0, 7]}, "partition 0 names the SPU 7, which does not exist"),
-        ({0: [0, -1]}, "partition 0: ids are not negative"),
-        ({-1: [0]}, "partition -1: ids are not negative"),
+        ({0: [0, -1]}, "partition 0: ids must not be negative"),
+        ({-1: [0]}, "partition -1: ids must not be negative"),
     ],
 )
 def test_rows_by_hand_that_are_none(rows: dict[int, list[SpuId]], fault: str) -> None:

@@ -40,6 +40,6 @@ def test_what_is_none_is_told_why(policy: str, sentence: str) -> None:
 
 
 def test_a_quorum_is_of_as_many_stores_as_there_are() -> None:
-    with pytest.raises(ValueError, match="nrw:5,3,3 is for 5 replicas, and there are 3"):
+    with pytest.raises(ValueError, match="nrw:5,3,3 is for 5 replicas, but there are 3"):
         quorum_sizes("nrw:5,3,3", 3)
     assert fault_of_policy("nrw:5,3,3") is None

@@ -55,19 +55,19 @@ def test_compaction_that_is_not_to_rest_leaves_time_for_all_else() -> None:
     [
         ({"num.partition": "3"}, "there is no broker setting 'num.partition'; did you mean 'num.partitions'?"),
         ({"zzz": "3"}, "there is no broker setting 'zzz'"),
-        ({"broker.id": "7"}, "broker.id is not set by itself: it is what an SPU's --id says"),
-        ({"broker.rack": "a"}, "broker.rack is not set by itself: it is what an SPU's registration says"),
-        ({"listeners": "X://a:1"}, "listeners is not set by itself: it is what an SPU's --public says"),
+        ({"broker.id": "7"}, "broker.id cannot be set directly; it follows from the SPU's --id"),
+        ({"broker.rack": "a"}, "broker.rack cannot be set directly; it follows from the SPU's registration"),
+        ({"listeners": "X://a:1"}, "listeners cannot be set directly; it follows from the SPU's --public"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it takes a number of at least 1"),
         ({"log.retention.hours": "x"}, "log.retention.hours: 'x' is not allowed; it takes a whole number of 32 bits"),
         (
             {"group.consumer.session.timeout.ms": "70000"},
-            "group.consumer.session.timeout.ms: 70000 is not allowed; it is at most "
+            "group.consumer.session.timeout.ms: 70000 is not allowed; it must be at most "
             "group.consumer.max.session.timeout.ms, which is 60000",
         ),
         (
             {"group.consumer.min.session.timeout.ms": "5000", "group.consumer.session.timeout.ms": "5000"},
-            "group.consumer.heartbeat.interval.ms is not allowed to be as long as group.consumer.session.timeout.ms",
+            "group.consumer.heartbeat.interval.ms must be shorter than group.consumer.session.timeout.ms",
         ),
     ],
 )

@@ -32,7 +32,7 @@ def test_what_lies_within_the_bounds_may_be_set(own: dict[str, str]) -> None:
     [
         (
             {SESSION_TIMEOUT: "44999"},
-            "consumer.session.timeout.ms: 44999 is not allowed; here it is from 45000 to 60000, as "
+            "consumer.session.timeout.ms: 44999 is not allowed; it must be from 45000 to 60000, as "
             "group.consumer.min.session.timeout.ms and group.consumer.max.session.timeout.ms say",
         ),
         ({SESSION_TIMEOUT: "60001"}, "from 45000 to 60000"),
@@ -51,7 +51,7 @@ def test_what_lies_outside_of_them_may_not(own: dict[str, str], sentence: str) -
 def test_heartbeats_come_more_than_once_in_a_session() -> None:
     configs = BrokerConfigs({"group.consumer.min.session.timeout.ms": "6000"})
     check_group_configs({SESSION_TIMEOUT: "6000"}, configs)
-    with pytest.raises(KafkaError, match=r"it is more than consumer\.heartbeat\.interval\.ms"):
+    with pytest.raises(KafkaError, match=r"it must be more than consumer\.heartbeat\.interval\.ms"):
         check_group_configs({SESSION_TIMEOUT: "6000", HEARTBEAT_INTERVAL: "6000"}, configs)
 
 

@@ -135,7 +135,7 @@ def test_checked_configs_are_canonical() -> None:
 def test_a_policy_is_for_as_many_replicas_as_a_partition_has() -> None:
     check_for_replicas({"replication.policy": "nrw:3,2,2"}, 3)
     check_for_replicas({}, 2)
-    with pytest.raises(KafkaError, match="nrw:3,2,2 is for 3 replicas, and there are 2") as refused:
+    with pytest.raises(KafkaError, match="nrw:3,2,2 is for 3 replicas, but there are 2") as refused:
         check_for_replicas({"replication.policy": "nrw:3,2,2"}, 2)
     assert refused.value.code == ErrorCode.INVALID_CONFIG
 

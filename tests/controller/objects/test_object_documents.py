@@ -96,7 +96,7 @@ def test_topics_are_checked_as_a_whole() -> None:
         ({"replicaMap": {0: [0], 1: [1]}, "partitions": 1}, "replicaMap: it has partition 1, but partitions says 1"),
         (
             {"configs": {"replication.policy": "nrw:3,2,2"}, "replicationFactor": 2},
-            "configs: replication.policy: nrw:3,2,2 is for 3 replicas, and there are 2",
+            "configs: replication.policy: nrw:3,2,2 is for 3 replicas, but there are 2",
         ),
         (
             {"replicaMap": {0: [0]}, "replicationFactor": 2},
