@@ -72,8 +72,8 @@ def _elected_uncleanly(partition: Partition, local: LocalStore, reports: Partiti
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
     end = partition.spec.shelved_end
     if end:
-        said = reported_log_ends(partition, able, spus, reports)
-        able = [spu for spu in able if is_sure(spu, status.live_replicas, spus) or (said.get(spu) or 0) >= end]
+        log_ends = reported_log_ends(partition, able, spus, reports)
+        able = [spu for spu in able if is_sure(spu, status.live_replicas, spus) or (log_ends.get(spu) or 0) >= end]
     if not able:
         raise KafkaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

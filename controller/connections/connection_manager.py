@@ -432,7 +432,7 @@ class ConnectionManager:
             # A bug in the handling of one client's request must not end the SPU's connection, and all its leaderships.
             self._logger.error("forwarded_request_failed", api_key=message.api_key, exc_info=mistake)
             return ForwardResponse(
-                ErrorCode.UNKNOWN_SERVER_ERROR, "the Streaming Controller could not answer; see its log"
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the Streaming Controller could not respond; see its log"
             )
         finally:
             peer.forwards -= 1

@@ -20,11 +20,11 @@ FOR_ALL = ""
 
 
 def specs_request(
-    spu: Spu, store: LocalStore, partitions: Iterable[Partition], gone: Iterable[PartitionKey], *, is_full: bool
+    spu: Spu, store: LocalStore, partitions: Iterable[Partition], removed: Iterable[PartitionKey], *, is_full: bool
 ) -> apply_specs.ApplySpecsRequest:
     """Makes a message with specs.
 
-    `partitions` are partitions of which the SPU should have a replica or a shelf, and `gone` those that it should
+    `partitions` are partitions of which the SPU should have a replica or a shelf, and `removed` those that it should
     remove. If `is_full`, the SPU also removes partitions that are not named.
     """
     by_topic = groupby(sorted(partitions, key=attrgetter("topic_id", "number")), key=attrgetter("topic_id"))
@@ -34,7 +34,7 @@ def specs_request(
         default_configs=_overrides(store, FOR_ALL),
         own_configs=_overrides(store, str(spu.spec.id)),
         topics=[_held_topic(store, topic_id, list(held)) for topic_id, held in by_topic],
-        removed=[apply_specs.RemovedPartition(topic_id, number) for topic_id, number in gone],
+        removed=[apply_specs.RemovedPartition(topic_id, number) for topic_id, number in removed],
     )
 
 

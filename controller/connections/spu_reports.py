@@ -149,8 +149,8 @@ class SpuReports:
         if is_here and (noted is None or noted[0] != incarnation):
             self._failed[replica] = incarnation, trio.current_time()
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
-        # Report this whoever leads now: the SPU may just have been elected, or be elected next. A log that could not be
-        # opened (NO_EPOCH) is retried then.
+        # Report this even if another SPU leads now: this one may just have been elected, or be elected next. A log that
+        # could not be opened (NO_EPOCH) is retried then.
         if is_here and reported.epoch != NO_EPOCH:
             self._events.add(ReplicaFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
 

@@ -35,6 +35,6 @@ def _changes(changes: StatusChanges, after_us: int) -> dict[PartitionKey, list[S
     """
     by_partition: dict[PartitionKey, list[StatusChange]] = {}
     for each in changes.after(after_us) if after_us != NONE_WANTED else ():
-        told = StatusChange(each.time_us, each.resolution.value, each.leader, each.epoch, each.reason)
-        by_partition.setdefault(each.key, []).append(told)
+        change = StatusChange(each.time_us, each.resolution.value, each.leader, each.epoch, each.reason)
+        by_partition.setdefault(each.key, []).append(change)
     return by_partition

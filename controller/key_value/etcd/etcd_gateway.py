@@ -21,7 +21,7 @@ CALL_SECONDS_MAX = 5.0
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024  # More than a page of the largest values.
 IDLE_CONNECTIONS_MAX = 4
 OK = 200
-_CLOSED_BY_FAILOVER = "has not answered another call"
+_CLOSED_BY_FAILOVER = "has not responded to another call"
 
 # The gRPC codes that do not mean "try again".
 NOT_FOUND = 5
@@ -67,7 +67,7 @@ class EtcdGateway:
                 status = await connection.post(path, json.dumps(request).encode())
                 body = await _body(connection)
         except trio.TooSlowError:
-            raise self._fail_over(rotation, f"has not answered in {seconds_max:g} s") from None
+            raise self._fail_over(rotation, f"has not responded in {seconds_max:g} s") from None
         except HttpError as error:
             raise self._fail_over(rotation, str(error)) from error
         except trio.ClosedResourceError:
@@ -97,7 +97,7 @@ class EtcdGateway:
                 stream, connection = EtcdStream(self, connection, rotation), None
                 return stream
         except trio.TooSlowError:
-            raise self._fail_over(rotation, f"has not answered in {self._call_seconds_max:g} s") from None
+            raise self._fail_over(rotation, f"has not responded in {self._call_seconds_max:g} s") from None
         except HttpError as error:
             raise self._fail_over(rotation, str(error)) from error
         except trio.ClosedResourceError:
@@ -219,7 +219,7 @@ class EtcdGateway:
         except ValueError:
             response = None
         if not (isinstance(response, dict) and _PARTS & response.keys()):
-            raise self._fail_over(rotation, f"answers as no etcd does: {body[:100]!r}")
+            raise self._fail_over(rotation, f"responds as no etcd does: {body[:100]!r}")
         return response
 
     def _endpoint_of(self, rotation: int) -> Address:
@@ -246,5 +246,5 @@ async def _body(connection: HttpConnection) -> bytes:
     while part := await connection.read():
         body += part
         if len(body) > RESPONSE_BYTES_MAX:
-            raise StoreUnavailable(f"etcd answers with more than {RESPONSE_BYTES_MAX} bytes")
+            raise StoreUnavailable(f"etcd responds with more than {RESPONSE_BYTES_MAX} bytes")
     return bytes(body)

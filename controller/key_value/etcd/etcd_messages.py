@@ -60,8 +60,8 @@ class KeySpace(Struct, frozen=True):
             raise StoreCorrupt(f"etcd has the key {whole!r}, which no SC has written") from None
 
 
-def revision_of(answer: Json) -> int:
-    return int(answer["header"]["revision"])
+def revision_of(response: Json) -> int:
+    return int(response["header"]["revision"])
 
 
 def get_request(space: KeySpace, key: str) -> Json:
@@ -93,9 +93,9 @@ def write_request(space: KeySpace, changes: Sequence[Change], guard: Entry | Non
     }
 
 
-def written(answer: Json, changes: Sequence[Change]) -> list[int | None]:
-    revision = revision_of(answer)
-    outcomes = [response["response_txn"].get("succeeded", False) for response in answer["responses"]]
+def written(response: Json, changes: Sequence[Change]) -> list[int | None]:
+    revision = revision_of(response)
+    outcomes = [each["response_txn"].get("succeeded", False) for each in response["responses"]]
     return [revision if counted else None for _, counted in zip(changes, outcomes, strict=True)]
 
 

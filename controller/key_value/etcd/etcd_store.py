@@ -67,8 +67,8 @@ class EtcdStore:
         return await self._get(key, math.inf)
 
     async def _get(self, key: str, seconds_max: float) -> Entry | None:
-        answer = await self._gateway.call("/v3/kv/range", get_request(self._space, key), seconds_max)
-        found = [self._space.entry(each) for each in answer.get("kvs", ())]
+        response = await self._gateway.call("/v3/kv/range", get_request(self._space, key), seconds_max)
+        found = [self._space.entry(each) for each in response.get("kvs", ())]
         return found[0] if found else None
 
     async def list(self, prefix: str) -> Listing:
@@ -85,21 +85,21 @@ class EtcdStore:
         revision = 0
         while True:
             request = page_request(self._space, prefix, entries[-1] if entries else None, revision)
-            answer = await self._gateway.call("/v3/kv/range", request)
-            revision = revision or revision_of(answer)
-            entries += map(self._space.entry, answer.get("kvs", ()))
-            if not answer.get("more"):
+            response = await self._gateway.call("/v3/kv/range", request)
+            revision = revision or revision_of(response)
+            entries += map(self._space.entry, response.get("kvs", ()))
+            if not response.get("more"):
                 return Listing(tuple(entries), revision)
 
     async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
         check_sizes(changes)
         outcomes: list[int | None] = []
         for part in in_transactions(changes):
-            answer = await self._gateway.call("/v3/kv/txn", write_request(self._space, part, guard))
-            if not answer.get("succeeded"):
+            response = await self._gateway.call("/v3/kv/txn", write_request(self._space, part, guard))
+            if not response.get("succeeded"):
                 assert guard is not None, "a transaction without a condition succeeds"
                 raise LeadershipLost(f"{guard.key} has changed hands")
-            outcomes += written(answer, part)
+            outcomes += written(response, part)
         return outcomes
 
     def watch(self, prefix: str, after_revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
@@ -120,11 +120,11 @@ class EtcdStore:
             return None
         ttl = {"TTL": str(math.ceil(ttl_seconds))}  # etcd counts in whole seconds.
         lease_id: str = (await self._gateway.call("/v3/lease/grant", ttl))["ID"]
-        answer = await self._gateway.call("/v3/kv/txn", take_request(self._space, change, lease_id))
-        if not answer.get("succeeded"):
+        response = await self._gateway.call("/v3/kv/txn", take_request(self._space, change, lease_id))
+        if not response.get("succeeded"):
             await self._revoke(lease_id)
             return None
-        entry = Entry(key, value, revision_of(answer))
+        entry = Entry(key, value, revision_of(response))
         self._leases[key, entry.version] = _Lease(lease_id, ttl_seconds * RENEWAL_CALL_SHARE)
         return entry
 
@@ -132,8 +132,8 @@ class EtcdStore:
         self._gateway.check_open()
         lease = self._leases.get((entry.key, entry.version))
         if lease is not None:
-            answer = await self._gateway.call("/v3/lease/keepalive", {"ID": lease.id}, lease.call_seconds_max)
-            is_alive = int(answer["result"].get("TTL", 0)) > 0
+            response = await self._gateway.call("/v3/lease/keepalive", {"ID": lease.id}, lease.call_seconds_max)
+            is_alive = int(response["result"].get("TTL", 0)) > 0
             found = await self._get(entry.key, lease.call_seconds_max)
             if is_alive and found is not None and found.version == entry.version:
                 return

@@ -67,16 +67,16 @@ class EtcdWatch:
         self._heard_at = trio.current_time()
         return self._stream
 
-    def _take_in(self, answer: Any) -> None:
-        if "compact_revision" in answer or revision_of(answer) < self._revision:
+    def _take_in(self, response: Any) -> None:
+        if "compact_revision" in response or revision_of(response) < self._revision:
             self.close()
             raise FellBehind(f"etcd no longer has all changes after revision {self._revision}")
-        if answer.get("canceled"):
-            raise StoreUnavailable(f"etcd has ended a watch: {answer.get('cancel_reason', 'no reason given')}")
+        if response.get("canceled"):
+            raise StoreUnavailable(f"etcd has ended a watch: {response.get('cancel_reason', 'no reason given')}")
         self._heard_at = trio.current_time()
         self._failures = 0
-        self._fragments += map(self._space.event, answer.get("events", ()))
-        if answer.get("fragment"):
+        self._fragments += map(self._space.event, response.get("events", ()))
+        if response.get("fragment"):
             return
         self._events += self._fragments
         if self._fragments:

@@ -85,7 +85,7 @@ async def test_a_server_that_is_no_etcd_is_unavailable(
     network: MemoryNetwork, nursery: trio.Nursery, body: bytes, status: int
 ) -> None:
     await nursery.start(serve, network, ONE, answering(body, status))
-    with pytest.raises(StoreUnavailable, match="etcd at one:2379: answers as no etcd does"):
+    with pytest.raises(StoreUnavailable, match="etcd at one:2379: responds as no etcd does"):
         await EtcdGateway(network, [ONE]).call("/", {})
     nursery.cancel_scope.cancel()
 
@@ -126,7 +126,7 @@ async def test_calls_that_wait_together_pass_over_one_endpoint_and_no_more(
     disappointed = []
 
     async def call(seconds_max: float) -> None:
-        with pytest.raises(StoreUnavailable, match="etcd at one:2379: has not answered"):
+        with pytest.raises(StoreUnavailable, match="etcd at one:2379: has not responded"):
             await gateway.call("/", {}, seconds_max)
         await trio.sleep(2)
         disappointed.append(seconds_max)
@@ -157,9 +157,9 @@ async def test_nothing_waits_on_where_a_call_was_not_answered_in_time(
             await gateway.call("/", {}, seconds_max)
 
     async with trio.open_nursery() as calls:
-        calls.start_soon(call, 5, "has not answered another call")
-        calls.start_soon(call, 2, "has not answered in 2 s")
-        with pytest.raises(StoreUnavailable, match="has not answered another call"):
+        calls.start_soon(call, 5, "has not responded to another call")
+        calls.start_soon(call, 2, "has not responded in 2 s")
+        with pytest.raises(StoreUnavailable, match="has not responded to another call"):
             await stream.next()
     assert trio.current_time() == 2
     nursery.cancel_scope.cancel()
@@ -224,7 +224,7 @@ async def test_a_call_may_have_a_shorter_deadline(
 ) -> None:
     await nursery.start(serve, network, ONE, hang)
     gateway = EtcdGateway(network, [ONE], call_seconds_max=5)
-    with pytest.raises(StoreUnavailable, match="has not answered in 2 s"):
+    with pytest.raises(StoreUnavailable, match="has not responded in 2 s"):
         await gateway.call("/", {}, 2)
     assert trio.current_time() == 2
     nursery.cancel_scope.cancel()

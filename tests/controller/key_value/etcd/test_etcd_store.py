@@ -125,7 +125,7 @@ async def test_a_server_that_hangs_costs_one_deadline(server: Etcd, store: EtcdS
     server.freeze()
     try:
         for _ in range(2):
-            with pytest.raises(StoreUnavailable, match=r"has not answered in 0\.3 s"):
+            with pytest.raises(StoreUnavailable, match=r"has not responded in 0\.3 s"):
                 await impatient.get("a")
     finally:
         server.thaw()
