@@ -1,6 +1,7 @@
-"""Writes docs/compatibility.md from the API table: `python -m tailrace.protocol.compatibility > docs/compatibility.md`.
+"""Writes docs/compatibility.md from the API table.
 
-A test compares the page with the table, because a page of versions that is kept by hand is soon wrong.
+Run `python -m tailrace.protocol.compatibility > docs/compatibility.md` when the table changes. A test compares the page
+with the table, because a page of versions that is kept by hand is soon wrong.
 """
 
 from .apis import API_TABLE, FEATURES, Api, ApiKey, Feature, message_name
@@ -93,16 +94,15 @@ _PAGE = """\
 Written by `python -m tailrace.protocol.compatibility` from the API table in `protocol/apis.py`: change the table, not
 this page.
 
-Tailrace answers {served} of the {all} APIs that a broker of Apache Kafka {release} offers its clients, each in the
+Tailrace serves {served} of the {all} APIs that a broker of Apache Kafka {release} offers its clients, each in the
 versions below. A client asks for them with ApiVersions and takes the newest version that both sides know.
 
 | API | key | Tailrace | Apache Kafka {release} |
 |---|--:|---|---|
 {rows}
 
-A version of ApiVersions that is not in the table is answered with UNSUPPORTED_VERSION in the oldest form, so that the
-client can ask again. A request of any other API or version that is not in the table closes the connection, as in Apache
-Kafka.
+A request of ApiVersions in a version that is not in the table gets UNSUPPORTED_VERSION in the oldest form, so that the
+client can ask again. Any other API or version that is not in the table closes the connection, as in Apache Kafka.
 
 ## Feature levels
 

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
+    """Kafka's error codes, with Kafka's names."""
+
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1

@@ -17,6 +17,8 @@ INTERNAL_KEY_MIN = 10_000
 
 
 class InternalApiKey(IntEnum):
+    """The keys of the APIs and messages between our own programs."""
+
     REGISTER_SPU = 10000
     RENEW_LEASE = 10001
     LEAVE = 10002

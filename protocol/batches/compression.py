@@ -38,6 +38,8 @@ _LZ4_STORED = 0x8000_0000
 
 
 class Compression(IntEnum):
+    """The codecs, numbered as in a batch's attributes."""
+
     NONE = 0
     GZIP = 1
     SNAPPY = 2

@@ -19,6 +19,8 @@ Encoder: TypeAlias = Callable[[Any, list[Part]], None]
 
 
 class Decoder(Protocol):
+    """The type of a compiled function that reads a message."""
+
     def __call__(self, view: memoryview, position: int, elements_max: int = ..., /) -> tuple[Any, int]:
         """Reads a message at a position. Returns the message and the position after it. Raises RemoteProtocolError.
 

@@ -36,6 +36,8 @@ _JOINED_BYTES_MAX = 64 * 1024
 
 
 class RequestHeader(Struct):
+    """The header of a request that a client sends."""
+
     api_key: IntEnum
     api_version: int
     correlation_id: int

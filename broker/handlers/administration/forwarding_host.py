@@ -6,6 +6,8 @@ from tailrace.broker.controller_link.forwarding import Forwarding
 
 
 class ForwardingHost(Protocol):
+    """For requests that only the Streaming Controller can carry out."""
+
     @property
     def forwarding(self) -> Forwarding:
         """Hands requests to the Streaming Controller."""

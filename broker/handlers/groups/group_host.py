@@ -10,6 +10,8 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
 
 class GroupHost(Protocol):
+    """For APIs that ask the coordinator of a group."""
+
     @property
     def groups(self) -> GroupCoordination:
         """The groups that this SPU coordinates."""

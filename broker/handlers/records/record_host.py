@@ -25,6 +25,8 @@ from .refused_batches import RefusedBatches
 
 
 class ReplicasHost(Protocol):
+    """For handlers that read replicas."""
+
     @property
     def replicas(self) -> ReplicaRegistry:
         """The replicas that this SPU holds."""
@@ -50,6 +52,8 @@ class LeaderHintHost(ReplicasHost, Protocol):
 
 
 class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
+    """For `produce`, `produce_shortcut` and the steps that they share."""
+
     @property
     def wall_clock(self) -> WallClock:
         """The clock that gives records their append time."""
@@ -64,7 +68,7 @@ class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
 
     @property
     def isolation(self) -> Isolation:
-        """Whether this SPU is cut off from the controller and its followers."""
+        """Whether this SPU is isolated: without the Streaming Controller and without enough followers."""
 
     @property
     def refused_batches(self) -> RefusedBatches:
@@ -79,6 +83,8 @@ class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
 
 
 class FetchHost(LeadingHost, LeaderHintHost, Protocol):
+    """For `fetch`."""
+
     @property
     def broker_configs(self) -> BrokerConfigs:
         """The settings that bound a fetch."""
@@ -93,7 +99,7 @@ class FetchHost(LeadingHost, LeaderHintHost, Protocol):
 
     @property
     def isolation(self) -> Isolation:
-        """Whether this SPU is cut off from the controller and its followers."""
+        """Whether this SPU is isolated: without the Streaming Controller and without enough followers."""
 
     @property
     def shelf_reads(self) -> ShelfReads:
@@ -105,12 +111,16 @@ class FetchHost(LeadingHost, LeaderHintHost, Protocol):
 
 
 class ListOffsetsHost(ReplicasHost, Protocol):
+    """For `list_offsets`, which also searches shelves."""
+
     @property
     def shelf_reads(self) -> ShelfReads:
         """Finds records by time on shelves."""
 
 
 class DeleteRecordsHost(ReplicasHost, Protocol):
+    """For `delete_records`, which also deletes on shelves."""
+
     @property
     def offloading(self) -> Offloading:
         """Deletes records on shelves."""
@@ -121,6 +131,8 @@ class DeleteRecordsHost(ReplicasHost, Protocol):
 
 
 class ProducerIdHost(Protocol):
+    """For `init_producer_id`."""
+
     @property
     def producer_ids(self) -> ProducerIds:
         """The producer ids that the controller has given to this SPU."""

@@ -12,30 +12,40 @@ from tailrace.runtime.files import Files
 
 
 class StoreHost(Protocol):
+    """For handlers that read replicas."""
+
     @property
     def replicas(self) -> ReplicaRegistry:
         """The replicas that this SPU holds."""
 
 
 class DirectoryHost(StoreHost, Protocol):
+    """For handlers that name the data directory."""
+
     @property
     def data_directory(self) -> str:
         """The one directory in which this SPU stores everything."""
 
 
 class VolumeHost(DirectoryHost, Protocol):
+    """For `describe_log_dirs`, which also measures the volume."""
+
     @property
     def files(self) -> Files:
         """The file system that the data directory is on."""
 
 
 class PeersHost(DirectoryHost, Protocol):
+    """For `describe_spu`, which also describes links."""
+
     @property
     def peers(self) -> PeerLinks:
         """The links to other SPUs."""
 
 
 class ShelfHost(Protocol):
+    """For handlers that fill and read the shelves on this SPU."""
+
     @property
     def shelf_keeper(self) -> ShelfKeeper:
         """The shelves that this SPU stores for other leaders."""
