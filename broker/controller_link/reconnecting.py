@@ -16,7 +16,7 @@ STABLE_SECONDS = 1.0
 RESPONSE_SECONDS_MAX = 5.0
 """How long to wait for a connection, and for the response to the registration."""
 STANDBY_ROUNDS = 4
-"""In how many rounds an SC with standbys gets less time."""
+"""The number of rounds in which an SC with standbys gets less time."""
 STANDBY_RESPONSE_SECONDS_MAX = 1.0
 """How long to wait for each of several SCs in the first rounds.
 
@@ -24,7 +24,7 @@ A silent SC may be frozen or isolated. The standby that takes over holds electio
 registered within a lease (1.5 s), so this SPU has to reach the standby before that.
 """
 DUPLICATE_LEASES_MAX = 2
-"""For how many leases a process with our id may be an earlier one that has died, but still has its lease."""
+"""The number of leases after which a process with our id is no earlier one that has died."""
 
 
 class Reconnecting:

@@ -1,4 +1,4 @@
-"""What the SPU reports: metrics, and descriptions of replicas, segments and group lag.
+"""The reports of the SPU: metrics, and descriptions of replicas, segments and group lag.
 
 Reads the other rooms and changes nothing.
 """

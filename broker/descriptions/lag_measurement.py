@@ -48,7 +48,7 @@ CLIENT_ID = "tailrace-lag"
 _API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
 
 Questions = Mapping[PartitionKey, Sequence[int]]
-"""For each partition the offsets whose timestamps are requested."""
+"""The offsets whose timestamps are requested, for each partition."""
 
 
 class LagMeasurement:

@@ -13,7 +13,7 @@ from .assignments import NO_PARTITIONS, Partitions
 
 
 class Subscriber(NamedTuple):
-    """What an assignor knows of a member."""
+    """A member, as far as assignors need to know it."""
 
     member_id: str
     topics: frozenset[TopicId]

@@ -59,7 +59,7 @@ class ClassicGroup:
         self.group_id = group_id
         self.state: ClassicState = ClassicState.EMPTY
         self.since_ms = -1
-        """When the group entered its state, or -1 if that is unknown."""
+        """The time at which the group entered its state, or -1 if that is unknown."""
         self.generation = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None

@@ -44,7 +44,7 @@ class Group(Protocol):
 
     @property
     def deadline(self) -> float:
-        """When to call `on_deadline`: perhaps too early, never too late."""
+        """The time at which to call `on_deadline`: perhaps too early, never too late."""
 
     @property
     def is_empty(self) -> bool: ...
@@ -55,7 +55,7 @@ class Group(Protocol):
 
     @property
     def empty_since_ms(self) -> int | None:
-        """When the last member left; None while the group has members, or if the time is unknown."""
+        """The time at which the last member left; None while the group has members, or if the time is unknown."""
 
     @property
     def rebalances(self) -> Iterable["Rebalance"]:

@@ -20,7 +20,7 @@ class MemberDeadlines:
 
     @property
     def deadline(self) -> float:
-        """When to call `take_due`: perhaps too early, never too late."""
+        """The time at which to call `take_due`: perhaps too early, never too late."""
         return self._queue[0][0] if self._queue else math.inf
 
     def has(self, member_id: str) -> bool:

@@ -66,7 +66,7 @@ class Rebalance(Struct):
     generation: int | None = None
     """The generation, or the group epoch, that the rebalance led to; None until it is known."""
     joined_ms: int | None = None
-    """When a classic group stopped waiting for members to join, and its leader began to make the assignment."""
+    """The time at which a classic group had its members, and its leader began to make the assignment."""
     ended_ms: int | None = None
     """The end; None during the rebalance, and forever if another rebalance began before the end."""
 

@@ -56,7 +56,7 @@ class ConsumerGroup:
         self.target_epoch = 0
         """The group epoch for which the targets were made (Kafka: assignment epoch)."""
         self.target_made_ms = 0
-        """When the targets were made."""
+        """The time at which the targets were made."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """The member ids of static members, by instance id."""
@@ -87,7 +87,8 @@ class ConsumerGroup:
         """The deadlines by which members with the classic protocol have to send SyncGroup."""
         self.rebalances = new_rebalance_history()
         self.emptied_ms: int | None = None
-        """When the last member left; None if that was before this coordinator began, because no record tells it."""
+        """The time at which the last member left; None if that was before this coordinator began, because no record
+        tells it."""
         self._on_overdue = on_overdue
 
     # the interface of every group

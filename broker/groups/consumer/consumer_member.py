@@ -53,7 +53,7 @@ class ClassicProtocols(Struct, frozen=True):
 
 
 class Profile(Struct, frozen=True):
-    """What a member reports about itself."""
+    """The data that a member reports about itself."""
 
     client_id: str = ""
     host: str = ""

@@ -45,7 +45,7 @@ class Coordinator:
 
     @property
     def deadline(self) -> float:
-        """When to call `on_deadline`: perhaps too early, never too late."""
+        """The time at which to call `on_deadline`: perhaps too early, never too late."""
         return min(self.table.deadline, self.offsets.removal.deadline)
 
     def waiters(self) -> list[Waiter]:

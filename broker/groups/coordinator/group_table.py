@@ -38,13 +38,13 @@ class GroupTable:
         """A heap of deadlines, with a number that orders equal ones."""
         self._sequence = count()
         self._alarm_of: dict[str, float] = {}
-        """For each group id the one alarm that is valid; other alarms of the group are stale."""
+        """The one valid alarm of each group id. Other alarms of the group are stale."""
 
     # deadlines
 
     @property
     def deadline(self) -> float:
-        """When to call `on_deadline`: perhaps too early, never too late."""
+        """The time at which to call `on_deadline`: perhaps too early, never too late."""
         return self._alarms[0][0] if self._alarms else math.inf
 
     def on_deadline(self, moment: Moment) -> None:

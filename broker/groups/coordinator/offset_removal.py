@@ -33,7 +33,7 @@ class OffsetRemoval:
 
     @property
     def deadline(self) -> float:
-        """When to call `on_deadline`."""
+        """The time at which to call `on_deadline`."""
         return -math.inf if self._work else self._next_check
 
     def on_loaded(self, moment: Moment) -> None:

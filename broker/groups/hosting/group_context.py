@@ -1,4 +1,4 @@
-"""What the coordinators of groups need from their SPU."""
+"""The parts of an SPU that its group coordinators use."""
 
 from collections.abc import Awaitable, Callable
 

@@ -43,7 +43,7 @@ class GroupPartition:
         self.coordinator = Coordinator(context.settings, context.cluster, context.new_id, context.counts)
         self.is_loaded = False
         self.loaded_ms = -1
-        """When the partition was loaded, by the wall clock; -1 before."""
+        """The time at which the partition was loaded, by the wall clock; -1 before."""
         self.failure: str | None = None
         """Why the partition could not be loaded; None if it could."""
         self._context = context

@@ -28,7 +28,7 @@ class GroupSettingsCache:
         """The settings of the broker from which `_common` was made. An altered config replaces this object."""
         self._common = GroupSettings()
         self._own: dict[str, tuple[Mapping[str, str], GroupSettings]] = {}
-        """For each group with configs of its own: these configs, and the settings that were made from them."""
+        """The configs of each group that has its own, and the settings that were made from them."""
 
     def of(self, group_id: str) -> GroupSettings:
         """Returns the settings of the group with this id."""
