@@ -1,9 +1,9 @@
-"""Generates `messages/`, `internal/` and `group_records/` from Kafka's message JSON, one module for each API or record.
+"""Generates the message classes from Kafka's message JSON, one module for each API or record.
 
-Run `python -m tailrace.protocol.generate` when a schema changes. The generated modules are checked in, and a test
-compares them. The schemas are the JSON files of the kafka-python package (a development dependency), and those in
-`schemas/`, which kafka-python lacks. If both have a schema, `schemas/` wins. Messages between our own programs become
-`internal/`; the keys and values that a group coordinator stores become `group_records/`.
+Run `python -m tailrace.protocol.generate` when a schema changes. It writes `messages/`, `internal/` (the messages
+between our own programs) and `group_records/` (the keys and values that a group coordinator stores). The generated
+modules are checked in, and a test compares them. The schemas are the JSON files of the kafka-python package (a
+development dependency), and those in `schemas/`, which kafka-python lacks. If both have a schema, `schemas/` wins.
 """
 
 import importlib.resources
