@@ -2,7 +2,7 @@
 
 What is real: all of `broker/replication/`. What is a model: logs (lists, with a part that a power failure takes), the
 Streaming Controller (compare-and-set on one record), the network (any message may be lost, repeated, late, out of
-order), time, producers. After each step the invariants are asserted; whoever breaks one is named by its seed.
+order), time, producers. After each step the invariants are asserted; the seed of a violation is shown.
 """
 
 import math
@@ -58,7 +58,7 @@ COPIES = CopyLimits(lacking_bytes_min=3, portion_bytes_max=3)
 CONTROLLER = SpuId(0)
 
 Link = tuple[SpuId, SpuId]
-"""Follower and leader: the connection between two stores that the first one dials."""
+"""A follower and its leader: the follower dials the connection between the two."""
 
 
 class Spec(Struct, frozen=True):
@@ -70,11 +70,11 @@ class Spec(Struct, frozen=True):
     live: dict[SpuId, str]
     version: int
     layout: PartitionSpec
-    """Who belongs to the partition."""
+    """The replicas and copy sets of the partition."""
 
 
 class Item(Struct, frozen=True):
-    """On its way."""
+    """A message on its way."""
 
     sender: SpuId
     process: str
@@ -85,7 +85,7 @@ class Item(Struct, frozen=True):
 
 
 class Faults(Struct, frozen=True):
-    """Chances of what happens at a step; what is zero never does."""
+    """The probability of each fault at a step."""
 
     loss: float = 0.05
     repetition: float = 0.05
@@ -109,7 +109,7 @@ NONE = Faults(*[0.0] * 10)
 
 
 class Bugs(Struct):
-    """Planted in what the model itself does; those in the core are patched there."""
+    """Bugs that can be planted in the model itself. Those in the core are patched there."""
 
     cuts_to_high_watermark_at_start: bool = False
     forgets_promise: bool = False
@@ -121,22 +121,22 @@ class Bugs(Struct):
 
 
 class World(Struct, frozen=True):
-    """What is the case all the time."""
+    """The properties of a world, which do not change."""
 
     policy: ReplicationPolicy
     syncs: bool = False
-    """Nothing is acknowledged that is not on the disk: then all may lose power."""
+    """Whether records are synced before they are acknowledged, so that all stores may lose power."""
     unclean: bool = False
-    """A leader may be elected that lacks something."""
+    """Whether a leader that lacks committed records may be elected."""
     compacts: bool = False
-    """All that is committed, again and again."""
+    """Whether committed entries are compacted repeatedly."""
     moves: Moves | None = None
     hesitates: bool = False
-    """The Streaming Controller, and nobody leads meanwhile."""
+    """Whether the Streaming Controller delays elections, so that there is no leader meanwhile."""
     faults: Faults | None = None
-    """What goes wrong, if the seed is not to say."""
+    """The faults, if the seed does not choose them."""
     copies: bool = False
-    """Who lacks more than a little copies it from other followers."""
+    """Whether a replica that lacks many entries copies them from other followers."""
 
 
 class Cluster:
@@ -154,27 +154,27 @@ class Cluster:
         self.stores = {SpuId(number): Store(SpuId(number)) for number in range(1, count + 1)}
         self.network: list[Item] = []
         self.links: dict[Link, int] = {}
-        """Those that are up, each with a number of its own."""
+        """The connections that are up, each with its number."""
         self.links_made = 0
         self.lost: list[Link] = []
-        """Connections that are gone, and nobody has noticed it yet."""
+        """Connections that are broken, which their stores have not noticed yet."""
         self.copied = 0
-        """Entries, from others than the leader."""
+        """The number of entries copied from other followers."""
         self.cut_off: SpuId | None = None
-        """Neither reaches the other stores, nor is reached."""
+        """The store that reaches no other store, and is not reached."""
         # The Streaming Controller:
         self.wanted: Row = tuple(self.stores) if self.moves is None else self.moves.row(self.random)
-        """The replicas that there are to be."""
+        """The replicas that the partition should have."""
         self.spec = Spec(CONTROLLER, "", NO_EPOCH, {}, 0, PartitionSpec(self.wanted[0], self.wanted))
         self.has_reported = self.has_taken_over = False
-        """The leader, in its epoch."""
+        """What the leader has done in its epoch."""
         self.layouts: dict[Epoch, PartitionSpec] = {}
         self.registered: dict[SpuId, tuple[str, str]] = {}
-        """Process and incarnation."""
+        """The process and the store incarnation of each registered SPU."""
         self.online: set[SpuId] = set()
         self.leaders: dict[int, str] = {}
         self.known: dict[SpuId, Spec] = {}
-        """What each store was told last."""
+        """The last spec that each store has received."""
         self.reader = None if world.unclean else QuorumReader(seed, self)
         present = self.random.sample(list(self.wanted), self.random.randint(1, len(self.wanted)))
         for spu in present:
@@ -238,7 +238,7 @@ class Cluster:
             chance -= share * scale
 
     def heal(self) -> None:
-        """No more faults: all must come back, agree, have everything that was acknowledged, and come to rest."""
+        """Stops all faults. All stores must then return, agree, have every acknowledged record, and come to rest."""
         self.faults = NONE
         self.cut_off = None
         gone = self.gone_for_good()
@@ -353,7 +353,7 @@ class Cluster:
                 pass
 
     def hand_over(self, item: Item, asked: CopyRequest, *, is_lost: bool) -> None:
-        """As to any consumer: what is committed, and the answer says up to where it is."""
+        """Serves a bulk copy like a consumer's fetch: committed entries, and the high watermark."""
         store = self.stores[item.receiver]
         end = store.high_watermark.value
         copied = CopyResponse(asked, failure="nothing was heard")
@@ -511,7 +511,7 @@ class Cluster:
             store.waiting.clear()
 
     def gives_up_recovery(self, store: Store, effects: list[Persist]) -> bool:
-        """The store that has what the leader lacks is gone before it could send it, or the rest of it."""
+        """Lets the source of a recovering leader fail before it has sent everything; returns whether it did fail."""
         role, held = store.role, set(map(content_of, store.log.all))
         if not isinstance(role, Leader) or StorePromise(role.epoch) in effects:
             return False
@@ -615,7 +615,7 @@ class Cluster:
                 self.carry_out(store)
 
     def delete(self, spu: SpuId) -> None:
-        """Retention, or DeleteRecords: what is committed, by a leader, whoever else leads."""
+        """Deletes committed records, by retention or DeleteRecords, on any leader."""
         for store in [self.stores[spu], *self.stores.values()]:
             role, start, end = store.role, store.log.log_start, store.high_watermark.value
             if isinstance(role, Leader) and role.is_serving and end > start:
@@ -646,7 +646,7 @@ class Cluster:
     # what goes wrong
 
     def kill(self, spu: SpuId) -> None:
-        """The process dies; all it has written is there when the next one starts."""
+        """Kills the process of a store; the next one finds everything that it has written."""
         store = self.stores[spu]
         store.is_up, store.role = False, None
         self.known.pop(spu, None)
@@ -656,7 +656,7 @@ class Cluster:
         self.break_links(spu)
 
     def lose_power(self, spu: SpuId) -> None:
-        """Only while somebody else has what this one may lose: else nothing helps but to sync first."""
+        """Cuts the power of a store, if another store has what this one may lose; otherwise only a sync could help."""
         store = self.stores[spu]
         if not store.is_up:
             return
@@ -729,7 +729,7 @@ class Cluster:
             self.elect()
 
     def elect(self) -> None:
-        """Nobody is taken out of the live set: the leader does that, once it leads."""
+        """Elects a leader, and leaves the live set as it is: only the leader removes replicas from it."""
         candidates = self.candidates()
         if not candidates:
             return
@@ -762,7 +762,7 @@ class Cluster:
             self.tell(spu)
 
     def move(self) -> None:
-        """The Streaming Controller looks at it, or somebody wants other replicas."""
+        """Takes the next step of a move, or requests other replicas."""
         assert self.moves is not None
         if self.random.random() < 0.15:
             self.wanted = other_row(self.moves, self.spec.layout, self.wanted, self.random)
@@ -793,7 +793,7 @@ class Cluster:
             self.spec = replace(spec, layout=partition.spec)
 
     def gone_for_good(self) -> set[SpuId]:
-        """A store that is not wanted may not come back, if the others have it all."""
+        """Returns stores that may stay away forever, because the other stores have everything."""
         spare = sorted(self.stores.keys() - set(self.wanted))
         is_doubtful = any(self.stores[spu].doubt or self.stores[spu].is_damaged for spu in self.spec.layout.replicas)
         if self.moves is None or not spare or is_doubtful or self.random.random() < 0.3:
@@ -878,7 +878,7 @@ class Cluster:
                 store.is_outdated = False
 
     def check_enough_have_it(self) -> None:
-        """What was acknowledged is kept by W stores, but for what a power failure took: so one more may fail."""
+        """Checks that W stores have each acknowledged record, except for what a power failure took."""
         if not isinstance(self.policy, QuorumPolicy) or self.moves is not None:
             return
         sound = [store for store in self.stores.values() if not store.is_damaged]
