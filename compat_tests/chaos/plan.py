@@ -43,7 +43,7 @@ def plan(
     seconds: float,
     unharmed_seconds: tuple[float, float] = UNHARMED_SECONDS,
 ) -> list[Fault]:
-    """Returns faults that harm each target repeatedly and independently of the others, and end before the plan does."""
+    """Returns faults that harm each target repeatedly and independently of the others, and that all end again."""
     chance = random.Random(seed)
     faults = []
     for target, harms in targets.items():

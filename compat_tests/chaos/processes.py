@@ -85,7 +85,7 @@ class HarmedCluster:
     @property
     def full_isolation_targets(self) -> Mapping[str, Sequence[Harm]]:
         """Returns faults after which clients reach an SPU, and no other server does."""
-        return {f"isolate_from_all-{spu}": LINK_FAULTS for spu in SPUS}
+        return {f"full_isolation-{spu}": LINK_FAULTS for spu in SPUS}
 
     @property
     def sc(self) -> str:
@@ -180,7 +180,7 @@ class HarmedCluster:
         kind, *spus = target.split("-")
         if kind == "isolation":
             self.links.isolate(int(spus[0]), state)
-        elif kind == "isolate_from_all":
+        elif kind == "full_isolation":
             self.links.isolate_from_all(int(spus[0]), state)
         else:
             self.links.set(int(spus[0]), int(spus[1]), state)

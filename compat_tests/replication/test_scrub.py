@@ -1,5 +1,4 @@
-"""A bit that flips on one disk is repaired from another copy, whether the replica leads or follows; only for
-Tailrace."""
+"""Flipped bits on one disk are repaired from another copy, in leaders and followers; only for Tailrace."""
 
 import struct
 import uuid

@@ -1,5 +1,4 @@
-"""`spark.read.format("kafka")` reads the right rows by offsets, times, patterns and sizes, and splits them into
-tasks."""
+"""`spark.read.format("kafka")` reads the requested rows, and splits them into tasks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A consumer in a simulation, which reads from an offset on, checks for truncation (KIP-320), and reports what it
-sees."""
+"""A consumer in a simulation, which reads, checks for truncation (KIP-320), and reports what it sees."""
 
 from random import Random
 from typing import Any, NamedTuple
@@ -139,7 +138,9 @@ class Consumer:
         if self._history.is_retained:
             self._history.on_deleting(self.position.offset)
         if self.position.offset > self._history.deleted_end:
-            self._history.on_truncation(self.name, f"the log starts at {self.position.offset}, which nobody asked for")
+            self._history.on_truncation(
+                self.name, f"the log starts at {self.position.offset}, beyond what may have been deleted"
+            )
 
     async def _list_offset(self, client: WireClient, leader: Leader, timestamp: int) -> int:
         partition = ListOffsetsPartition(self._leaders.partition, leader.epoch, timestamp)

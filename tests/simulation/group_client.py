@@ -1,5 +1,4 @@
-"""What every client of a group does in a simulation: it finds the coordinator, commits, and fetches committed
-offsets."""
+"""What every client of a group does in a simulation: find the coordinator, commit, and fetch offsets."""
 
 from collections.abc import Iterable, Mapping
 from random import Random

@@ -64,7 +64,7 @@ class PartitionHistory:
     # producers
 
     def on_sent(self, value: bytes, sent: Sent) -> None:
-        assert value not in self.sent, "records are told apart by their values"
+        assert value not in self.sent, "each record must have a unique value"
         self.sent[value] = sent
 
     def on_acknowledged(self, value: bytes, offset: int, epoch: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Checks what must hold in a running cluster at any moment, by reading the servers' own objects without changing them.
+"""Checks what must hold in a running cluster at any moment, by reading the servers' own objects.
 
 Logs are compared by their entries: (base, end, content). The content is the batch's own checksum, which covers neither
 base nor epoch. Nothing is compared twice, so that frequent checks are cheap.
@@ -265,7 +265,8 @@ class Invariants:
         may_lack = 0 if sizes is None else sizes.stores - sizes.writes
         where = f"{leader.topic}-{leader.partition} on SPU {number}"
         _hold(
-            len(lack) <= may_lack, f"{where} takes all before {end} for committed, and of SPUs {lack} each lacks some"
+            len(lack) <= may_lack,
+            f"{where} takes everything before {end} for committed, but SPUs {lack} each lack some of it",
         )
 
     def _check_synced(self, where: str, spu: SpuId, replica: Replica) -> None:

@@ -62,7 +62,7 @@ class OffsetHistory:
 
     def on_commit(self, mark: str, offset: int, at: float, *, term: int = NO_TERM) -> Write:
         """Records a commit that is being sent."""
-        assert mark not in self._writes, "commits are told apart by their marks"
+        assert mark not in self._writes, "each commit must have a unique mark"
         write = self._writes[mark] = Write(mark, offset, term, at, self._end_of(term))
         return write
 

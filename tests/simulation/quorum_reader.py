@@ -1,5 +1,4 @@
-"""A reader in a simulation that needs no leader: it asks several stores, and reports what they prove to be
-acknowledged.
+"""A reader in a simulation that needs no leader: it asks several stores what is acknowledged.
 
 The history checks it like any other reader: what it read must be in the final log, and no other reader may have read
 anything else.
@@ -105,7 +104,9 @@ class QuorumReader:
             if self._history.is_retained:
                 self._history.on_deleting(found.start)
             if found.start > self._history.deleted_end:
-                self._history.on_truncation(self.name, f"the log starts at {found.start}, which nobody asked for")
+                self._history.on_truncation(
+                    self.name, f"the log starts at {found.start}, beyond what may have been deleted"
+                )
         batches: dict[SpuId, dict[int, Any]] = {
             spu: {entry.base: batch for entry, batch in batches_of(each)} for spu, each in responses.items()
         }

@@ -1,5 +1,4 @@
-"""Simulates one seed: a cluster under load during faults; then everything is repaired, and every guarantee must
-hold."""
+"""Simulates one seed: a cluster under load and faults, and the checks after everything is repaired."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
