@@ -39,7 +39,7 @@ _COMMANDS = {
     "partition list": ("objects.partition_commands", "List partitions with their leaders, replicas and lags."),
     "partition describe": ("objects.partition_commands", "Show the replicas, shelves and epochs of partitions."),
     "partition states": (
-        "objects.partition_states_command",
+        "objects.partition_commands",
         "Print the transitions between the statuses of a partition as a diagram.",
     ),
     "replica list": ("objects.replica_commands", "List the replicas that each SPU reports."),

@@ -20,8 +20,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 
-from .fetched_records import first_timestamp
-from .log_facts import LogEnds, Partition, by_topic
+from .log_facts import LogEnds, Partition, by_topic, first_timestamp
 from .server_connection import ClosedError, RefusedError, UnreachableError, refusal, unless_refused
 from .spu_client import SPU, SpuClient
 

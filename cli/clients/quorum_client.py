@@ -17,9 +17,8 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_store import ReadStoreRequest
 
-from .error_reasons import reason_of
 from .log_facts import Partition
-from .server_connection import RefusedError, UnreachableError, check, refusal
+from .server_connection import RefusedError, UnreachableError, check, reason_of, refusal
 from .spu_client import SpuClient
 
 STORE_SECONDS_MAX = 3.0

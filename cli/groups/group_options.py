@@ -3,11 +3,10 @@
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tailrace.cli.clients.error_reasons import reason_of
 from tailrace.cli.clients.group_client import GroupClient
 from tailrace.cli.clients.group_facts import Member
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, reason_of
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import Command
 from tailrace.cli.options.spu_options import spu_command

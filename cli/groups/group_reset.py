@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.cli.clients.error_reasons import reason_of
 from tailrace.cli.clients.group_client import GroupClient
 from tailrace.cli.clients.group_facts import Group, Progress
 from tailrace.cli.clients.group_responses import is_not_found
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import Answer, RefusedError, unless_refused
+from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
 from tailrace.cli.options.sc_options import UsageError, offset, show_documents, text_of_file
 from tailrace.cli.options.spu_options import named_topic
 from tailrace.cli.output.printing import plain

@@ -13,6 +13,7 @@ from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import Command, RecentChanges, UsageError, seen_before, show_documents
 from tailrace.cli.output.printing import size_text, time_text
 from tailrace.cli.output.tables import fields, table
+from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail, StatusChange
 
 from .epoch_history import epoch_documents, epoch_table, older_epochs
@@ -302,7 +303,20 @@ def known(number: int) -> int | None:
     return None if number == UNKNOWN else number
 
 
+class _StatesCommand:
+    """`tailrace partition states`, which asks no server."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Adds no options."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Prints how the status of a partition changes, as a Mermaid diagram."""
+        print(mermaid())
+        return 0
+
+
 COMMANDS = {
     "list": Command("partition list", _list_options, _list, is_watchable=True),
     "describe": Command("partition describe", _describe_options, _describe, is_watchable=True),
+    "states": _StatesCommand(),
 }

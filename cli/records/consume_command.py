@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
-from tailrace.cli.clients.error_reasons import reason_of
 from tailrace.cli.clients.log_client import Fetched, LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import Answer, RefusedError, unless_refused
+from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
 from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
 from tailrace.cli.options.sc_options import Command, UsageError, say, show_next
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tailrace.cli.clients.fetched_records import fetched_batches
 from tailrace.cli.clients.log_client import Fetched
-from tailrace.cli.clients.log_facts import LogEnds, Partition
+from tailrace.cli.clients.log_facts import LogEnds, Partition, fetched_batches
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import KafkaError
 

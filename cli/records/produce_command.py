@@ -8,10 +8,9 @@ import argparse
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
-from tailrace.cli.clients.error_reasons import reason_of
 from tailrace.cli.clients.log_client import ACKS_OF_ALL, LogClient
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
+from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import Command, UsageError, say, show_documents
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
@@ -21,9 +20,9 @@ from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.process import read_input
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
-from .key_partitions import partition_of_key
+from .partition_chooser import PartitionChooser
 from .produced_batches import Headers, ProducedBatches
-from .produced_lines import Entry, LineFormat, Lines
+from .produced_lines import LineFormat, Lines
 
 INPUT_BYTES_AT_ONCE = 512 * 1024
 _ACKS = {"all": ACKS_OF_ALL, "1": 1}
@@ -76,30 +75,6 @@ def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
         show_documents(arguments, _documents(batches), lambda: _table(batches))
 
     return produce
-
-
-class PartitionChooser:
-    """Chooses the partition of each record.
-
-    A record with a key goes where every Kafka client puts it. Records without a key that arrive together go to the same
-    random partition.
-    """
-
-    def __init__(self, partitions: Sequence[Partition], chosen: Partition | None, chance: Chance) -> None:
-        self._partitions = partitions
-        self._chosen = chosen
-        self._chance = chance
-
-    def divide(self, entries: Sequence[Entry]) -> dict[Partition, list[Entry]]:
-        """Divides entries that have arrived together among partitions."""
-        without_key = self._chosen or self._chance.choice(self._partitions)
-        divided: dict[Partition, list[Entry]] = {}
-        for entry in entries:
-            partition = without_key
-            if entry.key is not None and self._chosen is None:
-                partition = self._partitions[partition_of_key(entry.key, len(self._partitions))]
-            divided.setdefault(partition, []).append(entry)
-        return divided
 
 
 async def _input(read: ReadInput) -> bytes:

@@ -9,8 +9,7 @@ from clusters import ClusterOfSpus, address_of, cluster_of
 from structlog.testing import capture_logs
 
 from tailrace.cli.clients import quorum_client
-from tailrace.cli.clients.fetched_records import fetched_batches
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.log_facts import Partition, fetched_batches
 from tailrace.cli.clients.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient

@@ -17,9 +17,11 @@ from tailrace.cli.clients.server_connection import (
     check,
     connect,
     error_name,
+    reason_of,
 )
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.headers import encode_response
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -117,3 +119,10 @@ def test_an_answer_with_an_error_is_refused_in_its_own_words() -> None:
     with pytest.raises(RefusedError, match=r"^INVALID_REQUEST$"):
         check(SimpleNamespace(error_code=42, error_message=None))
     assert error_name(9999) == "error 9999"
+
+
+def test_an_error_that_comes_as_a_code_is_put_into_words() -> None:
+    assert reason_of(RefusedError("NON_EMPTY_GROUP", ErrorCode.NON_EMPTY_GROUP)) == "the group has members"
+    assert reason_of(RefusedError("it said more", ErrorCode.NON_EMPTY_GROUP)) == "it said more"
+    assert reason_of(RefusedError("INVALID_REQUEST", ErrorCode.INVALID_REQUEST)) == "INVALID_REQUEST"
+    assert reason_of(RefusedError("error 9999", 9999)) == "error 9999"

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 from trio.testing import MockClock
 
+from tailrace.cli.main import main
 from tailrace.cli.objects.partition_commands import description, is_lagging, partition_document, partition_table
+from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribedShelf, ReplicaDetail
 
 
@@ -146,3 +148,8 @@ def test_a_description_tells_who_keeps_what_is_old() -> None:
         "SHELF BASE  END  COPIES\n         0   10  2, 3\n        10   20  3, 4 (being filled)"
     )
     assert "helves" not in description(replace(partition, shelves=[]))
+
+
+def test_the_diagram_is_printed_without_asking_anybody(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["partition", "states"]) == 0
+    assert capsys.readouterr().out == mermaid() + "\n"

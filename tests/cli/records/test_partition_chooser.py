@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.cli.records.key_partitions import murmur2, partition_of_key
+from tailrace.cli.records.partition_chooser import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(
