@@ -7,7 +7,7 @@ from tailrace.cli.options.sc_options import Command, show_documents
 from tailrace.cli.output.tables import table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
-from .partition_commands import details_of, known, lag_of, leader_of, size_of
+from .partition_facts import details_of, known, lag_of, leader_of, size_of
 
 Held = tuple[DescribedPartition, ReplicaDetail]
 

@@ -14,7 +14,9 @@ from tailrace.cli.output.tables import table
 from tailrace.controller.inspection.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
-from .partition_commands import UNKNOWN, known, named_partitions, shelf_copies, shelf_document
+from .partition_commands import named_partitions
+from .partition_facts import UNKNOWN, known, shelf_copies
+from .partition_tables import shelf_document
 
 OPEN = "open"
 SHELVED = "shelved"

@@ -4,6 +4,7 @@ import argparse
 from typing import cast
 
 from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.clients.spu_controllers import Controllers, controllers_of
 from tailrace.cli.options.sc_options import (
     Command,
     UsageError,
@@ -20,7 +21,7 @@ from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import Object, Spu, SpuType
 from tailrace.runtime.settings import parse_address
 
-from .spu_controllers import Controllers, controller_fields, controller_tables, controllers_document, controllers_of
+from .controller_tables import controller_fields, controller_tables, controllers_document
 
 _EVERYWHERE = ("0.0.0.0", "::")
 

@@ -11,9 +11,11 @@ from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.objects.partition_commands import named_partitions, partition_document
+from tailrace.cli.clients.spu_controllers import SECONDS_MAX, controllers_of
+from tailrace.cli.objects.controller_tables import controllers_document
+from tailrace.cli.objects.partition_commands import named_partitions
+from tailrace.cli.objects.partition_tables import partition_document
 from tailrace.cli.objects.segment_commands import segments_document
-from tailrace.cli.objects.spu_controllers import SECONDS_MAX, controllers_document, controllers_of
 from tailrace.cli.options.sc_options import Command, UsageError, no_options, objects_in, show_documents
 from tailrace.controller.objects.objects import Spu
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.objects.partition_commands import UNKNOWN, details_of, lag_of, leader_of, shelf_copies
+from tailrace.cli.objects.partition_facts import UNKNOWN, details_of, lag_of, leader_of, shelf_copies
 from tailrace.cli.objects.segment_commands import OPEN
 from tailrace.cli.output.printing import plain
 from tailrace.controller.inspection.segment_comparison import Comparison

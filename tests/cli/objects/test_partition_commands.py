@@ -3,14 +3,12 @@ from uuid import UUID
 
 import pytest
 import trio
-from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 from trio.testing import MockClock
 
 from tailrace.cli.main import main
-from tailrace.cli.objects.partition_commands import description, is_lagging, partition_document, partition_table
 from tailrace.controller.objects.partition_states import mermaid
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribedShelf, ReplicaDetail
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
 
 async def _with_a_topic(sc: PublicSc) -> None:
@@ -103,51 +101,6 @@ LEADERLESS = DescribedPartition(
     "SPU 1 is offline",
     [ReplicaDetail(1, error_message="SPU 1 is not online"), ReplicaDetail(2, 0, 5, 3, 12345)],
 )
-
-
-def test_what_nobody_said_is_a_dash() -> None:
-    (line,) = partition_table([LEADERLESS]).splitlines()[1:]
-    assert line.split("  ")[0] == "orders"
-    assert " -   -  2: ?      4  Offline  SPU 1 is offline" in line
-    assert description(LEADERLESS).splitlines()[-2:] == [
-        "  1  leader    yes           -    -   -    -  -        SPU 1 is not online",
-        "  2  follower  no            0    5   3    -  12.3 kB  -",
-    ]
-    assert is_lagging(LEADERLESS)
-    document = partition_document(LEADERLESS)
-    assert document["logEnd"] is None
-    json.dumps(document)
-
-
-def test_a_follower_that_seems_ahead_lacks_nothing() -> None:
-    partition = DescribedPartition("a", UUID(int=5), 0, "Online", 1, 0, [1, 2], [1, 2], "", [])
-    partition.details = [ReplicaDetail(1, 0, 5, 5, 1), ReplicaDetail(2, 0, 6, 5, 1)]
-    assert " 0  1 bytes" in description(partition).splitlines()[-1]
-    assert not is_lagging(partition)
-    assert is_lagging(replace(partition, live_replicas=[1]))
-    unheard = ReplicaDetail(2, error_message="SPU 2 did not answer within 2 s")
-    assert is_lagging(replace(partition, details=[partition.details[0], unheard])), "it may be"
-    assert partition_document(partition)["details"][1]["lag"] == 0  # type: ignore[index]
-
-
-def test_replicas_that_come_and_go_are_named_while_they_do() -> None:
-    partition = DescribedPartition("a", UUID(int=5), 0, "Online", 1, 0, [1, 2, 3], [1, 2], "", [])
-    assert "Adding" not in description(partition) and "Removing" not in description(partition)
-    partition = replace(partition, adding=[3], removing=[1, 2])
-    assert {"Adding:    [3]", "Removing:  [1, 2]"} <= set(description(partition).splitlines())
-    document = partition_document(partition)
-    assert (document["adding"], document["removing"]) == ([3], [1, 2])
-
-
-def test_a_description_tells_who_keeps_what_is_old() -> None:
-    shelves = [DescribedShelf(0, 10, [2, 3]), DescribedShelf(10, 20, [3], [4])]
-    partition = DescribedPartition("orders", UUID(int=1), 0, shelved_from=4, shelves=shelves)
-    lines = description(partition).splitlines()
-    assert [line.split() for line in lines if line.startswith("On shelves")] == [["On", "shelves:", "4", "to", "20"]]
-    assert "\n".join(lines[-4:-1] if lines[-1].startswith("EPOCH") else lines[-3:]) == (
-        "SHELF BASE  END  COPIES\n         0   10  2, 3\n        10   20  3, 4 (being filled)"
-    )
-    assert "helves" not in description(replace(partition, shelves=[]))
 
 
 def test_the_diagram_is_printed_without_asking_anybody(capsys: pytest.CaptureFixture[str]) -> None:

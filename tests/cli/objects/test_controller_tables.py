@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 import trio
-from clusters import ClusterOfSpus, address_of, cluster_of
+from clusters import ClusterOfSpus, cluster_of
 from public_sc import tailrace
 from running_sc import PUBLIC
-from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli.objects.spu_controllers import SECONDS_MAX, controllers_of
-from tailrace.controller.objects.objects import PublicListener, Spu, SpuResolution, SpuSpec, SpuStatus
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
@@ -80,17 +76,3 @@ async def test_what_waits_for_a_follower_that_is_away_is_shown(
             assert (await _described(cluster, capsys, 1))["followers"] == [
                 {"spuId": 2, "replicas": 2, "isLinked": True, "waitingRecords": 0}
             ]
-
-
-async def test_an_spu_that_does_not_answer_is_not_waited_for(autojump_clock: object) -> None:
-    network = MemoryNetwork()
-    silent = await network.listen(address_of(1))
-    status = [
-        SpuStatus(SpuResolution.ONLINE, listeners=(PublicListener("PUBLIC", f"spu-{spu}", 9005),)) for spu in (1, 2)
-    ]
-    asked = trio.current_time()
-    found = await controllers_of(network, [Spu(SpuSpec(SpuId(spu)), status[spu - 1]) for spu in (1, 2)])
-    assert trio.current_time() - asked == pytest.approx(SECONDS_MAX)
-    assert found[SpuId(1)] == "the SPU at spu-1:9005 did not answer within 3 s"
-    assert str(found[SpuId(2)]).startswith("the SPU at spu-2:9005 does not answer: ")
-    silent.close()
