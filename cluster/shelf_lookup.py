@@ -10,7 +10,7 @@ from .specs import PartitionSpec, Shelf
 
 
 def earliest_offset(spec: PartitionSpec, log_start: int) -> int:
-    """Returns the first offset of a partition, of which a replica's log begins at `log_start`."""
+    """Returns the first offset of a partition with a replica whose log begins at `log_start`."""
     return spec.shelved_from if _are_read(spec, log_start) else log_start
 
 

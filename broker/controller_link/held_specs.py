@@ -28,13 +28,13 @@ class HeldSpecs(Struct, frozen=True):
     is_full: bool
     """Whether the message has all specs, so that this SPU must not hold anything else."""
     topics: tuple[HeldTopic, ...] = ()
-    """The topics with the partitions of which this SPU holds a replica."""
+    """The topics, with the partitions that have a replica on this SPU."""
     removed: tuple[tuple[TopicId, int], ...] = ()
-    """The partitions of which this SPU no longer holds a replica."""
+    """The partitions that no longer have a replica on this SPU."""
     shelved: tuple[PartitionSpec, ...] = ()
-    """The partitions of which this SPU stores a shelf, or has to fill one. It may hold a replica as well."""
+    """The partitions with a shelf that this SPU stores or has to fill. It may hold a replica as well."""
     unshelved: tuple[tuple[TopicId, int], ...] = ()
-    """The partitions of which this SPU stores no shelf. It may never have stored one."""
+    """The partitions without a shelf on this SPU. It may never have stored one."""
     default_configs: Mapping[str, str] = field(default_factory=dict)
     """The configs that were set at run time for all SPUs. Each message has all of them."""
     own_configs: Mapping[str, str] = field(default_factory=dict)

@@ -182,8 +182,7 @@ class Replica:
         """Returns the last known matched end of a follower, even if its connection is lost; bound while this replica
         leads."""
         self.deleted_end = self._log_start
-        """Returns the offset before which records are deleted for good, whoever leads next; bound while this replica
-        leads."""
+        """The offset before which records are deleted for good, under every later leader."""
         self._leader_waiters: trio.lowlevel.ParkingLot | None = None
         """Tasks that wait for `deleted_end` or for a spec. None until the first task waits."""
         self.offline_reason: str | None = None

@@ -1,6 +1,6 @@
 """Decides what a follower that lacks a lot copies from other followers instead of its leader.
 
-This is sound because of two facts. Below a store's own high watermark its log is the committed one, whoever leads.
+This is sound because of two facts. Below a store's own high watermark its log is the committed one under every leader.
 Below the high watermark that a leader announces, so is the leader's log. Whatever lies below both is what the leader
 would have sent. A copy makes no promise and commits nothing.
 

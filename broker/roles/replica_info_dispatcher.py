@@ -65,7 +65,7 @@ class ReplicaInfoDispatcher:
         await self._context.promises.doubt(key)
 
     def on_failed(self, key: ReplicaKey) -> None:
-        """Tells the SC, whoever leads, that the disk has failed or the log did not open."""
+        """Tells the SC, in every role, that the disk has failed or the log did not open."""
         self._context.live_replicas.on_failed(key)
 
     def on_availability_changed(self, key: ReplicaKey) -> None:

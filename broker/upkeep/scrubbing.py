@@ -43,7 +43,7 @@ class _Found(Struct):
     damaged: int = 0
     """The number of damaged batches."""
     unrepaired: DamagedBatch | None = None
-    """The first damaged batch of which no replica has a copy."""
+    """The first damaged batch that no replica has a copy of."""
     sources: set[SpuId] = field(default_factory=set)
     """The SPUs that had copies of the other damaged batches."""
 

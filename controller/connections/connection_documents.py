@@ -20,7 +20,7 @@ class ConnectionRow(Struct, frozen=True):
     connected_seconds: float
     lease_seconds_left: float
     partitions: int
-    """The number of partitions of which the SPU should have a replica."""
+    """The number of partitions that should have a replica on the SPU."""
     metadata_version: int
     """The newest version of the mirror that the SPU has confirmed."""
     is_up_to_date: bool

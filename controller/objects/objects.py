@@ -329,14 +329,14 @@ class GroupConfigs(Struct, frozen=True):
 
 
 class ClusterIdentity(Struct, frozen=True):
-    """The id of the cluster, of which a store has one."""
+    """The id of the cluster. A store has one such object."""
 
     cluster_id: str
     version: int = 0
 
 
 class ProducerIdBlock(Struct, frozen=True):
-    """The place at which the next block of producer ids begins, of which a store has one."""
+    """The start of the next block of producer ids. A store has one such object."""
 
     next_id: int
     """The first producer id that was not given out."""

@@ -71,7 +71,7 @@ class Survey:
             self.end = offset + 1
 
     def finish(self, header: BatchHeader) -> None:
-        """Ends a batch of which all records were noted."""
+        """Ends a batch whose records were all noted."""
         if not self.has_ended:
             self.end = header.next_offset
 

@@ -212,7 +212,7 @@ class SegmentScrub:
         return True
 
     def skip(self, damaged: DamagedBatch) -> None:
-        """Continues behind a batch of which there is no copy. The scrub will prove nothing.
+        """Continues behind a batch that has no copy. The scrub will prove nothing.
 
         If the end of the batch is unknown, the scrub ends.
         """
