@@ -142,7 +142,7 @@ class GroupLoad:
             history = group.history
             lines.append(
                 f"{group.name}: {history.commits} commits, {history.failed_commits} failed,"
-                f" {self._watch.answers[group.name]} times asked for them"
+                f" {self._watch.answers[group.name]} checks of the committed offsets"
             )
         return "\n".join(lines)
 
