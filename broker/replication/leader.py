@@ -52,7 +52,7 @@ class LeaderLimits(Struct, frozen=True):
     """How long a new high watermark waits for entries that carry it."""
     recovered_bytes_max: int = 4 << 20
     recovered_entries_max: int = 1000
-    """later leaders may lack what was committed in that epoch"""
+    """How many entries recovery appends in one step. `recovered_bytes_max` limits their size."""
 
 
 class Leader:
