@@ -14,11 +14,15 @@ TIMEOUT_MS = 30_000
 
 
 class PartitionName(NamedTuple):
+    """The name of a partition."""
+
     topic: str
     partition: int
 
 
 class TopicIdentity(NamedTuple):
+    """A topic's name and id."""
+
     name: str
     id: TopicId
 

@@ -37,20 +37,25 @@ class ScClient:
         self._connection: ServerConnection | None = None
 
     async def list_objects(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
+        """Lists the objects of a kind, all of them or those with some names."""
         response = await self._ask_checked(ListObjectsRequest(kind, None if names is None else list(names)))
         return [self._document(each.document) for each in response.objects]
 
     async def create(self, kind: str, document: object, wait_ms: int = 0) -> Document:
+        """Creates an object; `wait_ms` is how long the SC may wait until it is ready."""
         request = CreateObjectRequest(kind, json.dumps(document), wait_ms)
         return self._document((await self._ask_checked(request, wait_ms)).document)
 
     async def update(self, kind: str, document: object) -> Document:
+        """Replaces the spec of an object."""
         return self._document((await self._ask_checked(UpdateObjectRequest(kind, json.dumps(document)))).document)
 
     async def delete(self, kind: str, name: str, *, force: bool = False) -> None:
+        """Deletes an object; `force` gives up the replicas that it holds."""
         await self._ask_checked(DeleteObjectRequest(kind, name, force))
 
     async def undelete_topic(self, name_or_id: str) -> Document:
+        """Restores a deleted topic."""
         return self._document((await self._ask_checked(UndeleteTopicRequest(name_or_id))).document)
 
     async def describe_partitions(
@@ -103,6 +108,7 @@ class ScClient:
             check(each)
 
     def close(self) -> None:
+        """Closes the connection, if there is one."""
         if self._connection is not None:
             self._connection.close()
 

@@ -135,6 +135,7 @@ class ServerConnection:
         return self._role.is_another(self.address, why)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._connection.close()
 
     async def _receive(self) -> bytes:

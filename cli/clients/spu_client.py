@@ -154,6 +154,7 @@ class SpuClient:
         return {each: places.get(each, nowhere) for each in partitions}
 
     def close(self) -> None:
+        """Closes all connections."""
         for server in self._servers.values():
             server.close()
         if self._guide is not None:

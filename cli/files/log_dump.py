@@ -14,6 +14,7 @@ _NO_LOG_FILE = 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Prints a file and returns the exit status."""
     path: str = arguments.file
     try:
         dump = dump_of(RealFiles(read_only=True), path, with_records=arguments.records)

@@ -23,6 +23,7 @@ _NOTHING_TO_VERIFY = 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     parser.add_argument(
         "directory", metavar="DIR", help="A data directory, or any directory in it down to a replica's."
     )
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Verifies a directory and returns the exit status."""
     files = RealFiles(read_only=True)
     directory = os.path.abspath(arguments.directory)
     try:
@@ -78,6 +80,7 @@ class _Job:
         self._read_bytes = 0
 
     def verify(self, replica: str) -> None:
+        """Verifies one replica."""
         verification = ReplicaVerification(self._files, replica, self._on_bytes)
         self.report(verification.findings(), replica)
         self._replica_count += 1
@@ -88,6 +91,7 @@ class _Job:
         self._progress.add(count)
 
     def report(self, findings: Iterator[Finding], directory: str) -> None:
+        """Prints and counts findings."""
         try:
             for finding in findings:
                 self._print(finding)
@@ -115,6 +119,7 @@ class _Job:
             print(for_encoding(line, sys.stdout.encoding), flush=True)
 
     def summarize(self) -> None:
+        """Prints what was verified and found."""
         self._progress.clear()
         if self._as_json:
             _print_json(

@@ -156,6 +156,7 @@ def _is_among(partition: Partition, topics: Sequence[tuple[str, list[int] | None
 
 
 def commands(wall_clock: WallClock) -> dict[str, Command]:
+    """Makes the commands of the family; `wall_clock` tells the age of records."""
     explaining = group_explain.explaining(wall_clock)
     return {
         "list": group_command("list", _list_options, _list, is_watchable=True),

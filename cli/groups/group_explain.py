@@ -21,10 +21,13 @@ DEPARTURES_NAMED_MAX = 3
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     parser.add_argument("group", metavar="GROUP", help="Group to explain.")
 
 
 def explaining(wall_clock: WallClock) -> GroupAsk:
+    """Makes the function that asks about a group and prints the explanation."""
+
     async def explain(client: GroupClient, arguments: argparse.Namespace) -> None:
         group_id: str = arguments.group
         group = unless_refused((await client.describe([group_id]))[group_id])
@@ -47,6 +50,7 @@ async def _subscribed(client: GroupClient, group: Group) -> dict[str, list[Parti
 
 
 def explanation_text(group: Group, told: ExplainGroupResponse, lag: int | None, now: list[str]) -> str:
+    """Formats an explanation for people."""
     about = fields(
         [
             ("Group", group.id),
@@ -94,6 +98,7 @@ def _seconds(milliseconds: int) -> str:
 
 
 def explanation_document(group: Group, told: ExplainGroupResponse, now: list[str]) -> Document:
+    """Makes a document of an explanation."""
     return {
         "group": group.id,
         "type": group.type,

@@ -41,6 +41,7 @@ _FIRST_MS = 0
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     parser.add_argument("group", metavar="GROUP", type=_group, help="Group whose offsets to change.")
     parser.add_argument(
         "--topic",
@@ -81,6 +82,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def resetting(wall_clock: WallClock) -> GroupAsk:
+    """Makes the function that resets offsets, or shows what it would do."""
+
     async def reset(client: GroupClient, arguments: argparse.Namespace) -> None:
         wanted = _read(arguments, wall_clock.now_ms())
         group_id: str = arguments.group

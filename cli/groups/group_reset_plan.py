@@ -29,10 +29,12 @@ class Move(Struct, frozen=True):
 
     @property
     def lag_before(self) -> int | None:
+        """The lag before the reset; None if nothing was committed."""
         return None if self.before is None else max(self.log.end - self.before, 0)
 
     @property
     def lag_after(self) -> int:
+        """The lag after the reset."""
         return self.log.end - self.after
 
 
@@ -56,22 +58,27 @@ def planned(progress: Progress, wish: Wish) -> Move:
 
 
 def to_earliest(progress: Progress) -> int | str:
+    """Wishes for the log start."""
     return 0 if progress.log is None else progress.log.start
 
 
 def to_latest(_: Progress) -> int | str:
+    """Wishes for the log end."""
     return ""
 
 
 def to_current(progress: Progress) -> int | str:
+    """Wishes for the committed offset."""
     return "nothing was committed" if progress.committed is None else progress.committed
 
 
 def to_offset(offset: int) -> Wish:
+    """Wishes for one offset in every partition."""
     return lambda _: offset
 
 
 def shift_by(count: int) -> Wish:
+    """Wishes for the committed offset plus `count`."""
     return lambda progress: "nothing was committed" if progress.committed is None else progress.committed + count
 
 

@@ -14,6 +14,7 @@ from .group_reset_plan import Move
 
 
 def group_table(groups: Sequence[ListedGroup]) -> str:
+    """Formats a list of groups."""
     return table(
         ("GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR", "MEMBERS"),
         [(each.id, each.type, each.protocol, each.state, each.coordinator, each.member_count) for each in groups],
@@ -21,6 +22,7 @@ def group_table(groups: Sequence[ListedGroup]) -> str:
 
 
 def listed_document(group: ListedGroup) -> Document:
+    """Makes a document of a listed group."""
     return {
         "group": group.id,
         "type": group.type,
@@ -35,6 +37,7 @@ def listed_document(group: ListedGroup) -> Document:
 
 
 def description(group: Group, progress: Sequence[Progress], now_ms: int, *, with_members: bool) -> str:
+    """Describes a group and its progress, with notes and, if wanted, its members."""
     parts = [_about(group, progress)]
     if progress:
         parts.append(_progress_table(progress, now_ms))
@@ -131,6 +134,7 @@ def notes_on(progress: Progress) -> list[str]:
 
 
 def group_document(group: Group, progress: Sequence[Progress], now_ms: int) -> Document:
+    """Makes a document of a group and its progress."""
     return {
         "group": group.id,
         "type": group.type,
@@ -182,6 +186,7 @@ def _progress_document(progress: Progress, now_ms: int) -> Document:
 
 
 def move_table(moves: Sequence[Move]) -> str:
+    """Formats the changes of a reset."""
     rows = [
         (
             each.partition.topic,
@@ -199,6 +204,7 @@ def move_table(moves: Sequence[Move]) -> str:
 
 
 def reset_document(group_id: str, moves: Sequence[Move], *, executed: bool) -> Document:
+    """Makes a document of a reset."""
     return {
         "group": group_id,
         "executed": executed,

@@ -144,6 +144,7 @@ def _unchangeable(topic: Topic, why: str) -> RefusedError:
 
 
 def name_of(found: Applicable) -> str:
+    """Returns the name of an object, which is the id of an SPU."""
     return str(found.spec.id) if isinstance(found, Spu) else found.name
 
 

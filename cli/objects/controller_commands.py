@@ -13,6 +13,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def controller_table(documents: list[Document]) -> str:
+    """Formats the controllers of the SC."""
     rows = []
     for document in documents:
         status = document.get("status") or {}

@@ -6,6 +6,7 @@ from tailrace.cli.output.tables import table
 
 
 def controller_fields(controllers: Controllers) -> list[tuple[str, object]]:
+    """Formats the number of controllers, or the reason why they are unknown."""
     if isinstance(controllers, str):
         return [("Controllers", f"unknown: {controllers}")]
     return [
@@ -36,6 +37,7 @@ def controller_tables(controllers: Controllers) -> list[str]:
 
 
 def controllers_document(controllers: Controllers) -> Document:
+    """Makes a document of an SPU's controllers."""
     if isinstance(controllers, str):
         return {"error": controllers}
     return {

@@ -85,6 +85,7 @@ def _replicas(row: EpochRow, log_starts: dict[int, int]) -> str:
 
 
 def epoch_documents(partition: DescribedPartition) -> list[dict[str, object]]:
+    """Makes documents of the epochs."""
     return [
         {
             "epoch": row.epoch,

@@ -36,6 +36,7 @@ def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
 
 
 def size_of(replica: ReplicaDetail) -> str | None:
+    """Formats the size of a replica; None if it is unknown."""
     return None if replica.size_bytes == UNKNOWN else size_text(replica.size_bytes)
 
 

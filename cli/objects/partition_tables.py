@@ -10,6 +10,7 @@ from .partition_facts import Shelf, details_of, known, lag_of, leader_of, shelf_
 
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
+    """Formats partitions, one in each row."""
     return table(
         ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "LAG", "EPOCH", "STATUS", "REASON"),
         [
@@ -52,6 +53,7 @@ def change_table(partitions: list[DescribedPartition]) -> str:
 
 
 def change_document(change: StatusChange) -> Document:
+    """Makes a document of a change of the status."""
     return {
         "time": time_text(change.time_us // 1000),
         "resolution": change.resolution,
@@ -62,6 +64,7 @@ def change_document(change: StatusChange) -> Document:
 
 
 def description(partition: DescribedPartition) -> str:
+    """Describes a partition with its replicas, shelves and epochs."""
     about = fields(
         [
             ("Partition", f"{partition.topic}/{partition.partition}"),
@@ -107,6 +110,7 @@ def _shelf_table(partition: DescribedPartition) -> str:
 
 
 def shelf_document(shelf: Shelf) -> Document:
+    """Makes a document of a shelf."""
     return {"base": shelf.base, "end": shelf.end, "stores": list(shelf.stores), "filling": list(shelf.filling)}
 
 
@@ -151,4 +155,5 @@ def _lags_text(partition: DescribedPartition) -> str:
 
 
 def ids_text(ids: list[int]) -> str:
+    """Formats a list of ids."""
     return f"[{', '.join(map(str, ids))}]"

@@ -37,6 +37,7 @@ def replicas_of(partitions: list[DescribedPartition], spus: list[int]) -> list[H
 
 
 def replica_table(held: list[Held]) -> str:
+    """Formats replicas, one in each row."""
     return table(
         ("SPU", "TOPIC", "PARTITION", "ROLE", "EPOCH", "LIVE", "LOG START", "LEO", "HW", "LAG", "SIZE", "ERROR"),
         [
@@ -60,6 +61,7 @@ def replica_table(held: list[Held]) -> str:
 
 
 def replica_document(held: Held) -> Document:
+    """Makes a document of a replica."""
     partition, replica = held
     return {
         "spuId": replica.spu_id,

@@ -63,6 +63,7 @@ def segment_table(partitions: list[SegmentedPartition]) -> str:
 
 
 def segments_document(partition: SegmentedPartition) -> dict[str, object]:
+    """Makes a document of a partition's segments."""
     ends = {each.spu_id: each.log_end for each in partition.holders}
     return {
         "topic": partition.topic,

@@ -124,6 +124,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def description(spu: Spu, controllers: Controllers) -> str:
+    """Describes an SPU and its controllers."""
     spec, status = spu.spec, spu.status
     about = fields(
         [
@@ -188,6 +189,7 @@ def public_of(spu: Spu) -> str:
 
 
 def private_of(spu: Spu) -> str:
+    """Returns the private address in the spec."""
     return f"{spu.spec.private.host}:{spu.spec.private.port}"
 
 

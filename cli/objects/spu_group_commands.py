@@ -75,6 +75,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def group_table(groups: list[SpuGroup]) -> str:
+    """Formats SPU groups, one in each row."""
     return table(
         ("NAME", "REPLICAS", "IDS", "SIZE", "RACK", "STATUS", "REASON"),
         [
@@ -103,6 +104,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def description(group: SpuGroup) -> str:
+    """Describes an SPU group."""
     template = group.spec.template
     return fields(
         [
@@ -173,6 +175,7 @@ async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def ids_of(group: SpuGroup) -> str:
+    """Formats the range of the ids in a group."""
     first, last = group.spec.min_id, group.spec.min_id + group.spec.replicas - 1
     return "" if last < first else str(first) if last == first else f"{first}-{last}"
 

@@ -110,6 +110,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def topic_table(topics: list[Topic]) -> str:
+    """Formats topics, one in each row."""
     return table(
         ("NAME", "PARTITIONS", "REPLICATION", "STATUS", "REASON"),
         [
@@ -126,6 +127,7 @@ def topic_table(topics: list[Topic]) -> str:
 
 
 def deleted_table(topics: list[DeletedTopic]) -> str:
+    """Formats deleted topics, one in each row."""
     return table(
         ("NAME", "ID", "PARTITIONS", "DELETED"),
         [

@@ -62,6 +62,7 @@ class Command(Struct, frozen=True):
     wall_clock: WallClock = _CLOCK
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the options of the command and the common ones."""
         self.options(parser)
         parser.add_argument(
             "--sc",

@@ -64,6 +64,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def consuming(wall_clock: WallClock) -> SpuAsk:
+    """Makes the function that prints records; `wall_clock` tells what a duration ago means."""
+
     async def consume(spus: SpuClient, arguments: argparse.Namespace) -> None:
         if arguments.start == END and not arguments.follow:
             raise UsageError("--from end: there are no records yet; add --follow to wait for them")
@@ -259,6 +261,7 @@ def _count(text: str) -> int:
 
 
 def commands(wall_clock: WallClock) -> dict[str, Command]:
+    """Makes the command."""
     return {"consume": spu_command("consume", _options, consuming(wall_clock))}
 
 

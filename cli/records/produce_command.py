@@ -50,6 +50,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
+    """Makes the function that sends the lines of an input."""
+
     async def produce(spus: SpuClient, arguments: argparse.Namespace) -> None:
         client = LogClient(spus)
         lines = Lines(LineFormat(_bytes(arguments.key_separator), _bytes(arguments.null)))
@@ -165,6 +167,7 @@ def _text(text: str) -> str:
 
 
 def commands(read: ReadInput, wall_clock: WallClock, chance: Chance) -> dict[str, Command]:
+    """Makes the command."""
     return {"produce": spu_command("produce", _options, producing(read, wall_clock, chance))}
 
 

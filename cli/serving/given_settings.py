@@ -40,6 +40,7 @@ class GivenSettings:
         return default if value is None else str(value)
 
     def required(self, name: str, example: str) -> str:
+        """Returns a setting as text. Raises SettingsError, with an example, if it is missing."""
         value = self._merged.get(name)
         if value is None:
             raise SettingsError(f"--{name} is missing: give {example}")
@@ -53,6 +54,7 @@ class GivenSettings:
         return value
 
     def whole_number(self, name: str, minimum: int, maximum: int) -> int | None:
+        """Returns a whole number within bounds; None if it is not given."""
         value = self.text(name)
         if value is None:
             return None
@@ -61,6 +63,7 @@ class GivenSettings:
         return int(value)
 
     def seconds(self, name: str, default: float) -> float:
+        """Returns a number of seconds."""
         value = self.text(name)
         if value is None:
             return default
@@ -97,14 +100,17 @@ class GivenSettings:
         return default if text is None else _listener(default.name, text, f"--{name}")
 
     def metrics_listener(self, default: Address) -> ListenerSettings | None:
+        """Returns the listener for Prometheus; None if it is off."""
         if self.text("metrics") == OFF:
             return None
         return self.listener("metrics", ListenerSettings("METRICS", default, may_move=True))
 
     def data_directory(self) -> str:
+        """Returns the absolute path of the data directory."""
         return os.path.abspath(self.text("data") or default_data_directory(os.environ))
 
     def broker_settings(self) -> dict[str, str]:
+        """Returns the broker configs from the file and `--set`."""
         table = self._merged.get(TABLE, {})
         if not isinstance(table, dict):
             raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")

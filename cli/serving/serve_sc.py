@@ -30,6 +30,7 @@ DEFAULT_METRICS = Address("127.0.0.1", 9002)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add_common_flags(parser, public=str(DEFAULT_PUBLIC), metrics=str(DEFAULT_METRICS))
     parser.add_argument(
         "--private", metavar="HOST:PORT", help=f"Address to listen on for SPUs (default: {DEFAULT_PRIVATE})."
@@ -53,10 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Runs the SC and returns the exit status."""
     return run_server("serve sc", arguments, NAMES, read_settings, _serve, (StartError, StoreCorrupt))
 
 
 def read_settings(given: GivenSettings) -> ScSettings:
+    """Reads the settings of the SC."""
     store = given.text("store", SQLITE)
     check_store_name(store, "--store")
     return ScSettings(

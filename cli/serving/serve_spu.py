@@ -30,6 +30,7 @@ PARENTLESS_STOP_SECONDS_MAX = 30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     parser.add_argument("--id", metavar="N", help="Id of the SPU, as registered at the Streaming Controller.")
     parser.add_argument(
         "--sc",
@@ -51,6 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Runs the SPU and returns the exit status."""
+
     async def serve(settings: SpuSettings, seams: Seams, stops: Stops) -> None:
         await _serve(settings, seams, stops, until_input_ends=arguments.until_input_ends)
 
@@ -58,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_settings(given: GivenSettings) -> SpuSettings:
+    """Reads the settings of the SPU."""
     given.required("id", "the SPU's id, as it is registered at the Streaming Controller")
     given.required("sc", "HOST:PORT, the private address of the Streaming Controller")
     spu_id = given.whole_number("id", 0, ID_MAX)

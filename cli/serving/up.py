@@ -75,6 +75,7 @@ class UpSettings(Struct, frozen=True):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     public = ",".join(str(each.address) for each in DEFAULT_LISTENERS)
     add_common_flags(parser, public=public, metrics=str(serve_spu.DEFAULT_METRICS))
     parser.add_argument("--spus", metavar="N", help="Number of SPUs (default: as many as last time, the first time 1).")
@@ -97,10 +98,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """Runs the cluster and returns the exit status."""
     return run_server("up", arguments, NAMES, read_settings, _up, (SpuStartError, ScStartError, StoreCorrupt))
 
 
 def read_settings(given: GivenSettings) -> UpSettings:
+    """Reads the settings of the whole cluster."""
     data = given.data_directory()
     broker = BROKER_DEFAULTS | given.broker_settings()
     metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
@@ -152,10 +155,12 @@ class _Cluster:
         self._failure: CannotServeError | None = None
 
     def stop(self) -> None:
+        """Begins a clean stop."""
         self._stopping.set()
         self._beginning.cancel()
 
     async def run(self) -> None:
+        """Runs the cluster until it is stopped."""
         logger = logs.get_logger()
         async with trio.open_nursery() as nursery:
             here = SpuId(self._spus[0]) if len(self._spus) == 1 else None
