@@ -13,7 +13,7 @@ from peer.apache_kafka_cluster import ApacheKafkaCluster
 from spu_cluster import SeparateCluster
 
 
-def tests_apache_kafka(request: pytest.FixtureRequest) -> bool:
+def is_apache_kafka(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--broker") == "apache-kafka")
 
 
@@ -39,7 +39,7 @@ def private_broker(
     request: pytest.FixtureRequest, directory: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Broker]:
     """Yields a broker that belongs to one test, which may stop, kill and restart it."""
-    kind = ApacheKafka if tests_apache_kafka(request) else Tailrace
+    kind = ApacheKafka if is_apache_kafka(request) else Tailrace
     broker: Broker = kind(directory, settings=settings)
     try:
         broker.start()
@@ -58,7 +58,7 @@ def shared_nodes(
     """
     directory = factory.mktemp("nodes")
     nodes: NodeCluster
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         nodes = ApacheKafkaCluster(directory, **both)
     else:
         nodes = SeparateCluster(directory, **(ours or {}), **both)

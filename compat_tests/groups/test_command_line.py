@@ -5,7 +5,7 @@ import signal
 import subprocess
 
 import pytest
-from brokers import tests_apache_kafka
+from brokers import is_apache_kafka
 from cluster import run_to_end, tailrace, tailrace_output
 from waiting import wait_until
 
@@ -39,7 +39,7 @@ def shown(bootstrap):
 
 @pytest.fixture
 def ours(request):
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("only Tailrace explains groups")
 
 

@@ -1,7 +1,7 @@
 """kafka-python's own tests expect no more and no less of Tailrace than of Apache Kafka."""
 
 import pytest
-from brokers import tests_apache_kafka
+from brokers import is_apache_kafka
 from peer.apache_kafka import ApacheKafka
 from spu_cluster import SeparateCluster
 
@@ -21,7 +21,7 @@ def suite(request, tmp_path_factory):
         yield OwnSuite(tmp_path_factory.mktemp("own-suite"), given)
         return
     directory = tmp_path_factory.mktemp("broker")
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         broker = ApacheKafka(directory, node=BROKER_ID, settings=BROKER_SETTINGS)
     else:
         broker = SeparateCluster(directory, spus=1, first_id=BROKER_ID, settings=BROKER_SETTINGS)
@@ -39,7 +39,7 @@ def test_every_test_of_the_suite_is_run_or_left_out_for_a_reason(suite):
 
 @pytest.mark.parametrize("test", TESTS)
 def test_it_passes(request, suite, test):
-    if test in NOT_SERVED_YET and not tests_apache_kafka(request):
+    if test in NOT_SERVED_YET and not is_apache_kafka(request):
         pytest.skip(NOT_SERVED_YET[test])
     outcome = suite.run(test)
     assert outcome.passed, outcome.output

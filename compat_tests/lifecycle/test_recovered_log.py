@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioKafkaPartition
-from brokers import tests_apache_kafka
+from brokers import is_apache_kafka
 from clients.java import run_tool
 from clients.kafka_python import read as read_with_kafka_python
 from clients.librdkafka import produce, read
@@ -23,7 +23,7 @@ from waiting import wait_until
 
 @pytest.fixture
 def recovered(broker, request):
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka has another storage format")
     topic = topic_creator(broker.bootstrap, request.node.name)()
     make_recovered(broker, topic)

@@ -4,7 +4,7 @@ import struct
 import uuid
 
 import pytest
-from brokers import tests_apache_kafka
+from brokers import is_apache_kafka
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from waiting import wait_until
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def scrubbed(request, nodes):
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka does not scrub")
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 2})
     for operation in (AlterConfigOpType.SET, AlterConfigOpType.DELETE):
@@ -75,7 +75,7 @@ def test_data_that_a_disk_has_lost_is_repaired(scrubbed, watcher, role, damage):
 @pytest.mark.parametrize("damage", ["a record", "an offset"])
 def test_readers_get_data_that_the_leader_has_lost(request, nodes, watcher, where, damage):
     """The repair happens long before the next scheduled scrub."""
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka does not scrub")
     topic = f"lost-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
@@ -98,7 +98,7 @@ def test_readers_get_data_that_the_leader_has_lost(request, nodes, watcher, wher
 
 def test_a_log_that_cannot_be_opened_is_repaired_and_then_opened(request, nodes, watcher):
     """The damage hides how the log continues after the offset that its SPU knows to be committed."""
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka does not scrub")
     topic = f"unopened-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
@@ -120,7 +120,7 @@ def test_a_log_that_cannot_be_opened_is_repaired_and_then_opened(request, nodes,
 @pytest.mark.parametrize("damage", ["a record", "a length"])
 def test_data_that_recovery_truncates_is_copied_back_from_other_replicas(request, nodes, watcher, damage):
     """The process was killed, and bits flipped in data that it had not recorded as synced."""
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka does not scrub")
     topic = f"cut-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, configs={"lrs.max.lag.ms": 1000})

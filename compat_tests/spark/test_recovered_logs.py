@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from brokers import tests_apache_kafka
+from brokers import is_apache_kafka
 from cluster import Broker
 from pyspark.sql import SparkSession
 from recovered_log import BEFORE, END, OFFSETS, RECOVERED, make_recovered
@@ -15,7 +15,7 @@ from .spark_side import Job, SparkSide, offsets_json
 def test_offsets_without_records_after_recovery_are_not_a_loss(
     request: pytest.FixtureRequest, broker: Broker, spark_session: SparkSession, job: Job
 ) -> None:
-    if tests_apache_kafka(request):
+    if is_apache_kafka(request):
         pytest.skip("Apache Kafka has another storage format")
     kafka_side, spark_side = KafkaSide(broker.bootstrap), SparkSide(spark_session, broker.bootstrap)
     topic = kafka_side.new_topic("recovered")
