@@ -6,6 +6,6 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def _logs_as_before() -> Iterator[None]:
-    """A command sets up the logs of its process, on a standard error that ends with its test."""
+    """Resets the logs after each test, because a command configures them for the standard error of its test."""
     yield
     structlog.reset_defaults()

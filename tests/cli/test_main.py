@@ -16,18 +16,18 @@ def _exit_status(*words: str) -> object:
     return ended.value.code
 
 
-def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status("--version") == 0
     assert capsys.readouterr().out == f"tailrace {__version__}\n"
 
 
 @pytest.mark.parametrize("words", [[], ["log"], ["fly"], ["log", "fly"], ["up", "--fly"], ["--", "topic", "list"]])
-def test_what_is_no_command_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status(*words) == 2
     assert capsys.readouterr().err.startswith("usage: tailrace")
 
 
-def test_what_a_command_does_not_take_is_answered_with_its_own_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_argument_prints_the_usage_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status("topic", "list", "--fly") == 2
     said = capsys.readouterr().err
     assert said.startswith("usage: tailrace topic list ")
@@ -55,7 +55,7 @@ def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> No
     assert "--public HOST:PORT" in capsys.readouterr().out
 
 
-def test_who_stops_a_command_before_it_has_begun_sees_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_stopped_before_it_has_begun_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(words: object) -> None:
         raise KeyboardInterrupt
 
@@ -81,7 +81,7 @@ def test_an_output_that_takes_no_more_is_one_sentence(words: list[str], environm
 
 @pytest.mark.parametrize("environment", [{}, {"PYTHONUNBUFFERED": "1"}])
 @pytest.mark.parametrize("words", [["partition", "states"], ["--help"]])
-def test_whoever_has_closed_the_pipe_has_seen_enough(words: list[str], environment: dict[str, str]) -> None:
+def test_a_closed_pipe_is_no_error(words: list[str], environment: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -92,7 +92,7 @@ def test_whoever_has_closed_the_pipe_has_seen_enough(words: list[str], environme
 
 @pytest.mark.parametrize("words", [["--help"], ["log", "dump", "/nowhere.log"]])
 @pytest.mark.parametrize("closed", ["1", "2", "0 1 2"])
-def test_streams_that_were_closed_before_it_began_are_missed_by_nobody(words: list[str], closed: str) -> None:
+def test_closed_standard_streams_do_not_matter(words: list[str], closed: str) -> None:
     closing = " ".join(f"{number}<&-" for number in closed.split())
     command = f'exec {closing}; "$@"; status=$?; exit $status'
     ended = subprocess.run(["sh", "-c", command, "sh", sys.executable, "-m", "tailrace", *words], capture_output=True)

@@ -1,4 +1,4 @@
-"""Addresses that fit the client's listener, and what is said of replicas that are away."""
+"""Tests addresses for the client's listener, and what clients are told about offline replicas."""
 
 import math
 

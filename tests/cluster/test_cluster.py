@@ -1,4 +1,4 @@
-"""The mirror: what was put is found by name and id, and the version tells that something changed."""
+"""Tests the mirror: lookups by name and id, and versions that rise with changes."""
 
 from uuid import UUID
 

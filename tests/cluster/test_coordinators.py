@@ -1,4 +1,4 @@
-"""Where a group belongs: the partitions that Kafka itself computes."""
+"""Tests that the partition of a group is the one that Kafka computes."""
 
 import pytest
 

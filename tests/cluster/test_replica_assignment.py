@@ -35,7 +35,7 @@ def _rows(
 
 
 def _spread(counts: Counter[SpuId], spus: list[SpuOnRack]) -> int:
-    """How much more one SPU has than another."""
+    """Returns the largest difference between two SPUs."""
     each = [counts[spu.id] for spu in spus]
     return max(each) - min(each)
 
@@ -135,7 +135,7 @@ def test_three_replicas_on_three_racks_are_one_in_each() -> None:
     [(13, "3221223222222"), (10, "2331303333"), (11, "01011000001"), (9, "111121010"), (14, "00010000011001")],
 )
 def test_leaders_are_even_where_racks_leave_them_few_rows(partitions: int, racks: str) -> None:
-    """Shapes in which handing leaderships on along the rows first laid out is not enough."""
+    """Tests clusters in which leaderships cannot be evened out without exchanging rows."""
     spus = _on_racks(*racks)
     for start in range(len(spus)):
         assert _spread(Load().add(_rows(partitions, 2, spus, start)).leaders, spus) <= 1
@@ -188,7 +188,7 @@ def test_ten_thousand_partitions_are_placed_at_once() -> None:
 
 
 def test_a_topic_that_lies_on_two_of_a_hundred_spus_grows_at_once() -> None:
-    """One of the two leads nothing and is given nothing: there is no use in looking for rows that it could lead."""
+    """An SPU that holds no row cannot lead, so looking for rows for it must not take long."""
     first, second, *_ = spus = [SpuOnRack(SpuId(number), rack) for number, rack in enumerate("a" * 60 + "b" * 40)]
     own = [(first.id, second.id)] * 1000
     rows = assign(range(1000, 10_000), 2, spus, own=own)

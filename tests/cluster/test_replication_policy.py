@@ -1,4 +1,4 @@
-"""Which texts are policies."""
+"""Tests which texts are replication policies."""
 
 import pytest
 

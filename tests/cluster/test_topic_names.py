@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""Tests the rules for names of topics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What topics would look like, and why some cannot be."""
+"""Tests plans of topics and added partitions, and refusals."""
 
 from collections import Counter
 from uuid import UUID

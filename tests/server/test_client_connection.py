@@ -1,4 +1,4 @@
-"""One connection over the network in memory, with a scripted SPU behind it: turns, order, bounds and endings."""
+"""Tests a client's connection over a network in memory, with a scripted SPU: turns, order, bounds and endings."""
 
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -48,7 +48,7 @@ def _echo(context: RequestContext, request: FindCoordinatorRequest) -> FindCoord
 
 
 class _Script(Struct):
-    """What the SPU does with each request, and what it was asked."""
+    """A scripted SPU: how it handles each request, and what it was asked."""
 
     handle: Callable[[RequestContext, FindCoordinatorRequest], object] = _echo
     new_shortcut: Callable[[], Shortcut] | None = None
@@ -136,7 +136,7 @@ async def _served(
 
 
 def _counted_looks(served: _Served, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How much was found with each look for something that has arrived."""
+    """Returns a list that gets the number of bytes of each receive."""
     looks: list[int] = []
     receive_into = served.server_side.receive_into
 
@@ -149,7 +149,7 @@ def _counted_looks(served: _Served, monkeypatch: pytest.MonkeyPatch) -> list[int
     return looks
 
 
-async def test_nobody_looks_for_more_of_a_client_that_sends_one_request_at_a_time(
+async def test_a_client_that_sends_one_request_at_a_time_gets_no_extra_receives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _served(_Script()) as served:
@@ -169,7 +169,7 @@ async def test_nobody_looks_for_more_of_a_client_that_sends_one_request_at_a_tim
         assert await looks_for("k") == 2, "it may have more again"
 
 
-async def test_nobody_looks_for_more_of_a_client_that_waits_for_as_many_answers_as_ever(
+async def test_a_client_with_as_many_requests_in_flight_as_ever_gets_no_extra_receives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = _Script()
@@ -209,7 +209,7 @@ async def test_requests_that_arrived_together_are_one_turn_whose_first_answers_l
 
 
 @pytest.mark.parametrize(("key_bytes", "turns"), [(100, [2]), (GATHERED_BYTES_MAX, [1, 1])])
-async def test_a_small_turn_goes_on_with_what_comes_before_its_end(key_bytes: int, turns: list[int]) -> None:
+async def test_a_small_turn_goes_on_with_requests_that_arrive_before_its_end(key_bytes: int, turns: list[int]) -> None:
     async with _served(script := _Script()) as served:
         first, second = served.ask("first" + "x" * key_bytes), served.ask("second")
 
@@ -224,7 +224,7 @@ async def test_a_small_turn_goes_on_with_what_comes_before_its_end(key_bytes: in
         assert script.turns == turns
 
 
-async def test_a_small_turn_may_be_ended_with_those_of_others_and_a_large_one_waits_for_nobody(
+async def test_small_turns_of_several_clients_end_together_and_a_large_turn_ends_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script, caller = _Script(), Caller(monkeypatch)
@@ -240,7 +240,7 @@ async def test_a_small_turn_may_be_ended_with_those_of_others_and_a_large_one_wa
         assert script.turns == [1, 1]
 
 
-async def test_a_turn_that_another_one_of_the_same_client_follows_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_ends_before_the_next_one_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
     script, caller = _Script(), Caller(monkeypatch)
     async with _served(script, called_by=caller) as served:
 
@@ -262,7 +262,7 @@ async def test_a_turn_that_another_one_of_the_same_client_follows_is_over(monkey
         assert script.turns == [REQUESTS_PER_TURN, 1]
 
 
-async def test_a_client_that_goes_while_its_turn_looks_for_more_is_gone_after_it() -> None:
+async def test_a_client_that_leaves_during_an_extra_receive_ends_after_the_turn() -> None:
     async with _served(script := _Script()) as served:
 
         def go(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -275,7 +275,7 @@ async def test_a_client_that_goes_while_its_turn_looks_for_more_is_gone_after_it
         assert script.turns == [1]
 
 
-async def test_a_turn_has_a_limit_so_that_others_get_theirs() -> None:
+async def test_a_turn_has_a_limit_so_that_other_clients_get_theirs() -> None:
     script = _Script()
     async with _served(script) as served:
         keys = ["k"] * (2 * REQUESTS_PER_TURN + 1)
@@ -293,7 +293,7 @@ async def test_a_request_may_arrive_byte_by_byte() -> None:
         assert (await served.client.response()).host == "slow"
 
 
-async def test_responses_leave_in_request_order_whatever_becomes_known_first() -> None:
+async def test_responses_are_sent_in_request_order_whichever_is_ready_first() -> None:
     script = _Script()
     script.handle = script.wait
     async with _served(script) as served:
@@ -306,7 +306,7 @@ async def test_responses_leave_in_request_order_whatever_becomes_known_first() -
             await served.client.response()  # checks the correlation ids
 
 
-async def test_who_waits_for_more_than_there_is_does_not_hold_up_whoever_looks_for_a_coordinator() -> None:
+async def test_a_long_poll_does_not_hold_up_the_search_for_a_coordinator() -> None:
     hurried = []
 
     def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
@@ -331,7 +331,7 @@ async def test_who_waits_for_more_than_there_is_does_not_hold_up_whoever_looks_f
             assert len(hurried) == round_ + 1
 
 
-async def test_responses_that_are_prepared_together_leave_together() -> None:
+async def test_responses_that_are_prepared_together_are_sent_together() -> None:
     script = _Script()
     script.handle = script.wait
     async with _served(script) as served:
@@ -350,8 +350,8 @@ async def test_responses_that_are_prepared_together_leave_together() -> None:
         assert [counted.count for counted in served.metrics.requests.values()] == [len(keys)]
 
 
-async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> None:
-    """It answers whoever asks for `at once`; others go the ordinary way, and so does the first request."""
+async def test_the_response_of_a_shortcut_keeps_its_place_and_is_counted() -> None:
+    """Makes a shortcut that handles only requests for `at once`; the first request has no shortcut yet."""
     ordinary = served_by_shortcut = 0
 
     def answer(
@@ -384,7 +384,7 @@ async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> N
         assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == len(keys)
 
 
-async def test_what_a_shortcut_answers_together_stands_in_one_place_and_counts_as_often() -> None:
+async def test_a_joint_response_of_a_shortcut_has_one_place_and_counts_for_each_request() -> None:
     def answer(
         frame: memoryview, correlation_id: int, expect: ExpectResponse, following: ArrivedRequests
     ) -> JointResponse | None:
@@ -411,7 +411,7 @@ async def test_what_a_shortcut_answers_together_stands_in_one_place_and_counts_a
         assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == len(keys)
 
 
-async def test_a_client_that_goes_with_answers_known_behind_one_that_waits() -> None:
+async def test_a_client_may_leave_with_ready_responses_behind_one_that_waits() -> None:
     abandoned: list[str] = []
 
     def wait(context: RequestContext, request: FindCoordinatorRequest) -> None:
@@ -426,7 +426,7 @@ async def test_a_client_that_goes_with_answers_known_behind_one_that_waits() -> 
         assert abandoned == ["wait"]
 
 
-async def test_rare_work_is_waited_for_before_the_next_request() -> None:
+async def test_the_next_request_waits_for_rare_work() -> None:
     done = trio.Event()
 
     async def rarely(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -459,7 +459,7 @@ async def test_rare_work_may_respond_later() -> None:
         assert [(await served.client.response()).host for _ in range(2)] == ["late", "second"]
 
 
-async def test_rare_work_that_has_begun_is_finished_without_the_client() -> None:
+async def test_rare_work_that_has_begun_completes_without_the_client() -> None:
     may_go_on, finished = trio.Event(), trio.Event()
 
     async def rarely() -> FindCoordinatorResponse:
@@ -477,8 +477,8 @@ async def test_rare_work_that_has_begun_is_finished_without_the_client() -> None
         assert finished.is_set()
 
 
-async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
-    """Responses that a client does not take are held up to a bound; past it, its requests stay in the network."""
+async def test_the_connection_stops_reading_from_a_client_that_does_not_read() -> None:
+    """Unsent responses have a bound; beyond it, further requests stay in the network."""
     large = "x" * 30_000
     script = _Script(lambda context, request: FindCoordinatorResponse(host=large))
     requests_max = HELD_BYTES_MAX // len(large) + 5
@@ -493,8 +493,8 @@ async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
         assert served.metrics.sent_bytes > len(keys) * len(large)
 
 
-async def test_answers_that_wait_for_one_before_them_have_the_same_bound() -> None:
-    """A client that asks for nothing long, and then again and again for much, must not fill the memory with it."""
+async def test_responses_that_wait_for_earlier_ones_have_the_same_bound() -> None:
+    """A client with one long poll and many large responses behind it must not fill the memory."""
     large = "x" * 30_000
     script = _Script()
 
@@ -542,10 +542,10 @@ async def test_requests_that_end_without_a_response_make_room_as_well() -> None:
 
 
 @pytest.mark.parametrize("shared_bytes", [64 * 1024, 50])
-async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothing_behind_it_is_handled(
+async def test_a_silent_refusal_ends_the_connection_and_no_later_request_is_handled(
     shared_bytes: int,
 ) -> None:
-    """Neither what arrived with it, nor what came next."""
+    """Neither requests that arrived with it nor later ones are handled."""
 
     def refuse(context: RequestContext, request: FindCoordinatorRequest) -> object:
         if request.key != "bad":
@@ -575,7 +575,7 @@ async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothin
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-async def test_what_is_not_kafka_ends_the_connection_after_the_answers_before_it(broken: bytes) -> None:
+async def test_a_broken_protocol_ends_the_connection_after_the_earlier_responses(broken: bytes) -> None:
     async with _served(_Script()) as served:
         await served.client.send(served.ask("before") + broken)
         assert (await served.client.response()).host == "before"
@@ -605,7 +605,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_form
         assert (await served.client.request(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="on"))).host
 
 
-async def test_waiting_requests_of_a_client_that_has_gone_are_abandoned() -> None:
+async def test_waiting_requests_of_a_client_that_has_left_are_abandoned() -> None:
     abandoned: list[str] = []
     script = _Script()
 
@@ -627,7 +627,7 @@ async def test_waiting_requests_of_a_client_that_has_gone_are_abandoned() -> Non
 
 
 class _BeforeStep(trio.abc.Instrument):
-    """Calls something once, before the step of a task that has this number from now on."""
+    """Calls a function once, before the step with this number, counted over all tasks."""
 
     def __init__(self, number: int, call: Callable[[], None]) -> None:
         self.raised: list[Exception] = []
@@ -645,7 +645,7 @@ class _BeforeStep(trio.abc.Instrument):
 
 @pytest.mark.parametrize("step", range(1, 5))
 @pytest.mark.parametrize("host", ["x" * 5000, None], ids=["large", "unencodable"])
-async def test_an_answer_while_its_client_goes_harms_nobody_who_brings_it(step: int, host: str | None) -> None:
+async def test_a_response_while_its_client_leaves_does_not_fail_its_sender(step: int, host: str | None) -> None:
     script = _Script()
     script.handle = script.wait
     async with _served(script, buffer_bytes=1000) as served:
@@ -661,7 +661,7 @@ async def test_an_answer_while_its_client_goes_harms_nobody_who_brings_it(step: 
 
 
 @pytest.mark.parametrize("end", ["close", "reset", "end_sending"])
-async def test_a_client_may_go_in_the_middle_of_a_request(end: str) -> None:
+async def test_a_client_may_leave_in_the_middle_of_a_request(end: str) -> None:
     async with _served(_Script()) as served:
         await served.client.send(served.ask("whole") + served.ask("cut")[:-3])
         await trio.testing.wait_all_tasks_blocked()
@@ -670,8 +670,8 @@ async def test_a_client_may_go_in_the_middle_of_a_request(end: str) -> None:
         assert served.memory.reserved_bytes == 0
 
 
-async def test_what_has_arrived_of_a_request_goes_with_its_client() -> None:
-    """Though an answer that will come too late knows the connection."""
+async def test_an_incomplete_request_is_dropped_with_its_client() -> None:
+    """The bytes are freed although a request whose response comes too late refers to the connection."""
     script = _Script()
     script.handle = script.wait
     async with _served(script) as served:
@@ -683,7 +683,7 @@ async def test_what_has_arrived_of_a_request_goes_with_its_client() -> None:
         assert served.connection._inbox.incomplete_bytes == 0
 
 
-async def test_a_client_that_goes_while_it_is_being_sent_to() -> None:
+async def test_a_client_may_leave_while_it_is_being_sent_a_response() -> None:
     script = _Script(lambda context, request: FindCoordinatorResponse(host="x" * 30_000))
     async with _served(script) as served:
         await served.client.send(served.ask(*["k"] * 50))

@@ -20,6 +20,6 @@ def test_each_resource_is_answered_with_its_own_outcome(row: type) -> None:
     ]
 
 
-def test_an_outcome_too_few_is_no_answer() -> None:
+def test_there_must_be_an_outcome_for_each_resource() -> None:
     with pytest.raises(ValueError, match="shorter"):
         rows(AlterConfigsResourceResponse, RESOURCES, [None])

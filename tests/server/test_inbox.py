@@ -16,7 +16,7 @@ def _frame(request: bytes) -> bytes:
 
 
 class _Sender:
-    """Puts a stream into an inbox as a socket would: what fits, and never more at once than `chunks` says."""
+    """Puts a stream into an inbox as a socket would, in pieces of at most the sizes in `chunks`."""
 
     def __init__(self, inbox: Inbox, stream: bytes) -> None:
         self._inbox = inbox
@@ -36,7 +36,7 @@ class _Sender:
 
 
 def _take(inbox: Inbox, at_most: int) -> list[bytes]:
-    """What a turn of so many requests takes. They are copied, since the buffer is another's after the turn."""
+    """Returns copies of the requests of one turn, because the buffer is reused after the turn."""
     taken = []
     while len(taken) < at_most and (request := inbox.next_request()) is not None:
         taken.append(bytes(request))
@@ -78,7 +78,7 @@ def test_a_request_that_arrives_whole_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("at_most", [1, 7, SHARED_BYTES])
-def test_what_is_put_back_comes_again(at_most: int) -> None:
+def test_a_request_that_is_put_back_is_the_next_one(at_most: int) -> None:
     inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     sender = _Sender(inbox, b"".join(map(_frame, (b"first", b"second", b""))))
     taken: list[bytes] = []
@@ -104,8 +104,8 @@ def test_two_connections_share_one_buffer() -> None:
     assert _take(second, 1) == [b"b" * 100]
 
 
-def test_a_lying_size_sets_nothing_aside() -> None:
-    """Memory follows what has arrived: a client cannot make us allocate with four bytes."""
+def test_a_false_size_allocates_nothing() -> None:
+    """Memory grows with received bytes: a client cannot make us allocate with an announced size."""
     limit = 100 * 1024 * 1024
     inbox = Inbox(ReceiveBuffers(SHARED_BYTES), limit)
     sender = _Sender(inbox, struct.pack(">i", limit) + b"x" * 1000)
@@ -117,7 +117,7 @@ def test_a_lying_size_sets_nothing_aside() -> None:
 
 
 def test_room_never_reaches_past_the_request_that_has_begun() -> None:
-    """What comes after it is left in the socket, so that a request in a buffer of its own is alone in it."""
+    """Later bytes stay in the socket, so that a request in its own buffer is alone there."""
     inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     stream = _frame(b"a" * 500) + _frame(b"b")
     sender = _Sender(inbox, stream)
@@ -149,7 +149,7 @@ def test_the_largest_request_allowed_is_taken() -> None:
     assert taken == [b"x" * REQUEST_BYTES_MAX]
 
 
-def test_incomplete_bytes_tell_what_has_to_be_waited_for() -> None:
+def test_incomplete_bytes_are_the_size_of_the_request_that_has_begun() -> None:
     inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     assert inbox.incomplete_bytes == 0
     sender = _Sender(inbox, _frame(b"x" * 50))
@@ -162,7 +162,7 @@ def test_incomplete_bytes_tell_what_has_to_be_waited_for() -> None:
 
 
 def _large_request(buffers: ReceiveBuffers, size: int) -> int:
-    """Where it lay when it had arrived."""
+    """Returns the buffer in which a request has arrived."""
     inbox = Inbox(buffers, 100 * 1024 * 1024)
     sender = _Sender(inbox, _frame(b"x" * size))
     while not inbox.has_request:
@@ -194,14 +194,14 @@ def test_two_large_requests_at_once_do_not_share_it() -> None:
     assert _take(second, 1) == [b"b" * 1_000_000]
 
 
-def test_one_that_is_larger_still_has_memory_of_its_own() -> None:
+def test_a_request_larger_than_a_spare_buffer_gets_its_own_memory() -> None:
     buffers = ReceiveBuffers()
     spare = _large_request(buffers, 1_000_000)
     assert _large_request(buffers, SPARE_BYTES + 1) != spare
     assert _large_request(buffers, 1_000_000) == spare, "it was given back on the way"
 
 
-def test_an_inbox_that_closes_gives_back_what_it_was_lent() -> None:
+def test_closing_returns_a_lent_buffer() -> None:
     buffers = ReceiveBuffers(SHARED_BYTES, spare_bytes=150, spare_from_bytes=40)
     spare = buffers.take_spare(40, 100)
     assert spare is not None

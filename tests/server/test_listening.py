@@ -9,7 +9,7 @@ from tailrace.runtime.settings import ListenerSettings
 from tailrace.server.listening import ACCEPT_RETRY_SECONDS, accept, listen
 
 
-async def test_a_port_that_is_taken_is_an_error_unless_another_will_do() -> None:
+async def test_a_port_in_use_is_an_error_unless_the_listener_may_move() -> None:
     network = TcpNetwork()
     first = await listen(network, ListenerSettings("PUBLIC", Address("127.0.0.1", 0)))
     try:
@@ -33,7 +33,7 @@ async def test_a_free_port_is_taken_as_asked() -> None:
     listener.close()
 
 
-async def test_a_failure_to_accept_is_logged_once_and_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_failure_to_accept_is_logged_once_and_retried(autojump_clock: trio.testing.MockClock) -> None:
     network = MemoryNetwork()
     listener = await network.listen(Address("spu-1", 9005))
     listener_that_fails = _FailsAtFirst(listener, times=3)

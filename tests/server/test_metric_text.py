@@ -3,7 +3,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tailrace.server.metric_text import SAMPLES_PER_PIECE, gauge, labels
 
 
-def test_it_is_read_as_it_was_meant() -> None:
+def test_the_text_is_parsed_to_the_same_values() -> None:
     odd = 'a "b" \\ c\nd'
     text = "".join(gauge("lag", "How far.", [(labels(group=odd, partition=3), 1.5), (labels(group="g"), None)]))
     (family,) = text_string_to_metric_families(text)
@@ -12,7 +12,7 @@ def test_it_is_read_as_it_was_meant() -> None:
     assert (sample.labels, sample.value) == ({"group": odd, "partition": "3"}, 1.5)
 
 
-def test_what_is_long_comes_in_pieces() -> None:
+def test_long_text_is_made_in_pieces() -> None:
     samples = [(labels(group=number), number) for number in range(2 * SAMPLES_PER_PIECE + 1)]
     pieces = list(gauge("lag", "How far.", samples))
     assert max(piece.count("\n") for piece in pieces) == SAMPLES_PER_PIECE
@@ -20,5 +20,5 @@ def test_what_is_long_comes_in_pieces() -> None:
     assert [sample.value for sample in family.samples] == list(range(len(samples)))
 
 
-def test_a_metric_without_samples_is_named_all_the_same() -> None:
+def test_a_metric_without_samples_is_still_declared() -> None:
     assert "".join(gauge("lag", "How far.", [])) == "# HELP lag How far.\n# TYPE lag gauge\n"

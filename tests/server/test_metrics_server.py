@@ -13,7 +13,7 @@ from tailrace.server.metrics_server import REQUEST_BYTES_MAX, SCRAPE_SECONDS_MAX
 
 ADDRESS = Address("spu-1", 9008)
 BODY = b"tailrace_connections 1\n" * 10_000
-"""More than fits into the network at once."""
+"""A text that is larger than the buffer of the network."""
 
 
 async def _body() -> bytes:
@@ -95,14 +95,14 @@ async def test_head_has_the_length_and_no_body() -> None:
         (b"x" * REQUEST_BYTES_MAX, b"405"),
     ],
 )
-async def test_what_is_no_scrape_is_refused(request_: bytes, status: bytes) -> None:
+async def test_other_requests_than_scrapes_are_refused(request_: bytes, status: bytes) -> None:
     async with _serving() as (network, _):
         answered, _, body = await _ask(network, request_)
         assert answered.split(b" ")[1] == status
         assert body.endswith(b"\n")
 
 
-async def test_a_scraper_that_says_nothing_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_silent_scraper_times_out(autojump_clock: trio.testing.MockClock) -> None:
     async with _serving() as (network, _):
         started = trio.current_time()
         silent = [await network.connect(ADDRESS) for _ in range(SCRAPES_AT_ONCE)]
@@ -112,7 +112,7 @@ async def test_a_scraper_that_says_nothing_is_given_up(autojump_clock: trio.test
         assert await _read_to_end(silent[0]) == b""
 
 
-async def test_a_scraper_that_goes_away_harms_nobody() -> None:
+async def test_a_scraper_may_leave_at_any_time() -> None:
     async with _serving() as (network, _):
         for _ in range(2 * SCRAPES_AT_ONCE):
             gone = await network.connect(ADDRESS)

@@ -30,7 +30,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> File:
 
 
 class _Grudging(Struct):
-    """A connection that takes as many bytes as it is told to, call by call; past that, everything."""
+    """A connection that takes a given number of bytes in each call, and everything after the last number."""
 
     takes: list[int]
     received: bytearray = field(default_factory=bytearray)
@@ -134,7 +134,7 @@ def test_a_response_waits_for_those_before_it() -> None:
     assert connection.received == b"first,second"
 
 
-def test_it_knows_how_many_requests_wait_for_answers() -> None:
+def test_the_outbox_counts_the_requests_without_responses() -> None:
     outbox = Outbox()
     several = _Pending(request_count=3)
     outbox.expect(several)
@@ -148,7 +148,7 @@ def test_it_knows_how_many_requests_wait_for_answers() -> None:
     assert outbox.requests == 0
 
 
-def test_an_urgent_response_is_held_up_by_whoever_comes_first() -> None:
+def test_an_urgent_response_is_held_up_by_the_first_response() -> None:
     outbox = Outbox()
     first, second, urgent = _Pending(), _Pending(), _Pending()
     outbox.expect(first)
@@ -171,7 +171,7 @@ def test_an_urgent_response_is_held_up_by_whoever_comes_first() -> None:
     assert not outbox.unanswered
 
 
-def test_an_urgent_response_that_comes_first_is_held_up_by_nobody_and_may_hold_up_the_next() -> None:
+def test_an_urgent_response_that_is_first_is_not_held_up_but_may_hold_up_the_next() -> None:
     outbox = Outbox()
     first = _Pending()
     outbox.expect(first, is_urgent=True)
@@ -184,7 +184,7 @@ def test_an_urgent_response_that_comes_first_is_held_up_by_nobody_and_may_hold_u
     assert outbox.blocking_response is None
 
 
-def test_a_request_without_a_response_holds_up_nobody() -> None:
+def test_a_request_without_a_response_holds_nothing_up() -> None:
     outbox = Outbox()
     outbox.expect(_Pending(()))
     outbox.expect(_Pending([b"", b"next"]))
@@ -206,7 +206,7 @@ def test_many_small_responses_leave_with_one_call(log: File) -> None:
     assert records == SentRecords(copied_record_bytes=1000)
 
 
-def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File) -> None:
+def test_large_records_are_sent_from_the_file_without_memory(log: File) -> None:
     records = SentRecords()
     outbox = Outbox(records)
     outbox.expect(_Pending([b"header", FileRange(log, 0, SENDFILE_BYTES_MIN)]))
@@ -219,7 +219,7 @@ def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File)
     assert connection.received == b"header" + CONTENT[:SENDFILE_BYTES_MIN]
 
 
-def test_what_is_held_is_counted_until_it_has_left(log: File) -> None:
+def test_held_bytes_are_counted_until_they_are_sent(log: File) -> None:
     outbox = Outbox()
     outbox.expect(_Pending([b"x" * 100, FileRange(log, 0, 50)]))
     outbox.collect()
@@ -231,7 +231,7 @@ def test_what_is_held_is_counted_until_it_has_left(log: File) -> None:
     assert outbox.held_bytes == 0
 
 
-def test_what_waits_for_those_before_it_is_held_as_well(log: File) -> None:
+def test_responses_that_wait_for_earlier_ones_count_as_held(log: File) -> None:
     outbox = Outbox()
     first = _Pending()
     outbox.expect(first)
@@ -247,7 +247,7 @@ def test_what_waits_for_those_before_it_is_held_as_well(log: File) -> None:
     assert outbox.held_bytes == 0
 
 
-def test_a_full_connection_is_left_alone_until_it_has_room() -> None:
+def test_nothing_is_sent_while_the_connection_is_full() -> None:
     outbox = Outbox()
     outbox.expect(_Pending([b"x" * 100]))
     outbox.collect()
@@ -277,7 +277,7 @@ def test_a_broken_connection_is_the_callers_to_handle() -> None:
     assert broken.value.errno == errno.ECONNRESET
 
 
-def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
+def test_a_put_response_is_sent_after_those_expected_before_it() -> None:
     outbox, connection = Outbox(), _Grudging([])
     outbox.put(b"1")
     outbox.put(b"2")
@@ -298,7 +298,7 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
     assert connection.calls == 3, "neighbours are one part"
 
 
-def test_several_that_are_put_together_count_as_often_while_they_stand_in_line() -> None:
+def test_a_joint_response_counts_for_each_request_while_it_is_in_line() -> None:
     outbox, first = Outbox(), _Pending()
     outbox.put(b"12", 2)
     assert outbox.requests == 0, "nothing is in front of them"
@@ -311,7 +311,7 @@ def test_several_that_are_put_together_count_as_often_while_they_stand_in_line()
     assert outbox.requests == 0
 
 
-def test_there_is_news_when_an_answer_may_leave_that_was_not_collected() -> None:
+def test_has_ready_tells_of_a_response_that_can_be_collected() -> None:
     outbox = Outbox()
     first, second = _Pending(), _Pending((b"second",))
     assert not outbox.has_ready

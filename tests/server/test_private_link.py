@@ -40,7 +40,7 @@ Answer = Callable[[int, Any], Awaitable[object]]
 
 
 async def _obliging(api_key: int, message: Any) -> object:
-    """Answers so that the answer shows what was asked."""
+    """Responds with what was asked."""
     match message:
         case ForwardRequest():
             return ForwardResponse(metadata_version=message.api_version, body=message.body)
@@ -145,7 +145,7 @@ async def test_requests_are_handled_one_after_the_other_in_order_of_arrival() ->
         assert answers == [[ApplyMetadataResponse()]] * 5
 
 
-async def test_a_request_that_may_take_long_holds_up_no_other() -> None:
+async def test_a_concurrent_request_holds_up_no_other() -> None:
     may_end = trio.Event()
 
     async def slow_forwarding(api_key: int, message: Any) -> object:
@@ -194,7 +194,7 @@ async def test_nothing_is_read_while_too_many_requests_wait() -> None:
         assert all(len(answer) == 1 for answer in answers)
 
 
-async def test_who_asks_waits_while_the_peer_does_not_read() -> None:
+async def test_a_request_waits_while_the_peer_does_not_read() -> None:
     big = ForwardRequest(body=bytes(1 << 20))
     spu_connection, _ = connected_pair()
     link = PrivateLink(
@@ -248,7 +248,7 @@ async def _never(api_key: int, message: object) -> object:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "end_sending"])
-async def test_a_peer_that_goes_ends_what_was_asked_of_it(how: str) -> None:
+async def test_pending_requests_end_when_the_peer_leaves(how: str) -> None:
     theirs, ours = connected_pair()
     link = _sc(ours, _obliging)
     ended: list[str] = []
@@ -270,7 +270,7 @@ async def test_a_peer_that_goes_ends_what_was_asked_of_it(how: str) -> None:
         await link.ask(DescribeReplicasRequest())
 
 
-async def test_closing_ends_what_either_side_asked() -> None:
+async def test_closing_ends_pending_requests_of_both_sides() -> None:
     async with _world(sc=_never, spu=_never) as world:
         asked = [world.start(world.spu.ask, RenewLeaseRequest()), world.start(world.sc.ask, ApplyMetadataRequest())]
         await trio.testing.wait_all_tasks_blocked()
@@ -280,7 +280,7 @@ async def test_closing_ends_what_either_side_asked() -> None:
         assert world.sc.closed_because == "enough"
 
 
-async def test_an_answer_given_while_finishing_still_arrives(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_response_given_while_finishing_still_arrives(autojump_clock: trio.testing.MockClock) -> None:
     links: list[PrivateLink] = []
 
     async def refuse(api_key: int, message: Any) -> object:
@@ -297,7 +297,7 @@ async def test_an_answer_given_while_finishing_still_arrives(autojump_clock: tri
         assert (world.sc.closed_because, world.sc_connection.closed) == ("not today", True)
 
 
-async def test_a_peer_that_does_not_leave_is_seen_off_no_longer_than_a_moment(
+async def test_a_finishing_link_waits_only_a_moment_for_the_peer_to_leave(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     _, connection = connected_pair()
@@ -308,7 +308,7 @@ async def test_a_peer_that_does_not_leave_is_seen_off_no_longer_than_a_moment(
     assert connection.closed
 
 
-async def test_the_answer_to_a_question_that_was_given_up_is_passed_over() -> None:
+async def test_the_response_to_a_cancelled_request_is_ignored() -> None:
     may_end = trio.Event()
 
     async def slow(api_key: int, message: Any) -> object:
@@ -327,7 +327,7 @@ async def test_the_answer_to_a_question_that_was_given_up_is_passed_over() -> No
         assert not world.spu._abandoned
 
 
-async def test_an_answer_that_comes_as_the_link_is_closed_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_that_arrives_as_the_link_closes_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     async with _world() as world:
         receive = world.sc_connection.receive_into
 
@@ -344,7 +344,7 @@ async def test_an_answer_that_comes_as_the_link_is_closed_is_passed_over(monkeyp
         assert world.warnings == []
 
 
-async def test_a_peer_that_never_answers_is_left(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_link_to_a_peer_that_never_responds_is_closed(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(sc=_never) as world:
         for _ in range(ABANDONED_MAX):
             with trio.move_on_after(0.001):
@@ -357,7 +357,7 @@ async def test_a_peer_that_never_answers_is_left(autojump_clock: trio.testing.Mo
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError("a disk that fails")])
-async def test_an_error_costs_the_link_and_no_more(error: Exception) -> None:
+async def test_an_error_closes_only_the_link(error: Exception) -> None:
     async def broken(api_key: int, message: object) -> object:
         raise error
 
@@ -367,7 +367,7 @@ async def test_an_error_costs_the_link_and_no_more(error: Exception) -> None:
         assert world.warnings == ["private_request_failed"]
 
 
-async def test_a_broken_invariant_is_nobody_s_to_survive() -> None:
+async def test_a_broken_invariant_ends_the_process() -> None:
     async def broken(api_key: int, message: object) -> object:
         raise AssertionError("it cannot be")
 
@@ -395,7 +395,7 @@ def _request(key: int, version: int, body: str = "00", correlation_id: int = 1) 
         ("16 03 01", "a frame of unknown kind 22"),
     ],
 )
-async def test_what_is_not_the_protocol_closes_the_link(frame: str, reason: str) -> None:
+async def test_a_broken_protocol_closes_the_link(frame: str, reason: str) -> None:
     data = bytes.fromhex(frame)
     theirs, ours = connected_pair()
     theirs.send([len(data).to_bytes(4, "big") + data])
@@ -408,7 +408,7 @@ async def test_what_is_not_the_protocol_closes_the_link(frame: str, reason: str)
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE])
-async def test_a_client_at_the_wrong_port_is_told_apart(api_key: ApiKey) -> None:
+async def test_a_kafka_client_at_this_port_is_recognized(api_key: ApiKey) -> None:
     theirs, ours = connected_pair()
     client = WireClient(theirs)
     asked = bytearray(client.encode(ApiKey.API_VERSIONS, 4, ApiVersionsRequest()))
@@ -428,7 +428,7 @@ async def test_a_frame_larger_than_allowed_is_refused_when_it_is_announced() -> 
     assert "101" in (link.closed_because or "")
 
 
-async def test_who_has_said_who_it_is_may_say_more() -> None:
+async def test_an_identified_peer_may_send_larger_frames() -> None:
     links: list[PrivateLink] = []
 
     async def trusting(api_key: int, message: Any) -> object:
@@ -456,7 +456,7 @@ async def test_who_has_said_who_it_is_may_say_more() -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_a_second_answer_is_refused(at_once: bool) -> None:
+async def test_a_second_response_is_refused(at_once: bool) -> None:
     theirs, ours = connected_pair()
     link = _sc(ours, _obliging)
     async with trio.open_nursery() as nursery:
@@ -473,7 +473,7 @@ async def test_a_second_answer_is_refused(at_once: bool) -> None:
         assert link.closed_because == "the peer responded to request 1, which was not sent"
 
 
-async def test_our_own_programs_may_ask_with_more_elements_than_a_stranger() -> None:
+async def test_our_own_programs_may_send_more_elements_than_a_client() -> None:
     heard = []
 
     async def hear(api_key: int, message: Any) -> object:

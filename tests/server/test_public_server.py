@@ -30,7 +30,7 @@ BROKEN_INVARIANT = "break"
 
 
 class _Mirror:
-    """Answers with what the client is told to connect to."""
+    """Responds with the advertised address."""
 
     def route(self, api_key: int, api_version: int) -> Route | None:
         api = API_TABLE.get(api_key)
@@ -109,7 +109,7 @@ async def test_a_client_that_breaks_the_protocol_leaves_its_neighbours_alone() -
         await _ask(good)
 
 
-async def test_a_mistake_of_ours_costs_one_client_its_connection_and_nobody_else() -> None:
+async def test_a_bug_of_ours_closes_only_the_connection_of_one_client() -> None:
     async with _serving() as serving:
         good, unlucky = await serving.client(), await serving.client()
         await unlucky.send(unlucky.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=OUR_MISTAKE)))
@@ -127,14 +127,16 @@ async def test_a_broken_invariant_ends_everything() -> None:
 
 
 @pytest.mark.parametrize("advertised", [None, Address("kafka.example", 19092)])
-async def test_a_client_is_told_the_advertised_address_or_the_one_it_has_reached(advertised: Address | None) -> None:
+async def test_a_client_is_told_the_advertised_address_or_the_one_that_it_has_reached(
+    advertised: Address | None,
+) -> None:
     async with _serving(advertised=advertised) as serving:
         response = await _ask(await serving.client())
         assert Address(response.host, response.port) == (advertised or ADDRESS)
         assert response.error_message == "PUBLIC"
 
 
-async def test_clients_beyond_the_open_files_that_are_theirs_are_turned_away() -> None:
+async def test_clients_beyond_the_limit_of_open_files_are_refused() -> None:
     async with _serving(clients_max=2) as serving:
         clients = [await serving.client() for _ in range(3)]
         await _ask(clients[0])
@@ -156,7 +158,7 @@ async def test_connections_past_the_limit_are_closed_and_counted(limit: str) -> 
         await _ask(await serving.client())
 
 
-async def test_many_that_come_at_once_do_not_slip_past_the_limit() -> None:
+async def test_a_burst_of_clients_does_not_exceed_the_limit() -> None:
     async with _serving({"max.connections": "2"}) as serving:
         clients = [WireClient(await serving.network.connect(ADDRESS)) for _ in range(10)]
         await trio.testing.wait_all_tasks_blocked()
@@ -192,14 +194,14 @@ async def test_never_idle_is_possible(autojump_clock: trio.testing.MockClock) ->
         await _ask(client)
 
 
-async def test_no_patience_at_all_does_not_keep_the_server_busy(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_idle_limit_of_zero_does_not_keep_the_server_busy(autojump_clock: trio.testing.MockClock) -> None:
     async with _serving({"connections.max.idle.ms": "0"}) as serving:
         client = await serving.client()
         with trio.fail_after(1):
             assert await client.at_end()
 
 
-async def test_a_shorter_limit_set_at_run_time_is_seen_in_good_time(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_limit_shortened_at_run_time_takes_effect_soon(autojump_clock: trio.testing.MockClock) -> None:
     async with _serving() as serving:
         client = await serving.client()
         await trio.sleep(1)

@@ -70,7 +70,7 @@ def test_a_response_may_be_prepared_before_it_is_sent() -> None:
     assert left == ["all"]
 
 
-def test_requests_that_are_answered_together_have_each_its_response() -> None:
+def test_requests_that_are_answered_together_each_get_a_response() -> None:
     heard: list[RequestContext] = []
     context = _context(heard, api_version=0)
     context.respond_each([(77, FindCoordinatorResponse(host="a")), (78, FindCoordinatorResponse(host="b"))])
@@ -81,7 +81,7 @@ def test_requests_that_are_answered_together_have_each_its_response() -> None:
     assert [(correlation_id, response.host) for correlation_id, response in answers] == [(77, "a"), (78, "b")]
 
 
-def test_encoded_bytes_go_as_they_are() -> None:
+def test_encoded_bytes_are_sent_unchanged() -> None:
     heard: list[RequestContext] = []
     context = _context(heard)
     context.respond_with([b"ready"])
@@ -107,7 +107,7 @@ def test_a_request_has_one_response() -> None:
         context.respond_nothing()
 
 
-def test_a_response_that_cannot_be_encoded_is_not_for_whoever_gives_it() -> None:
+def test_a_response_that_cannot_be_encoded_does_not_fail_its_sender() -> None:
     heard: list[RequestContext] = []
     mistakes: list[Exception] = []
     context = _context(heard, api_version=0)
@@ -120,14 +120,14 @@ def test_a_response_that_cannot_be_encoded_is_not_for_whoever_gives_it() -> None
     assert context.abandon is context.hurry is None, "there is nothing more to be had"
 
 
-def test_nobody_is_called_back_about_a_client_that_was_answered() -> None:
+def test_callbacks_are_dropped_with_the_response() -> None:
     context = _context([])
     context.abandon = lambda: None
     context.respond_nothing()
     assert context.abandon is None
 
 
-def test_what_came_without_a_connection_is_not_answered_through_the_context() -> None:
+def test_a_context_without_a_connection_does_not_respond() -> None:
     context = request_without_connection(ApiKey.FIND_COORDINATOR, 3, "an SPU")
     assert (context.api_version, context.client.address) == (3, "an SPU")
     for respond in (partial(context.respond, FindCoordinatorResponse()), context.respond_nothing):

@@ -33,7 +33,7 @@ def _memory() -> tuple[RequestMemory, dict[str, _Client]]:
 
 @asynccontextmanager
 async def _waiting_for(memory: RequestMemory, owner: _Client, count: int) -> AsyncIterator[trio.Event]:
-    """The event is set once the reservation has been made."""
+    """Reserves memory, and sets the event when that is done."""
     reserved = trio.Event()
 
     async def reserve() -> None:
@@ -55,7 +55,7 @@ async def test_small_requests_never_wait() -> None:
     assert memory.reserved_bytes == LIMIT
 
 
-async def test_a_large_request_waits_for_others_to_be_done() -> None:
+async def test_a_large_request_waits_until_others_are_done() -> None:
     memory, clients = _memory()
     await memory.reserve(clients["first"], LIMIT)
     async with _waiting_for(memory, clients["second"], LARGE) as reserved:
@@ -66,8 +66,8 @@ async def test_a_large_request_waits_for_others_to_be_done() -> None:
     assert memory.reserved_bytes == LARGE
 
 
-async def test_the_last_one_in_may_go_past_the_limit_by_itself() -> None:
-    """Otherwise a request of the largest size allowed could wait for ever."""
+async def test_the_last_reservation_may_exceed_the_limit() -> None:
+    """Otherwise a request of the largest allowed size could wait forever."""
     memory, clients = _memory()
     await memory.reserve(clients["first"], LIMIT - 1)
     await memory.reserve(clients["second"], 3 * LIMIT)
@@ -108,8 +108,8 @@ async def test_releasing_nothing_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_whoever_begins_a_request_can_finish_it(seed: int, autojump_clock: trio.testing.MockClock) -> None:
-    """Requests of any sizes, one after another on many connections, with no pause in between: none gets stuck."""
+async def test_a_request_that_has_begun_can_be_finished(seed: int, autojump_clock: trio.testing.MockClock) -> None:
+    """Requests of any sizes on many connections, without pauses: none gets stuck."""
     memory = RequestMemory(LIMIT)
     chance = random.Random(seed)
     over = 0
@@ -130,7 +130,7 @@ async def test_whoever_begins_a_request_can_finish_it(seed: int, autojump_clock:
     assert LIMIT < over < LIMIT + 2 * LIMIT
 
 
-async def test_whose_client_has_vanished_goes_when_others_wait(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_stalled_client_is_closed_when_others_wait(autojump_clock: trio.testing.MockClock) -> None:
     memory, clients = _memory()
     await memory.reserve(clients["first"], LIMIT)
     clients["first"].stalled_since = trio.current_time()
@@ -141,7 +141,7 @@ async def test_whose_client_has_vanished_goes_when_others_wait(autojump_clock: t
     assert memory.reserved_bytes == LIMIT
 
 
-async def test_who_sends_slowly_or_waits_for_us_stays(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_slow_client_or_one_that_waits_for_us_stays(autojump_clock: trio.testing.MockClock) -> None:
     memory, clients = _memory()
     await memory.reserve(clients["first"], LIMIT - 1)
     await memory.reserve(clients["second"], LIMIT)

@@ -22,7 +22,7 @@ def _scrape(metrics: ServerMetrics) -> dict[Sample, float]:
     return samples(text)
 
 
-def test_what_is_counted_is_scraped() -> None:
+def test_counts_are_scraped() -> None:
     metrics = _metrics()
     metrics.sent_bytes = 12
     metrics.open_connections = 3
@@ -36,7 +36,7 @@ def test_what_is_counted_is_scraped() -> None:
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:
-    """A dashboard must be able to tell zero from unknown."""
+    """Dashboards must be able to distinguish zero from unknown."""
     counters = {name for name, value in vars(_metrics()).items() if isinstance(value, int | float)}
     scraped = {name for name, _ in _scrape(_metrics())}
     missing = {name for name in counters if f"tailrace_{name}_total" not in scraped}
@@ -84,8 +84,8 @@ def test_clients_cannot_grow_the_metrics_by_their_names_or_versions() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system tells nothing of processes there")
-def test_a_scrape_tells_what_the_process_takes() -> None:
-    """In the names that all programs have for it, so that dashboards know them."""
+def test_a_scrape_has_the_resources_of_the_process() -> None:
+    """The metrics have the usual names, which dashboards know."""
     scraped = _scrape(_metrics())
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     assert 10e6 < scraped[sample("process_resident_memory_bytes")] <= most

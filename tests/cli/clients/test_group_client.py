@@ -1,4 +1,4 @@
-"""What is asked about groups while they move; how groups are shown stands in `test_group.py`."""
+"""Tests requests about groups while coordinators move; `test_group_commands.py` tests the output."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,13 +38,13 @@ async def _scripted(script: Script, *ids: int) -> AsyncIterator[tuple[GroupClien
 
 
 def _moved(count: int, then: Any) -> Script:
-    """The first requests find that somebody else coordinates the group."""
+    """Scripts coordinators that have moved: the first requests go to the wrong SPU."""
     said = [_refused(then)] * count + [then]
     return lambda broker, request: said.pop(0)
 
 
 def _refused(answer: Any) -> Any:
-    """An answer of this kind that says so in its own place."""
+    """Makes a response of this kind with an error at the place that the API has for it."""
     code = ErrorCode.NOT_COORDINATOR
     match answer:
         case OffsetCommitResponse():

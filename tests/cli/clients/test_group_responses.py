@@ -29,7 +29,7 @@ def _classic(**fields: object) -> ClassicGroup:
 
 @pytest.mark.parametrize("version", [0, 3, 9])
 def test_what_a_classic_consumer_owns_stands_in_its_own_words(version: int) -> None:
-    """Also of a client that is newer than we are."""
+    """The client may be newer than this version."""
     known = min(version, 3)
     prefix = version.to_bytes(2)
     member = DescribedGroupMember(

@@ -1,4 +1,4 @@
-"""What is asked of logs; how records are shown stands in `test_consume.py`."""
+"""Tests requests to leaders about logs; `test_consume_command.py` tests the output."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the command line makes of several SPUs' answers: whole clusters, with and without somebody who leads."""
+"""Tests quorum reads on whole clusters, with and without a leader."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ ORDERS = Partition("orders", 0)
 
 @asynccontextmanager
 async def _filled(policy: str = "majority", count: int = 3) -> AsyncIterator[tuple[ClusterOfSpus, int]]:
-    """And who leads."""
+    """Creates a topic and returns its leader."""
     configs = {} if policy == "live" else {"replication_policy": policy}
     with capture_logs():
         async with cluster_of(1, 2, 3) as cluster:

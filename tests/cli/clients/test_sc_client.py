@@ -1,4 +1,4 @@
-"""What a person is told when what is at the SC's address is no SC, or none that answers."""
+"""Tests the messages if there is another server, or none, at the SC's address."""
 
 import json
 
@@ -25,7 +25,7 @@ HINT = "Start one with `tailrace serve sc` or `tailrace up`, or name another wit
 
 
 async def _told(answer: Answer) -> str:
-    """What becomes of asking someone who does this with a connection."""
+    """Asks a server that handles the connection in this way; returns the error message."""
     async with answering(ADDRESS, answer) as network:
         client = ScClient(network, [ADDRESS])
         try:

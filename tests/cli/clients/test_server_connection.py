@@ -1,4 +1,4 @@
-"""What anybody who asks a server is told; what is said of the SC in particular stands in `test_sc_client.py`."""
+"""Tests the messages about any server; `test_sc_client.py` tests those about the SC."""
 
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ ROLE = Role("miller", "Ring twice.")
 
 
 async def _asked(answer: Answer, ask: Callable[[ServerConnection], Awaitable[None]]) -> None:
-    """Asks somebody who does this with a connection as soon as a request is there."""
+    """Asks a server that handles the connection in this way when a request arrives."""
     async with answering(ADDRESS, answer) as network:
         connection = await connect(network, ADDRESS, ROLE, API_TABLE)
         try:

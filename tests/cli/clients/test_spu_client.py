@@ -1,4 +1,4 @@
-"""Whom a command asks, and how long it goes on asking."""
+"""Tests which SPUs a command asks, and how long it retries."""
 
 from collections.abc import Sequence
 from typing import Any

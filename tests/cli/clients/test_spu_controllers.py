@@ -1,4 +1,4 @@
-"""Asking SPUs for their controllers."""
+"""Tests asking SPUs for their controllers."""
 
 import pytest
 import trio

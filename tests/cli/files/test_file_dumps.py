@@ -1,4 +1,4 @@
-"""Which kind of file it is, and what its rows are; `test_log_dump.py` shows them printed."""
+"""Tests the recognition of files and their rows; `test_log_dump.py` tests what is printed."""
 
 from array import array
 from collections.abc import Iterable
@@ -71,7 +71,7 @@ async def test_files_are_known_by_their_content_under_any_name() -> None:
 
 
 async def test_a_name_says_more_than_a_byte_that_a_batch_could_have() -> None:
-    """The 17th byte is where a batch has its magic, and elsewhere some part of a number."""
+    """In a batch the 17th byte is the magic; in other files it may be a part of a number."""
     entries = ((0, 0), (1, 256), (2, 2))
     assert "entry" in next(_dump(f"{NAME}.index", _offsets(*entries)).rows)
     assert "entry" in next(_dump(f"{NAME}.timeindex", _times([0, 1, 2])).rows)

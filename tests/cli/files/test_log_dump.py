@@ -1,4 +1,4 @@
-"""`tailrace log dump`: what is in each kind of file, as far as it can be read, and never a traceback."""
+"""Tests `tailrace log dump`: it prints each kind of file as far as it can be read, without tracebacks."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tailrace log verify`: silent about what is whole, names file and place of what is not, and changes nothing."""
+"""Tests `tailrace log verify`: it names the file and position of damage, and changes nothing."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """The data directory of an SPU that was stopped cleanly, with two replicas."""
+    """Makes the data directory of an SPU with two replicas that was stopped cleanly."""
     trio.run(write_data, tmp_path)
     return tmp_path
 

@@ -39,7 +39,7 @@ def test_a_rebalance_that_goes_on_waits_until_now() -> None:
 
 
 def test_who_has_not_been_there_yet_is_not_waited_for_by_name() -> None:
-    """A new group waits a little for more members to come."""
+    """A new group waits a moment for more members to join."""
     assert waits(told(rebalance(arrivals={"a": 0}, took_seconds=None))) == [None]
 
 

@@ -1,4 +1,4 @@
-"""`tailrace group` on a whole SPU."""
+"""Tests `tailrace group` on a whole SPU."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`tailrace group explain` on a whole SPU."""
+"""Tests `tailrace group explain` on a whole SPU."""
 
 import json
 

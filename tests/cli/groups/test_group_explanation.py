@@ -11,7 +11,7 @@ NO_TOPICS: Topics = {}
 
 
 def _now(subject: Group, *rebalances: ExplainedRebalance, topics: Topics = NO_TOPICS) -> list[str]:
-    """Without what is always said at the end, of the coordinator."""
+    """Returns the explanation without its last sentence, which is about the coordinator."""
     *lines, coordinator = explanation(subject, told(*rebalances), [], topics, NOW_MS)
     assert coordinator.startswith(
         "SPU 2 has coordinated the group for 2 h (partition 12 of __consumer_offsets, epoch 3) and "

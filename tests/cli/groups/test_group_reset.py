@@ -1,4 +1,4 @@
-"""`tailrace group reset-offsets` on a whole SPU."""
+"""Tests `tailrace group reset-offsets` on a whole SPU."""
 
 import json
 from pathlib import Path

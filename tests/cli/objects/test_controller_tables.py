@@ -1,4 +1,4 @@
-"""The controllers of SPUs, as a person sees them who asks a whole cluster."""
+"""Tests the controllers that `tailrace spu describe` shows for SPUs of a whole cluster."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever was in a file, what is printed of it stays on its line and commands no terminal."""
+"""Tests that printed content stays on its line and has no control characters."""
 
 import pytest
 

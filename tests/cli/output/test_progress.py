@@ -1,4 +1,4 @@
-"""How far a long job is: told rarely, in place on a terminal, and nowhere else unless it was asked for."""
+"""Tests reports of progress: rare, in place on a terminal, and elsewhere only if wanted."""
 
 import io
 

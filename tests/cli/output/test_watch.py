@@ -25,7 +25,7 @@ TIME = "2023-11-14T22:13:20.000Z"
 
 
 class World(Struct):
-    """What is there to be seen, as time goes on; an error stands for what prevents it."""
+    """Scripts the outputs of a watched command, one for each look; an error is raised."""
 
     sights: list[str | Exception]
     statuses: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ class World(Struct):
 
 @asynccontextmanager
 async def _watched(*sights: str | Exception, words: tuple[str, ...] = ()) -> AsyncIterator[None]:
-    """Until everything was there to be seen, and then until Ctrl-C."""
+    """Watches until all outputs were shown, and then presses Ctrl-C."""
     world = World(list(sights))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.watch, *words)

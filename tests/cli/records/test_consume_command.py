@@ -34,7 +34,7 @@ Capture: TypeAlias = pytest.CaptureFixture[str]
 
 
 async def _filled(commands: RecordCommands, capsys: Capture, count: int = 5, topic: str = "orders") -> None:
-    """With the values 0, 1, 2 and so on, of which each is a second later than the one before."""
+    """Makes a batch with the values 0, 1, 2 and so on, each a second later than the one before."""
     for number in range(count):
         assert await commands.produce(f"{number}\n", topic) == 0
         commands.running.world.clock.time_ms += 1000
@@ -153,7 +153,7 @@ async def test_what_is_gone_is_passed_with_a_note(autojump_clock: object, capsys
 
 
 def _scripted(log: list[int], fetches: list[PartitionData]) -> Script:
-    """A log that begins and ends there; the last of the fetches is answered for good."""
+    """Scripts a log with these bounds; the last response to a fetch repeats."""
 
     def answer(broker: ScriptedBroker, request: Any) -> Any:
         if request.API_KEY == ApiKey.LIST_OFFSETS:
@@ -235,7 +235,7 @@ def test_where_to_begin() -> None:
 
 
 def _replicas_say(patch: pytest.MonkeyPatch, *answers: QuorumFetched | RefusedError) -> list[int]:
-    """What replicas say, the last of it again and again; returns the offsets that are asked for."""
+    """Scripts the responses of replicas, of which the last repeats; returns the requested offsets."""
     asked: list[int] = []
 
     async def read(self: QuorumClient, partition: Partition, offset: int) -> QuorumFetched:

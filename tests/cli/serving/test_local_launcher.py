@@ -1,4 +1,4 @@
-"""Launching with programs that say what an SPU says; whole SPUs are the business of the compatibility tests."""
+"""Tests launching with programs that print what an SPU prints; compat_tests launch real SPUs."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ Commands = list[SpuSettings]
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Commands]:
-    """Runs another program instead of an SPU; the settings that each was started with."""
+    """Runs another program instead of an SPU; returns the settings of each start."""
 
     def run_instead(source: str) -> Commands:
         started: Commands = []

@@ -1,4 +1,4 @@
-"""What `tailrace up` refuses before it serves; that it serves is shown by the compatibility tests, which start it."""
+"""Tests what `tailrace up` refuses before it serves; compat_tests start whole clusters with it."""
 
 import os
 import signal
@@ -207,7 +207,7 @@ async def test_a_group_that_cannot_be_read_is_not_written_over() -> None:
 
 
 def test_what_is_seldom_needed_does_not_slow_the_start_down() -> None:
-    """Nearly all of a start is imports."""
+    """Imports take most of the time of a start."""
     look = "import sys, tailrace.cli.serving.up; print(*sys.modules)"
     imported = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True, text=True).stdout.split()
     assert "tailrace.broker.spu" in imported

@@ -1,4 +1,4 @@
-"""The table of broker configs agrees with itself and with that of topic configs."""
+"""Tests that the table of broker configs is consistent with itself and with that of topic configs."""
 
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.config_definitions import parse, text_of

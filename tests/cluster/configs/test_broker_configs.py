@@ -1,4 +1,4 @@
-"""Layers of broker configs: what is set for one SPU wins over all SPUs, that over the start, that over the default."""
+"""Tests the precedence of broker configs: of one SPU, of all SPUs, of the start, and defaults."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Set, delete, append and subtract, on what is set and on what merely applies."""
+"""Tests set, delete, append and subtract, on configs of a resource and on defaults."""
 
 import pytest
 

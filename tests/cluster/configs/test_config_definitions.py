@@ -1,4 +1,4 @@
-"""Texts to values and back, and what is refused with which words."""
+"""Tests the conversion of texts to values and back, and the messages of refusals."""
 
 import pytest
 

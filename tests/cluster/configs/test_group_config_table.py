@@ -1,4 +1,4 @@
-"""The configs of groups, as Kafka's own tools expect to find them, and the broker configs behind them."""
+"""Tests that the configs of groups and the broker configs behind them are what Kafka's tools expect."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a group may set, and what applies to it."""
+"""Tests which configs a group may have, and which apply."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of topic configs is complete, and agrees with itself."""
+"""Tests that the table of topic configs is complete and consistent."""
 
 from tailrace.cluster.configs.config_definitions import parse, text_of
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS

@@ -1,4 +1,4 @@
-"""Which value applies to a topic, and where it comes from."""
+"""Tests which value applies to a topic, and its source."""
 
 import pytest
 
