@@ -339,7 +339,7 @@ def acknowledges_deletions_before_other_replicas_delete(patch: pytest.MonkeyPatc
 
 def does_not_end_the_leaders_of_a_recreated_topic(patch: pytest.MonkeyPatch) -> None:
     """Does not end the leaders, although leaders must have ended and promised the epoch before they lead again."""
-    patch.setattr(administration, "plan_end_of_leaders", lambda *of_topic: Planned(None, ()))
+    patch.setattr(administration, "plan_end_of_leadership", lambda *of_topic: Planned(None, ()))
 
 
 # flipped bits
