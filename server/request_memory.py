@@ -1,4 +1,4 @@
-"""Bounds the memory of the requests that are still arriving, over all connections of a server.
+"""Bounds the memory of arriving requests over all connections, and closes those that stall while others wait.
 
 A connection reserves the size of the whole request before it reads on, so that it can always finish the request. The
 last reservation may exceed the limit by one request. Small requests never wait because they fit in the shared buffer.

@@ -1,4 +1,4 @@
-"""Finds replicas that reach neither the Streaming Controller nor enough other replicas.
+"""Finds replicas that have reached neither the Streaming Controller nor enough others for a time.
 
 Most likely another SPU leads their partitions then. A client that still reaches this SPU would stay here, with errors
 that do not make it look for another leader, or with fetches that find no records. What cannot be served therefore gets

@@ -1,4 +1,4 @@
-"""Carries out the changes of a log that a role requests, completely and in order."""
+"""Carries out a role's changes to a log in order; lowers the saved high watermark before it truncates."""
 
 from collections.abc import Sequence
 from functools import partial

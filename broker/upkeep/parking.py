@@ -1,4 +1,4 @@
-"""Parks the files of deleted topics and moved partitions, so that they can come back, and removes them later.
+"""Parks the files of deleted topics and moved partitions, and decides how long they can come back.
 
 Files that no spec names are parked from the time in their marker on. If the process ends between a deletion and the
 parking, the marker is missing, and the next start writes it. Files that expire are renamed before they are removed: if

@@ -1,4 +1,4 @@
-"""Derives advice from the last rebalances of a group: which members caused them, and what would help.
+"""Derives advice from the last rebalances of a group: which members were late or slow, and what would help.
 
 The advice follows from the words LATE and SILENT, with which a coordinator says what was wrong with a member, and from
 the reasons that clients give when they leave.

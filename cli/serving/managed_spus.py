@@ -1,4 +1,4 @@
-"""The settings of the managed SPUs of `tailrace up`, and the command lines of those that are child processes.
+"""The settings of the managed SPUs of `tailrace up`, such as ports, and the command lines of child processes.
 
 The ports of an SPU follow from its id, so that they are the same at each start and SPU groups with the same template do
 not collide. Consecutive SPUs are ten ports apart because each has a few ports. If the user has chosen ports for

@@ -1,4 +1,4 @@
-"""Moves a partition to other replicas: new ones catch up, then the old ones leave.
+"""Moves a partition to other replicas: new ones catch up, then old ones leave, unless a single live copy would stay.
 
 The topic's row says which replicas are wanted, and the partition's spec says which ones exist. While the two differ,
 each step brings them closer, and any other event may happen between two steps. Each set of replicas begins with a new

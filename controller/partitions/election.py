@@ -1,4 +1,4 @@
-"""The rules of elections: which replica leads a partition, and which replicas are live.
+"""The rules of elections: which replica leads, which are live, and whom to wait for if all may have lost data.
 
 A live replica has everything that was committed, as long as its store is the one that was seen to have caught up. Such
 a replica is *sure*. Nothing is lost if any sure replica leads. So the one with the longest log is elected, and if it

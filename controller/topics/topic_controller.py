@@ -1,4 +1,4 @@
-"""The Topic Controller: computes the rows of a topic, and creates its partitions from the rows.
+"""The Topic Controller: chooses the SPUs of new replicas, also offline ones if needed, and creates partitions.
 
 The rows are stored first, and partitions are created only from stored rows. If both were written at once and the rows
 lost their compare-and-set, the partitions could contradict the rows that are decided next.

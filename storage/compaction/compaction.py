@@ -1,4 +1,4 @@
-"""Decides which records compaction keeps: the last one of each key, and tombstones that a reader may still need.
+"""Decides what compaction keeps: the last record of each key, tombstones, and the last batches of producers.
 
 Compaction reads a log twice. The survey reads what was appended since the last compaction and notes the last offset of
 each key. Then everything up to the end of the survey is rewritten without the records that the survey knows to be

@@ -1,4 +1,4 @@
-"""The store incarnation: an id of a data directory's contents, which changes when some of them may be lost.
+"""The store incarnation: an id of the stored data, which changes if a power failure may have lost some of it.
 
 Others remember what this store had together with its incarnation. Closed logs are complete. Logs of a process that was
 killed are complete as well if the machine kept running, because the page cache or the disk has what it wrote. The ends

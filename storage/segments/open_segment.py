@@ -1,4 +1,4 @@
-"""The open segment of a log, to which records are appended: append, stamp, sync, seal and read."""
+"""The open segment of a log: appends, stamps, syncs and seals, and says when a batch needs a new segment."""
 
 from array import array
 from bisect import bisect_right

@@ -1,4 +1,6 @@
-"""The steps of a produce request to one partition, which `produce` and `produce_shortcut` take in the same order.
+"""The steps of a produce request to one partition: checks, duplicates, sequence gaps, append, acknowledgement.
+
+`produce` and `produce_shortcut` take these steps in the same order:
 
 1. `find_writable` finds the leading replica. With acks=all it also checks `min.insync.replicas`.
 2. `check_batch` checks the batch, and makes it what the topic's config wants.
