@@ -1,4 +1,4 @@
-"""Work of replication while a node is slow or offline: how long consumers wait, and how long nobody can write."""
+"""Work of replication while a node is slow or offline: how long consumers wait, and how long writes fail."""
 
 import os
 import signal

@@ -52,7 +52,7 @@ def private_broker(
 def shared_nodes(
     request: pytest.FixtureRequest, factory: pytest.TempPathFactory, ours: Mapping[str, Any] | None = None, **both: Any
 ) -> Iterator[NodeCluster]:
-    """Yields a running cluster of three nodes, all of which must still run at the end.
+    """Yields a running cluster of three nodes. All three must still run at the end.
 
     `both` are arguments for either kind of cluster, and `ours` are arguments for Tailrace's only.
     """

@@ -94,7 +94,7 @@ class Etcd:
         self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stops the process with SIGSTOP: it keeps its connections, but responds to nobody."""
+        """Stops the process with SIGSTOP: it keeps its connections, but does not respond."""
         assert self._process is not None, "etcd has not been started"
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # wait until it has stopped

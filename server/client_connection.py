@@ -104,7 +104,7 @@ Shortcut = Callable[[memoryview, int, ExpectResponse, ArrivedRequests], bytes | 
 """Handles a request from its bytes, without decoding it into objects.
 
 The arguments are the frame, its correlation id, a function that reserves a place in line, and the requests behind this
-one, some of which the shortcut may handle as well. It returns the encoded response, or the context through which it
+one, which the shortcut may handle as well. It returns the encoded response, or the context through which it
 will respond later. It returns None, and has changed nothing, if the request needs the ordinary handler.
 """
 

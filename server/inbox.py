@@ -39,7 +39,7 @@ class ReceiveBuffers:
         self._spares: list[memoryview] = []
 
     def take_spare(self, arrived: int, wanted: int) -> memoryview | None:
-        """Lends a spare buffer for a request of `wanted` bytes, of which `arrived` bytes are here.
+        """Lends a spare buffer for a request of `wanted` bytes, if `arrived` bytes are enough.
 
         Returns None if too little has arrived yet, or if the request is larger than a spare buffer.
         """

@@ -99,7 +99,7 @@ class PrivateLink:
         """Prepares the link; `run` runs it.
 
         `serves` are the APIs that the peer may call, and `asks` those that this side calls. Requests are handled in the
-        order of their arrival, except those of `concurrent` APIs, each of which is handled in a task of its own.
+        order of their arrival, except those of `concurrent` APIs: each of them has a task of its own.
         """
         self._connection = connection
         self._serves = serves

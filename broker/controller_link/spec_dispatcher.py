@@ -49,8 +49,8 @@ class OnShelved(Protocol):
     def __call__(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
         """Applies specs. Returns at once and raises nothing, because the work is done later.
 
-        `specs` are the partitions of which this SPU stores a shelf, or has to fill one. `removed` are those of which it
-        stores none. `is_full` means that it stores shelves of no partitions except `specs`.
+        `specs` are the partitions with a shelf that this SPU stores or has to fill. `removed` are partitions without a
+        shelf on this SPU. `is_full` means that it stores no shelves except those of `specs`.
         """
 
 

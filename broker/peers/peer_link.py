@@ -34,7 +34,7 @@ from .peer_queue import PeerQueue, QueuedMessage
 from .peer_shortcut import PeerShortcut
 
 TICK_SECONDS = 0.5
-"""A side that has sent nothing for so long sends a Ping."""
+"""A side that has sent nothing for this time sends a Ping."""
 SILENT_TICKS_MAX = 4
 """After so many ticks without a byte, the other side counts as dead. They are counted, so that a process that was
 stopped itself does not take its own pause for the silence of others."""

@@ -256,7 +256,7 @@ def _is_large(partition: ShelvedPartition, shelf: Shelf) -> bool:
 
 
 def _repair(partition: ShelvedPartition) -> Step | None:
-    """Asks SPUs to fill shelves of which they have lost something, or which they have not filled yet."""
+    """Asks SPUs to fill shelves that are incomplete, because they lost data or have not been filled yet."""
     for shelf in _with_content(partition):
         for spu in (*shelf.stores, *shelf.filling):
             if _copied_end(partition, shelf, spu) < shelf.end and _can_be_asked(partition, spu):

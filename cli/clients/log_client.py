@@ -31,7 +31,7 @@ ACKS_OF_ALL = -1
 FETCH_WAIT_MS_MAX = 500
 """How long a leader without new records may wait for some."""
 FETCHED_BYTES_MAX = 8 * 2**20
-"""The largest response of one SPU, an eighth of which may be for one partition; a single larger batch is sent whole."""
+"""The largest response of one SPU. One partition may fill an eighth of it. A larger batch is still sent whole."""
 PRODUCE_TIMEOUT_MS = 10_000
 
 _NAMED_FETCHES_MAX = 12

@@ -100,7 +100,7 @@ def advice(group: Group, told: ExplainGroupResponse) -> list[str]:
 
 
 def _blamed(rebalances: Iterable[ExplainedRebalance], phrases: Sequence[str]) -> list[str]:
-    """Returns the members of which one of the phrases is said, as the cause of a rebalance or when they left."""
+    """Returns the members that one of the phrases describes, as the cause of a rebalance or when they left."""
     names = {}
     for each in rebalances:
         for departure in each.departures:

@@ -94,7 +94,7 @@ def _serving(settings: SpuSettings, spu: Spu) -> str:
 
 
 async def _stop_with_parent(spu: SpuServer, scope: trio.CancelScope) -> None:
-    """Stops the SPU cleanly when the parent process ends, but not forever: nobody is left to kill it."""
+    """Stops the SPU cleanly when the parent process ends, within a time limit: no other process would kill it."""
     await end_of_input()
     spu.stop()
     await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)

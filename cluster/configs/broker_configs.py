@@ -181,7 +181,7 @@ _ASCENDING = (
     ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
 )
-"""Pairs of configs, the first of which must be at most the second."""
+"""Pairs of configs. In each pair, the first must be at most the second."""
 _FLAGS = {
     "broker.id": "--id",
     "node.id": "--id",

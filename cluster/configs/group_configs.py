@@ -21,7 +21,7 @@ def number_for_group(name: str, own: Mapping[str, str], broker_configs: BrokerCo
 
 
 def check_group_configs(own: Mapping[str, str], broker_configs: BrokerConfigs) -> None:
-    """Raises KafkaError if a group may not have these configs, each of which is valid by itself."""
+    """Raises KafkaError if a group may not have this combination of configs. Each config is valid by itself."""
     for name in own.keys() & GROUP_CONFIGS.keys():
         low, high = _bounds(name, broker_configs)
         if not low <= _number(name, own, broker_configs) <= high:

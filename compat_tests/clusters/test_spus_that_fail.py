@@ -71,7 +71,7 @@ class RunningProducer:
 
 @pytest.fixture
 def start_producer():
-    """Yields a function that starts producers, all of which end with the test."""
+    """Yields a function that starts producers. They end with the test."""
     with ExitStack() as stack:
         yield lambda bootstrap, topic: stack.enter_context(closing(RunningProducer(bootstrap, topic)))
 

@@ -81,7 +81,7 @@ class RunningProducer:
 
 @pytest.fixture
 def start_producer(broker):
-    """Yields a function that starts producers, all of which end with the test."""
+    """Yields a function that starts producers. They end with the test."""
     with ExitStack() as stack:
         yield lambda topic, **settings: stack.enter_context(closing(RunningProducer(broker, topic, **settings)))
 

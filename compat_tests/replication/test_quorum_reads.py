@@ -1,4 +1,4 @@
-"""Quorum reads of acknowledged records while nobody leads: the leader is killed, and the SC is frozen."""
+"""Quorum reads of acknowledged records while there is no leader: the leader is killed, and the SC is frozen."""
 
 import json
 

@@ -206,7 +206,7 @@ class ConnectionManager:
         return connected is not None and connected.stream.owes_response
 
     def away(self, seconds: float) -> frozenset[SpuId]:
-        """Returns the registered SPUs that have had no lease for so long."""
+        """Returns the registered SPUs that have had no lease for this time."""
         since = trio.current_time() - seconds
         return frozenset(
             spu

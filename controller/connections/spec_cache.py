@@ -13,7 +13,7 @@ class SpecCache(Struct):
     spus: dict[SpuId, Spu] = field(default_factory=dict)
     partitions: dict[PartitionKey, Partition] = field(default_factory=dict)
     partitions_by_spu: dict[SpuId, set[PartitionKey]] = field(default_factory=dict)
-    """The partitions of which each SPU should have a replica or a shelf."""
+    """The partitions that should have a replica or a shelf on each SPU."""
 
     def put_partition(self, partition: Partition) -> tuple[SpuId, ...]:
         """Puts a partition, and returns the SPUs that hold or held a part of it."""

@@ -24,7 +24,7 @@ def specs_request(
 ) -> apply_specs.ApplySpecsRequest:
     """Makes a message with specs.
 
-    `partitions` are partitions of which the SPU should have a replica or a shelf, and `removed` those that it should
+    `partitions` are those that should have a replica or a shelf on the SPU, and `removed` those that the SPU should
     remove. If `is_full`, the SPU also removes partitions that are not named.
     """
     by_topic = groupby(sorted(partitions, key=attrgetter("topic_id", "number")), key=attrgetter("topic_id"))
@@ -43,7 +43,7 @@ def whole_metadata(
 ) -> apply_metadata.ApplyMetadataRequest:
     """Makes a message with the whole mirror.
 
-    If `is_damaged`, some values in the store cannot be read. Then topics of which only partitions are known may exist.
+    If `is_damaged`, some values in the store cannot be read. Then there may be partitions whose topic is unknown.
     """
     request = _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
     there = set(store.topics_by_id)

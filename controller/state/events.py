@@ -151,7 +151,7 @@ class SpusAway(Struct, frozen=True):
     """Some SPUs or disks have been unusable for so long that others should take over what they hold."""
 
     spus: frozenset[SpuId]
-    """The SPUs that have been offline for so long."""
+    """The SPUs that have been offline for that time."""
     failed: frozenset[FailedReplica] = frozenset()
     """Replicas on other SPUs whose disks failed as long ago."""
 

@@ -114,7 +114,7 @@ class LocalStore:
         return _view(self._partitions_by_replica.get(spu), _NOTHING)
 
     def shelved_on(self, spu: SpuId) -> Partitions:
-        """Returns the partitions of which the SPU keeps or is filling a shelf."""
+        """Returns the partitions with a shelf that the SPU stores or is filling."""
         return _view(self._partitions_by_shelf.get(spu), _NOTHING)
 
     # changes

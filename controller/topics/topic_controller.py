@@ -144,7 +144,7 @@ class TopicController:
         return replace_unwanted(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
 
     def _fault(self, topic: Topic) -> str | None:
-        """Returns what is wrong with the topic's spec, independently of which SPUs are online."""
+        """Returns what is wrong with the topic's spec, whether SPUs are online or not."""
         spec, rows = topic.spec, topic.status.replica_map
         added = spec.partitions - len(rows)
         for name, value in (("partitions", spec.partitions), ("replicationFactor", spec.replication_factor)):

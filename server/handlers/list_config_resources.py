@@ -2,7 +2,7 @@
 
 - These are the topics, the online SPUs (each with its configs and with its log), and the groups that set configs,
   whether such a group exists or not.
-- Version 0 lists client metrics only, of which there are none. From version 1 on, no type means every type. A type that
+- Version 0 lists client metrics only, and there are none. From version 1 on, no type means every type. A type that
   has no configs in Kafka either is UNSUPPORTED_VERSION.
 """
 

@@ -313,7 +313,7 @@ class Log:
     def read(
         self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool, passes_empty: bool = False
     ) -> FileRange | None:
-        """Returns whole batches of one segment from the one that holds `offset` on, none of which ends after `up_to`.
+        """Returns whole batches of one segment, from the one that holds `offset` to the last that ends by `up_to`.
 
         They have at most `bytes_max` bytes, unless `at_least_one` is set and the first one is larger. Returns None if
         there are none. `passes_empty`: skip segments in which compaction has left no record, if there are others after

@@ -237,7 +237,7 @@ class OffsetRequests:
 
 
 def is_longer(text: str, length_max: int) -> bool:
-    """Compares lengths as Kafka does: in UTF-16 code units, of which some characters need two."""
+    """Compares lengths as Kafka does: in UTF-16 code units. Some characters need two."""
     if text.isascii() or len(text) > length_max:
         return len(text) > length_max
     return len(text) + sum(character > "\uffff" for character in text) > length_max
