@@ -66,6 +66,7 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.client_connection import Route, Shortcut
+from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext, request_without_connection
@@ -122,6 +123,8 @@ class Spu:
         self.deadlines = Deadlines()
         self._appended: dict[Replica, None] = {}
         """ReplicaRegistry with records that were appended in this turn."""
+        self._not_ready: str | None = "waits for the Streaming Controller to admit it and to send its specs"
+        """Why clients are not served; None while they are."""
 
         # state of clients
         self.refused_batches = RefusedBatches()
@@ -315,14 +318,18 @@ class Spu:
         nursery.start_soon(self.peers.run, self._replication, self._listeners.private)
         if self._listeners.metrics is not None:
             self._logger.info("metrics_served", address=str(self._listeners.metrics.address))
-            nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, self._listeners.metrics)
+            nursery.start_soon(
+                MetricsServer(self._scrape, self._readiness, self._logger).serve, self._listeners.metrics
+            )
         server: PublicServer | None = None
         if await self._is_ready(stopping):
             server = self._accept_clients()
             addresses = [str(each) for each in self.addresses]
             self._logger.info("spu_started", addresses=addresses, sending=SENDING, syncing=SYNCING)
+            self._not_ready = None
         task_status.started(None if server is None else self)
         await stopping.wait()
+        self._not_ready = "is stopping"
         if server is not None:
             await server.drain_clients()
         await self._replication.hand_over()
@@ -346,6 +353,15 @@ class Spu:
             await stopping.wait()
             nursery.cancel_scope.cancel()
         return not stopping.is_set()
+
+    async def _readiness(self) -> Readiness:
+        """Whether clients are served. An SPU serves them also while the Streaming Controller is away."""
+        await trio.lowlevel.checkpoint()
+        if self._not_ready is not None:
+            return Readiness(False, f"SPU {self.id} {self._not_ready}")
+        if trio.current_time() < self.lease.end:
+            return Readiness(True, f"SPU {self.id} serves clients and holds its lease")
+        return Readiness(True, f"SPU {self.id} serves clients; the Streaming Controller does not respond")
 
     # wiring
 

@@ -20,7 +20,7 @@ from tailrace.controller.administration.planned_changes import ChangeWriter
 from tailrace.controller.connections.connection_manager import ConnectionManager
 from tailrace.controller.connections.private_server import PrivateServer
 from tailrace.controller.inspection.controller_documents import controller_rows
-from tailrace.controller.key_value.interface import Entry, KeyValueStore, LeadershipLost
+from tailrace.controller.key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
 from tailrace.controller.key_value.opening import ETCD
 from tailrace.controller.objects.identities import new_cluster_id
 from tailrace.controller.objects.objects import ClusterIdentity
@@ -35,12 +35,16 @@ from tailrace.runtime.descriptors import controller_clients_max
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.server.health import Readiness
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 
 from .public_host import KNOWN, PublicHost
 from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
+
+STORE_SECONDS_MAX = 2.0
+"""How long a check of readiness waits for the store."""
 
 
 class StartError(Exception):
@@ -98,7 +102,7 @@ class StreamingController:
             async with trio.open_nursery() as nursery:
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
-                    nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
+                    nursery.start_soon(MetricsServer(self._scrape, self._readiness, self._logger).serve, metrics)
                 with self._beginning:
                     if self._settings.store.startswith(ETCD):
                         await self._serve_in_turn(metrics, status)
@@ -253,6 +257,23 @@ class StreamingController:
     async def _listen_for_scrapes(self, listening: ExitStack) -> Listener | None:
         settings = self._settings.metrics
         return None if settings is None else await self._listen(listening, settings)
+
+    async def _readiness(self) -> Readiness:
+        """Whether this SC leads and its store responds. A standby SC is not ready, because it serves nobody."""
+        try:
+            with trio.fail_after(STORE_SECONDS_MAX):
+                await self._store.get(key_of(ClusterIdentity("")))
+        except StoreUnavailable as error:
+            return Readiness(False, f"the store does not respond: {error}")
+        except trio.TooSlowError:
+            return Readiness(False, f"the store has not responded within {STORE_SECONDS_MAX:g} s")
+        if self._stopping.is_set():
+            return Readiness(False, "the SC is stopping")
+        if self._serves:
+            return Readiness(True, "the SC leads and its store responds")
+        if self._term is None and self._settings.store.startswith(ETCD):
+            return Readiness(False, "the SC stands by, because another SC leads")
+        return Readiness(False, "the SC is starting")
 
     async def _scrape(self) -> bytes:
         term = self._term

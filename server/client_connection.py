@@ -26,11 +26,14 @@ from tailrace.protocol.codec.headers import (
     response_with_body,
 )
 from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.foreign_protocols import HTTP, TLS, ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
-from tailrace.runtime.network import Connection
+from tailrace.runtime.network import Connection, send_all
 from tailrace.server.handlers import api_versions
 
+from .foreign_clients import ForeignClients
+from .http_responses import http_response
 from .inbox import Inbox
 from .outbox import Outbox
 from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
@@ -54,6 +57,14 @@ EARLY_RESPONSES = 3
 A client with a few requests in flight then works while the server handles the rest. If all responses left at the end of
 the turn, client and server would take turns waiting for each other.
 """
+FOREIGN_SECONDS_MAX = 1.0
+"""How long a client that speaks HTTP may take to read why it was refused."""
+_HTTP_REFUSAL = b"This port speaks Kafka's protocol, not HTTP. Metrics and health are on the metrics port.\n"
+_ADVICE = {
+    TLS: "this port serves clients without TLS: set security.protocol=PLAINTEXT in the client",
+    HTTP: "metrics and health are on the metrics port",
+}
+"""What helps a client that speaks another protocol."""
 _URGENT = ApiKey.FIND_COORDINATOR
 """The API whose responses do not wait behind a long poll; all other responses wait in line, as with Apache Kafka.
 
@@ -159,6 +170,7 @@ class ClientConnection:
         inbox: Inbox,
         memory: RequestMemory,
         metrics: ServerMetrics,
+        foreign_clients: ForeignClients,
         logger: FilteringBoundLogger,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
@@ -174,6 +186,7 @@ class ClientConnection:
         self._inbox = inbox
         self._memory = memory
         self._metrics = metrics
+        self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
         self._client = ClientIdentity(address=str(connection.remote))
         self._logger = logger.bind(client=self._client.address)
@@ -221,7 +234,10 @@ class ClientConnection:
                 self._nursery = nursery
                 try:
                     with self._serving:
-                        await self._serve()
+                        try:
+                            await self._serve()
+                        except ForeignProtocolError as error:
+                            await self._refuse_foreign(error)
                     if self._finishing:
                         await self._wait_for_close()
                 finally:
@@ -272,6 +288,19 @@ class ClientConnection:
         """Stops handling requests; `run` ends when the client has received the responses that exist."""
         self._finishing = True
         self._serving.cancel()
+
+    async def _refuse_foreign(self, error: ForeignProtocolError) -> None:
+        """Refuses a client that speaks another protocol; tells it why if the protocol is HTTP."""
+        self._metrics.refused_requests += 1
+        remote = self._connection.remote.host
+        connections = self._foreign_clients.count_to_log(remote, trio.current_time())
+        if connections is not None:
+            reason = f"{error}; {_ADVICE[error.protocol]}"
+            self._logger.warning("request_refused", reason=reason, protocol=error.protocol, connections=connections)
+        if error.protocol == HTTP and not self._outbox.sent_bytes:
+            with trio.move_on_after(FOREIGN_SECONDS_MAX):
+                await send_all(self._connection, http_response(b"400 Bad Request", _HTTP_REFUSAL))
+                await self._wait_for_close()
 
     async def _wait_for_close(self) -> None:
         """Waits until the client closes the connection.

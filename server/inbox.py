@@ -8,6 +8,7 @@ announced size, and never beyond the request.
 import struct
 
 from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.foreign_protocols import refused_size
 
 SHARED_BYTES = 256 * 1024
 SPARE_BYTES = 2 * 1024 * 1024
@@ -168,4 +169,4 @@ class Inbox:
         return size + _PREFIX_BYTES
 
     def _invalid_size(self, size: int) -> RemoteProtocolError:
-        return RemoteProtocolError(f"a request has {size} bytes; at most {self._request_bytes_max} are allowed")
+        return refused_size(size, "a request", self._request_bytes_max)

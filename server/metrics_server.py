@@ -1,4 +1,4 @@
-"""Serves `/metrics` to Prometheus, on a port of its own so that a scrape never queues behind clients."""
+"""Serves `/metrics`, `/healthz` and `/readyz` on a port of their own, so that they never queue behind clients."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,18 +7,30 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.runtime.network import Connection, Listener, receive_some, send_all
 
+from .health import Readiness
+from .http_responses import TEXT, http_response
 from .listening import accept
 
 REQUEST_BYTES_MAX = 16 * 1024
 SCRAPE_SECONDS_MAX = 10
 SCRAPES_AT_ONCE = 8
+_OK = b"200 OK"
+_UNAVAILABLE = b"503 Service Unavailable"
+_METRICS = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsServer:
     """A small HTTP server that answers one request per connection."""
 
-    def __init__(self, render: Callable[[], Awaitable[bytes]], logger: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        render: Callable[[], Awaitable[bytes]],
+        readiness: Callable[[], Awaitable[Readiness]],
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """Prepares the server. `render` returns the metrics, and `readiness` what `/readyz` answers."""
         self._render = render
+        self._readiness = readiness
         self._logger = logger
         self._limiter = trio.CapacityLimiter(SCRAPES_AT_ONCE)
 
@@ -49,18 +61,21 @@ class MetricsServer:
     async def _response(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
-            return _http(b"405 Method Not Allowed", b"use GET\n", b"text/plain")
-        path = words[1].split(b"?", 1)[0]
-        if path != b"/metrics":
-            return _http(b"404 Not Found", b"metrics are at /metrics\n", b"text/plain")
-        body = await self._render()
-        response = _http(b"200 OK", body, b"text/plain; version=0.0.4; charset=utf-8")
+            return http_response(b"405 Method Not Allowed", b"use GET\n")
+        status, body, kind = await self._page(words[1].split(b"?", 1)[0])
+        response = http_response(status, body, kind)
         return response if words[0] == b"GET" else response[: -len(body)]
 
-
-def _http(status: bytes, body: bytes, kind: bytes) -> bytes:
-    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
-    return head % (status, kind, len(body)) + body
+    async def _page(self, path: bytes) -> tuple[bytes, bytes, bytes]:
+        """Returns the status, the body and the type of the body."""
+        if path == b"/metrics":
+            return _OK, await self._render(), _METRICS
+        if path == b"/healthz":
+            return _OK, b"alive\n", TEXT  # Only a loop that turns can answer.
+        if path == b"/readyz":
+            readiness = await self._readiness()
+            return _OK if readiness.is_ready else _UNAVAILABLE, f"{readiness.text}\n".encode(), TEXT
+        return b"404 Not Found", b"metrics are at /metrics, health checks at /healthz and /readyz\n", TEXT
 
 
 async def _read_head(connection: Connection) -> bytes:

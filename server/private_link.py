@@ -28,9 +28,12 @@ from tailrace.protocol.codec.headers import (
 )
 from tailrace.protocol.codec.primitives import Part
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.foreign_protocols import ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import PARTS_MAX, Connection
+
+from .foreign_clients import ForeignClients
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 RECEIVE_BYTES = 64 * 1024
@@ -95,11 +98,13 @@ class PrivateLink:
         concurrent: frozenset[int],
         logger: FilteringBoundLogger,
         frame_bytes_max: int = FRAME_BYTES_MAX,
+        foreign_clients: ForeignClients | None = None,
     ) -> None:
         """Prepares the link; `run` runs it.
 
         `serves` are the APIs that the peer may call, and `asks` those that this side calls. Requests are handled in the
         order of their arrival, except those of `concurrent` APIs: each of them has a task of its own.
+        `foreign_clients` limits the log lines about peers that speak TLS or HTTP.
         """
         self._connection = connection
         self._serves = serves
@@ -108,6 +113,7 @@ class PrivateLink:
         self._concurrent = concurrent
         self._logger = logger.bind(peer=str(connection.remote))
         self._frames = FrameBuffer(frame_bytes_max)
+        self._foreign_clients = foreign_clients or ForeignClients()
         self._running = trio.CancelScope()
         self._closed_because: str | None = None
         self._finishing: str | None = None
@@ -145,7 +151,7 @@ class PrivateLink:
                     await self._receive(nursery)
                     self.close("the peer closed the connection")
         except* RemoteProtocolError as errors:
-            self._logger.warning("private_request_refused", reason=str(first_error(errors)))
+            self._log_refused(first_error(errors))
             self._end(str(first_error(errors)))
         except* OSError as errors:
             self._logger.debug("private_link_broke", reason=str(first_error(errors)))
@@ -189,6 +195,13 @@ class PrivateLink:
         """
         self._finishing = self._finishing or reason
         self._wake_held()
+
+    def _log_refused(self, error: BaseException) -> None:
+        connections: int | None = 1
+        if isinstance(error, ForeignProtocolError):
+            connections = self._foreign_clients.count_to_log(self._connection.remote.host, trio.current_time())
+        if connections is not None:
+            self._logger.warning("private_request_refused", reason=str(error), connections=connections)
 
     def _end(self, reason: str) -> None:
         """Marks the link as closed and wakes everyone who waits for it. Only the first reason is kept."""

@@ -13,6 +13,7 @@ from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
 from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
+from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .request_memory import RequestMemory
@@ -47,6 +48,7 @@ class PublicServer:
         self._logger = logger
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
         self._buffers = ReceiveBuffers()
+        self._foreign_clients = ForeignClients()
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._finishing = False
@@ -111,6 +113,7 @@ class PublicServer:
             Inbox(self._buffers, self._configs.settings.request_bytes_max),
             self._memory,
             self._metrics,
+            self._foreign_clients,
             self._logger,
         )
         self._connections.add(client)

@@ -89,10 +89,10 @@ class RunningSpu(Struct):
         assert found is not None
         return found
 
-    async def scraped(self) -> str:
+    async def scraped(self, path: str = "/metrics") -> str:
         """Returns the response of its metrics port, with the head."""
         scraper = await self.world.network.connect(METRICS)
-        scraper.send([b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
+        scraper.send([f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()])
         text = bytearray()
         buffer = memoryview(bytearray(65536))
         while count := await receive_some(scraper, buffer):
@@ -147,7 +147,7 @@ async def running_spu(
     registered = Registered(RegisteredSpec(SpuId(1), rack=registered_rack, public=PublicEndpoint(port=0)))
     await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
     sc = StreamingController(_sc_settings(broker or {}), world.seams(), world.store, structlog.get_logger())
-    server = SpuServer(replace(_spu_settings(broker or {}), rack=rack), world.seams(), structlog.get_logger())
+    server = SpuServer(replace(spu_settings(broker or {}), rack=rack), world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
         await nursery.start(sc.run)
         async with trio.open_nursery() as serving:
@@ -168,7 +168,7 @@ def _sc_settings(broker: Mapping[str, str]) -> ScSettings:
     )
 
 
-def _spu_settings(broker: Mapping[str, str]) -> SpuSettings:
+def spu_settings(broker: Mapping[str, str]) -> SpuSettings:
     return SpuSettings(
         1,
         "/data/spu-1",

@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.foreign_protocols import ForeignProtocolError
 from tailrace.runtime.network import Connection, Listener
 from tailrace.server.listening import accept
 
@@ -56,6 +57,8 @@ class PeerAcceptor:
                     peer = await accept_introduction(connection, self._identity, self._cluster)
         except RefusedError as refusal:
             self._log_refused(connection, str(refusal))
+        except ForeignProtocolError as error:
+            self._log_refused(connection, str(error))
         except RemoteProtocolError as reason:
             self._logger.warning("private_request_refused", peer=str(connection.remote), reason=str(reason))
         except OSError as error:

@@ -170,9 +170,10 @@ def programs() -> dict[str, str]:
     """Returns an environment in which the programs of the images are found: ours, Python, and etcd."""
     found = [Path(sys.executable).parent, Path(etcd_server.install()).parent]
     return {
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # of the checkout that is tested
         "PATH": ":".join(
             [*map(str, found), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-        )
+        ),
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterator
+from unittest.mock import ANY
 
 import pytest
 from containers.client import Client
@@ -16,6 +17,16 @@ FROM_CONTAINERS = {number: f"spu-{number}:9092" for number in (1, 2, 3)}
 SC_FROM_HOST = "127.0.0.1:19003"
 SC_FROM_CONTAINERS = "sc:9003"
 UNREACHABLE = 3
+ASK_HEALTH = """
+import http.client, json
+answers = []
+for path in ("/healthz", "/readyz"):
+    connection = http.client.HTTPConnection("127.0.0.1", 9008, timeout=10)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    answers.append((path, response.status, response.read().decode()))
+print(json.dumps(answers))
+"""
 
 
 @pytest.fixture
@@ -32,6 +43,13 @@ def whole(project: Project) -> Iterator[Project]:
 
 def _status_of_the_command_line(project: Project) -> int:
     return project.execute("sc", ["tailrace", "spu", "list"]).returncode
+
+
+def _health(project: Project, service: str) -> dict[str, tuple[int, str]]:
+    """Returns the status and the text of both health checks of a service."""
+    done = project.execute(service, ["python", "-c", ASK_HEALTH])
+    assert done.returncode == 0, done.stderr
+    return {path: (status, text) for path, status, text in json.loads(done.stdout)}
 
 
 def _expected(partitions: int, count: int) -> dict[int, list[int]]:
@@ -127,6 +145,8 @@ def test_while_the_store_is_offline_clients_work_and_the_command_line_says_what_
     whole["etcd"].stop()
     try:
         wait_until(lambda: _status_of_the_command_line(whole) == UNREACHABLE, 30, "the SC has stopped leading")
+        assert _health(whole, "sc") == {"/healthz": (200, "alive\n"), "/readyz": (503, ANY)}
+        assert _health(whole, "spu-1")["/readyz"] == (200, ANY), "SPUs serve clients without the SC"
         outside("produce", topic, 3, 0, 30)
         assert outside.consume(topic, 3, 30) == _expected(3, 30)
     finally:

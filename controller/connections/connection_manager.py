@@ -39,6 +39,7 @@ from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRe
 from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
+from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
 
 from .connection_documents import ConnectionRow
@@ -115,6 +116,7 @@ class ConnectionManager:
         self._unreadable = unreadable
         self._heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
         self._leases = Leases(lease_seconds)
+        self._foreign_clients = ForeignClients()
         self._cache = SpecCache()
         self._connected: dict[SpuId, _Peer] = {}
         self._sent_configs: dict[TopicId, Mapping[str, str]] = {}
@@ -250,6 +252,7 @@ class ConnectionManager:
             concurrent=CONCURRENT,
             logger=self._logger,
             frame_bytes_max=STRANGER_BYTES_MAX,
+            foreign_clients=self._foreign_clients,
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -372,18 +375,24 @@ class ConnectionManager:
 
     def _leave(self, peer: _Peer, registered: Registered) -> None:
         if self._connected.get(registered.spu) is peer:
-            self._lose(registered.spu, "it stopped")
+            self._lose(registered.spu, "it stopped", is_orderly=True)
         peer.link.finish("it stopped")
 
-    def _lose(self, spu: SpuId, reason: str) -> None:
-        """Ends the SPU's lease and stream, and reports the loss to the controllers."""
+    def _lose(self, spu: SpuId, reason: str, *, is_orderly: bool = False) -> None:
+        """Ends the SPU's lease and stream, and reports the loss to the controllers.
+
+        `is_orderly` says that somebody wanted this, so that the log does not warn of it.
+        """
         lease = self._leases.end(spu)
         self._connected.pop(spu, None)
         if lease is not None:
             self._lost_at[spu] = trio.current_time()
             self._are_all_offline = not self._leases.are_any_held
             self._metrics.cm_lost += 1
-            self._logger.warning("spu_lost", spu=spu, reason=reason)
+            if is_orderly:
+                self._logger.info("spu_left", spu=spu, reason=reason)
+            else:
+                self._logger.warning("spu_lost", spu=spu, reason=reason)
             self._events.add(SpuLost(spu, lease.incarnation, reason))
 
     async def _watch_leases(self) -> None:
@@ -450,7 +459,7 @@ class ConnectionManager:
     def _drop_spu(self, spu: SpuId) -> None:
         self._cache.spus.pop(spu, None)
         connected = self._connected.get(spu)
-        self._lose(spu, "it is not registered any more")
+        self._lose(spu, "it is not registered any more", is_orderly=True)
         if connected is not None:
             connected.link.close("the SPU is not registered any more")
 

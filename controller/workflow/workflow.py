@@ -29,6 +29,7 @@ from tailrace.runtime.wall_clock import WallClock
 
 from .action_dispatcher import ActionDispatcher
 from .confirmed_writes import ConfirmedWrites
+from .election_log import Elected, ElectionLog
 from .leadership import LEADER_KEY
 from .metadata_dispatcher import MetadataDispatcher, controllers_over
 from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
@@ -90,6 +91,7 @@ class Workflow:
         )
         self.decisions = self._dispatcher.decisions
         self._broker_configs = broker_configs
+        self._elections = ElectionLog(logger)
         self._logger = logger
         self._stored_events = counts.reader.read_events
         """How many of the reader's events have been handled."""
@@ -122,6 +124,7 @@ class Workflow:
                 nursery.start_soon(self.key_value_updater.run)
                 nursery.start_soon(self.provisioner_updater.run)
                 nursery.start_soon(elections.run)
+                nursery.start_soon(self._elections.run)
                 await nursery.start(self.reader.run)
                 to_read = self.reader.counts.read_events
                 await self.writes.wait_until(lambda: self._stored_events >= to_read)
@@ -174,17 +177,13 @@ class Workflow:
     def _count_election(self, before: Partition, partition: Partition) -> None:
         if partition.status.epoch > before.status.epoch:
             self.counts.elections += 1
+            status = partition.status
+            elected = Elected(partition.topic, partition.number, before.status.leader, status.leader, status.epoch)
             if is_unclean(before, partition):
                 self.counts.unclean_elections += 1
-                self._log(partition).warning("leader_elected_uncleanly", before=before.status.leader)
+                self._logger.warning("leader_elected_uncleanly", **elected._asdict())
             elif before.status.epoch != NO_EPOCH:
-                self._log(partition).info("leader_elected", before=before.status.leader)
-
-    def _log(self, partition: Partition) -> FilteringBoundLogger:
-        status = partition.status
-        return self._logger.bind(
-            topic=partition.topic, partition=partition.number, leader=status.leader, epoch=status.epoch
-        )
+                self._elections.note(elected)
 
     def _use_broker_configs(self, event: Stored | Removed) -> bool:
         """Takes over broker configs that were set for all SPUs, and returns whether they have changed."""

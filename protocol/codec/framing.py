@@ -5,7 +5,7 @@ Our own clients and the private protocols use it. The public server has another 
 
 import struct
 
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.foreign_protocols import refused_size
 
 from .primitives import Buffer
 
@@ -16,7 +16,7 @@ def checked_size(size: int, frame_bytes_max: int) -> int:
     """Returns the size of a frame if it is allowed, before memory is allocated for the frame. Raises
     RemoteProtocolError."""
     if not 0 <= size <= frame_bytes_max:
-        raise RemoteProtocolError(f"a frame has {size} bytes; {frame_bytes_max} are allowed")
+        raise refused_size(size, "a frame", frame_bytes_max)
     return size
 
 

@@ -1,12 +1,14 @@
 """An SPU's life: what a clean stop, a kill, a broken disk and a deleted topic leave behind."""
 
 import pytest
+import structlog
 import trio
 from simulation.client import WireClient
 from simulation.files import SimulatedFile
-from spus import RunningSpu, World, batch, running_spu
+from spus import RunningSpu, World, batch, running_spu, spu_settings
 from structlog.testing import capture_logs
 
+from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.upkeep.high_watermark_checkpoint import CHECKPOINT_SECONDS
 from tailrace.broker.upkeep.parking import EXTRA_RETENTION_MS_MAX
 from tailrace.protocol.apis import ApiKey
@@ -358,6 +360,34 @@ async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object)
         assert text.startswith("HTTP/1.1 200 OK\r\n")
         assert 'tailrace_log_end_offset{partition="0",topic="t"} 2\n' in text
         assert 'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
+
+
+async def test_an_spu_is_ready_while_it_serves_clients(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        text = await running.scraped("/readyz")
+        assert text.startswith("HTTP/1.1 200 OK\r\n")
+        assert text.endswith("\r\n\r\nready: SPU 1 serves clients and holds its lease\n")
+        await running.client()
+        running.server.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        text = await running.scraped("/readyz")
+        assert text.startswith("HTTP/1.1 503 Service Unavailable\r\n")
+        assert text.endswith("\r\n\r\nnot ready: SPU 1 is stopping\n")
+        assert (await running.scraped("/healthz")).startswith("HTTP/1.1 200 OK\r\n")
+
+
+async def test_an_spu_without_a_streaming_controller_is_ready_once_it_serves(autojump_clock: object) -> None:
+    world = World()
+    settings = spu_settings({})
+    server = SpuServer(settings, world.seams(), structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        await trio.sleep(10)
+        assert server.spu is not None
+        text = await RunningSpu(server, server.spu, world).scraped("/readyz")
+        assert text.startswith("HTTP/1.1 503 ")
+        assert "not ready: SPU 1 waits for the Streaming Controller" in text
+        server.stop()
 
 
 @pytest.mark.parametrize("ends_cleanly", [True, False])

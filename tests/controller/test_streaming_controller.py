@@ -8,7 +8,7 @@ from simulation.client import WireClient
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tailrace.controller.key_value.interface import Listing, Put, StoreUnavailable
+from tailrace.controller.key_value.interface import Entry, Listing, Put, StoreUnavailable
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.protocol.apis import ApiKey
@@ -22,6 +22,7 @@ from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
 from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.network import receive_some
 
 
 async def create_topic(spu: ObedientSpu, name: str, partitions: int, replicas: int) -> CreateTopicsResponse:
@@ -256,21 +257,68 @@ async def test_deleted_topics_are_forgotten_in_time(autojump_clock: trio.testing
         assert not objects.workflow.local.deleted_topics
 
 
+async def _scraped(world: ScWorld, path: str) -> str:
+    """Returns the response of the SC's metrics port, with the head."""
+    connection = await world.network.connect(METRICS)
+    connection.send([f"GET {path} HTTP/1.1\r\n\r\n".encode()])
+    buffer = memoryview(bytearray(64 * 1024))
+    text = bytearray()
+    while count := await receive_some(connection, buffer):
+        text += buffer[:count]
+    return text.decode()
+
+
 async def test_metrics_are_served() -> None:
     world = ScWorld()
     async with running_sc(world):
-        connection = await world.network.connect(METRICS)
-        connection.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
-        await connection.wait_readable()
-        buffer = memoryview(bytearray(64 * 1024))
-        text = b""
-        while (count := connection.receive_into(buffer)) != 0:
-            if count is None:
-                await connection.wait_readable()
-            else:
-                text += buffer[:count]
-        assert b"tailrace_connected_spus 0.0" in text
-        assert b"tailrace_refused_objects_total 0.0" in text
+        text = await _scraped(world, "/metrics")
+        assert "tailrace_connected_spus 0.0" in text
+        assert "tailrace_refused_objects_total 0.0" in text
+
+
+class _SilentStore(MemoryStore):
+    """A store that responds, fails, or does not respond at all."""
+
+    fails = False
+    is_silent = False
+
+    async def get(self, key: str) -> Entry | None:
+        if self.fails:
+            raise StoreUnavailable("the disk is full")
+        if self.is_silent:
+            await trio.sleep_forever()
+        return await super().get(key)
+
+
+async def test_an_sc_is_ready_while_it_leads_and_its_store_responds(autojump_clock: trio.testing.MockClock) -> None:
+    store = _SilentStore()
+    world = ScWorld(store)
+    async with running_sc(world):
+        text = await _scraped(world, "/readyz")
+        assert text.startswith("HTTP/1.1 200 OK\r\n")
+        assert text.endswith("\r\n\r\nready: the SC leads and its store responds\n")
+        store.is_silent = True
+        text = await _scraped(world, "/readyz")
+        assert text.startswith("HTTP/1.1 503 ")
+        assert "not ready: the store has not responded within 2 s" in text
+        store.fails = True
+        assert "not ready: the store does not respond: the disk is full" in await _scraped(world, "/readyz")
+        assert (await _scraped(world, "/healthz")).startswith("HTTP/1.1 200 OK\r\n")
+
+
+async def test_a_standby_sc_is_alive_and_not_ready(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.store.take("leader", b"another", 1000)
+    settings = sc_settings(store="etcd://127.0.0.1:2379")
+    standby = StreamingController(settings, world.seams(), world.store, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run)
+        await wait_all_tasks_blocked()
+        text = await _scraped(world, "/readyz")
+        assert text.startswith("HTTP/1.1 503 ")
+        assert text.endswith("not ready: the SC stands by, because another SC leads\n")
+        assert (await _scraped(world, "/healthz")).startswith("HTTP/1.1 200 OK\r\n")
+        standby.stop()
 
 
 async def test_only_the_active_one_of_two_scs_listens(

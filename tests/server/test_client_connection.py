@@ -34,6 +34,7 @@ from tailrace.server.client_connection import (
     Route,
     Shortcut,
 )
+from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.server.request_memory import RequestMemory
@@ -119,6 +120,7 @@ async def _served(
         Inbox(ReceiveBuffers(shared_bytes), REQUEST_BYTES_MAX),
         memory,
         metrics,
+        ForeignClients(),
         structlog.get_logger(),
     )
     ended = trio.Event()

@@ -9,6 +9,7 @@ import trio.testing
 from simulation.network import MemoryConnection, MemoryListener, MemoryNetwork
 
 from tailrace.runtime.network import Address
+from tailrace.server.health import Readiness
 from tailrace.server.metrics_server import REQUEST_BYTES_MAX, SCRAPE_SECONDS_MAX, SCRAPES_AT_ONCE, MetricsServer
 
 ADDRESS = Address("spu-1", 9008)
@@ -20,14 +21,22 @@ async def _body() -> bytes:
     return BODY
 
 
+async def _is_ready() -> Readiness:
+    return Readiness(True, "it serves clients")
+
+
+async def _is_not_ready() -> Readiness:
+    return Readiness(False, "it stands by")
+
+
 @asynccontextmanager
 async def _serving(
-    render: Callable[[], Awaitable[bytes]] = _body,
+    render: Callable[[], Awaitable[bytes]] = _body, readiness: Callable[[], Awaitable[Readiness]] = _is_ready
 ) -> AsyncIterator[tuple[MemoryNetwork, MemoryListener]]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(MetricsServer(render, structlog.get_logger()).serve, listener)
+        nursery.start_soon(MetricsServer(render, readiness, structlog.get_logger()).serve, listener)
         yield network, listener
         nursery.cancel_scope.cancel()
 
@@ -75,6 +84,20 @@ async def test_a_scrape_that_cannot_be_rendered_ends_only_its_connection() -> No
         connection.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
         assert await _read_to_end(connection) == b""
         assert (await _ask(network, b"GET /metrics HTTP/1.1\r\n\r\n"))[2] == BODY
+
+
+async def test_a_server_that_is_not_ready_is_alive() -> None:
+    async with _serving() as (network, _):
+        assert (await _ask(network, b"GET /readyz HTTP/1.1\r\n\r\n"))[::2] == (
+            b"HTTP/1.1 200 OK",
+            b"ready: it serves clients\n",
+        )
+    async with _serving(readiness=_is_not_ready) as (network, _):
+        assert (await _ask(network, b"GET /healthz HTTP/1.1\r\n\r\n"))[::2] == (b"HTTP/1.1 200 OK", b"alive\n")
+        assert (await _ask(network, b"GET /readyz HTTP/1.1\r\n\r\n"))[::2] == (
+            b"HTTP/1.1 503 Service Unavailable",
+            b"not ready: it stands by\n",
+        )
 
 
 async def test_head_has_the_length_and_no_body() -> None:

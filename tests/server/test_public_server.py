@@ -9,15 +9,17 @@ import trio.testing
 from msgspec import Struct
 from simulation.client import WireClient
 from simulation.network import MemoryListener, MemoryNetwork
+from structlog.testing import capture_logs
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.files import UnreadableError
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.settings import ListenerSettings
-from tailrace.server.client_connection import Route
+from tailrace.server.client_connection import FOREIGN_SECONDS_MAX, Route
+from tailrace.server.foreign_clients import LOG_INTERVAL_SECONDS
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import RequestContext
 from tailrace.server.server_metrics import ServerMetrics
@@ -25,6 +27,7 @@ from tailrace.server.server_metrics import ServerMetrics
 ADDRESS = Address("spu-1", 9005)
 
 
+CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303")
 OUR_MISTAKE = "divide"
 BROKEN_INVARIANT = "break"
 
@@ -218,3 +221,37 @@ async def test_running_out_of_file_descriptors_ends_nothing(autojump_clock: trio
         after = await serving.client()
         await _ask(before)
         await _ask(after)
+
+
+async def test_a_client_that_speaks_http_is_told_so() -> None:
+    async with _serving() as serving:
+        client = await serving.client()
+        await client.send(b"GET /topics HTTP/1.1\r\nHost: x\r\n\r\n")
+        response = bytearray()
+        buffer = memoryview(bytearray(1000))
+        while count := await receive_some(client.connection, buffer):
+            response += buffer[:count]
+        assert response.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert b"Kafka" in response.partition(b"\r\n\r\n")[2]
+        assert serving.metrics.refused_requests == 1
+
+
+async def test_a_client_that_speaks_http_and_does_not_leave_is_closed(autojump_clock: object) -> None:
+    async with _serving() as serving:
+        await (await serving.client()).send(b"GET /topics HTTP/1.1\r\n\r\n")
+        await trio.sleep(FOREIGN_SECONDS_MAX + 1)
+        assert serving.metrics.open_connections == 0
+
+
+async def test_a_client_that_speaks_tls_is_logged_once_a_minute(autojump_clock: object) -> None:
+    with capture_logs() as logs:
+        async with _serving() as serving:
+            for seconds in (0.05,) * 100 + (LOG_INTERVAL_SECONDS, 0):
+                client = await serving.client()
+                await client.send(CLIENT_HELLO)
+                assert await client.at_end()
+                await trio.sleep(seconds)
+            assert serving.metrics.refused_requests == 102
+    told = [log for log in logs if log["event"] == "request_refused"]
+    assert [(log["protocol"], log["connections"]) for log in told] == [("TLS", 1), ("TLS", 101)]
+    assert all("looks like TLS" in log["reason"] for log in told)

@@ -471,6 +471,7 @@ async def test_a_silent_spu_is_lost_when_its_lease_ends(autojump_clock: trio.tes
         assert len(world.happened) == 1
         await trio.sleep(0.2)
         assert world.happened[1:] == [SpuLost(SpuId(1), "first", "its lease has expired")]
+        assert [log["log_level"] for log in world.logs("spu_lost")] == ["warning"]
         await trio.testing.wait_all_tasks_blocked()
         assert one.link.closed_because is not None
         assert (world.manager.connections(), world.metrics.cm_lost) == ([], 1)
@@ -578,6 +579,8 @@ async def test_a_clean_stop_gives_the_lease_back_at_once(autojump_clock: trio.te
         await one.leave()
         await trio.testing.wait_all_tasks_blocked()
         assert world.happened[1:] == [SpuLost(SpuId(1), "first", "it stopped")]
+        assert [log["log_level"] for log in world.logs("spu_left")] == ["info"]
+        assert not world.logs("spu_lost")
         assert one.link.closed_because is not None
         await trio.sleep(5)
         assert len(world.happened) == 2
