@@ -6,7 +6,6 @@ from typing import Any
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker import handlers
 from tailrace.broker.controller_link.forwarding import Forwarding
@@ -60,6 +59,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings

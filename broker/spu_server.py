@@ -3,11 +3,11 @@
 from contextlib import ExitStack
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.controller_link.sc_connection import RefusedForGoodError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings

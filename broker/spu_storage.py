@@ -5,7 +5,6 @@ from contextlib import ExitStack
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.controller_link.cluster_identity import ClusterIdentity
 from tailrace.broker.controller_link.spec_dispatcher import CLOSES_AT_ONCE
@@ -17,6 +16,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (

@@ -16,6 +16,8 @@ from typing import NoReturn
 
 from tailrace import __version__
 
+from .output.tones import NO_COLOR
+
 _PROGRAM = "tailrace"
 _COMMANDS = {
     "up": ("serving.up", "Run a whole local cluster."),
@@ -191,9 +193,20 @@ def _parser(program: str, text: str) -> argparse.ArgumentParser:
 
 
 def _with_help(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds `--help` with a description in the style of the other options."""
+    """Adds the options of every command: `--help`, with a description in the style of the others, and `--no-color`."""
     parser.add_argument("-h", "--help", action="help", help="Show this help and exit.")
+    parser.add_argument("--no-color", action=_NoColor, help=f"Show no colours, as with {NO_COLOR}=1.")
     return parser
+
+
+class _NoColor(argparse.Action):
+    """Turns colours off by the environment variable, which logs, libraries and child processes respect as well."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, *_: object) -> None:
+        os.environ[NO_COLOR] = "1"
 
 
 def _import(module_name: str) -> ModuleType:

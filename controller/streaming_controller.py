@@ -10,7 +10,6 @@ from functools import partial
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.controller.administration.admin_requests import AdminRequests
@@ -32,6 +31,7 @@ from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow.workflow import Workflow, WorkflowCounts
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.descriptors import controller_clients_max
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings

@@ -13,7 +13,6 @@ from types import CoroutineType
 from typing import Any, NamedTuple, Protocol
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
@@ -29,6 +28,7 @@ from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.foreign_protocols import HTTP, TLS, ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, send_all
 from tailrace.server.handlers import api_versions
 

@@ -1,8 +1,8 @@
 """Opens listeners as their settings say, and accepts connections on them."""
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, CannotListenError, Connection, Listener, Network
 from tailrace.runtime.settings import ListenerSettings
 

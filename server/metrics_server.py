@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener, receive_some, send_all
 
 from .health import Readiness

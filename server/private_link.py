@@ -14,7 +14,6 @@ from typing import Any
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.codec.compile import decode
@@ -31,6 +30,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.foreign_protocols import ForeignProtocolError
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import Buffer
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import PARTS_MAX, Connection
 
 from .foreign_clients import ForeignClients

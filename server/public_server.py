@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import Api
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 

@@ -8,10 +8,10 @@ lease.
 """
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .lease import Lease
 

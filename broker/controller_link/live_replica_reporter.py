@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import starmap
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.descriptions.replica_counts import lags_of_followers
 from tailrace.broker.replicas.replica import Replica
@@ -26,6 +25,7 @@ from tailrace.protocol.internal.report_live_replicas import (
     ReportLiveReplicasRequest,
     ReportLiveReplicasResponse,
 )
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .spec_messages import reported_partition

@@ -3,9 +3,8 @@
 The Streaming Controller places replicas by it. If the SPU was started with another rack, a warning is logged.
 """
 
-from structlog.typing import FilteringBoundLogger
-
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.logs import FilteringBoundLogger
 
 
 class RegisteredRack:

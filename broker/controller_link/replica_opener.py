@@ -7,7 +7,6 @@ lead.
 from functools import partial
 
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_log import DamagedLogError, ReplicaLog
@@ -25,6 +24,7 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import is_out_of_files, log_files_max
 from tailrace.runtime.files import Files
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.directory.directory_syncs import DirectorySyncs

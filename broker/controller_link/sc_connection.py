@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import trio
 from msgspec import Struct
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace import __version__
 from tailrace.cluster.specs import Endpoint
@@ -23,6 +22,7 @@ from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLease
 from tailrace.protocol.internal.report_shelves import ReportShelvesRequest, ReportShelvesResponse
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network
 from tailrace.server.private_link import LinkClosed, PrivateLink
 

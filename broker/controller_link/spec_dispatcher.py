@@ -10,7 +10,6 @@ from typing import Protocol
 
 import trio
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.descriptions.replica_counts import note_live_replicas
 from tailrace.broker.replicas.replica import Replica
@@ -27,6 +26,7 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.files import Files
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.log.log import Log
 

@@ -5,11 +5,11 @@ can be found.
 """
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.foreign_protocols import ForeignProtocolError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
 from tailrace.server.listening import accept
 

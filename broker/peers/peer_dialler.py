@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network
 
 from .peer_handshake import INTRODUCTION_SECONDS_MAX, RefusedError, introduce

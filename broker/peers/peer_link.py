@@ -10,7 +10,6 @@ from typing import Protocol
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replication.messages import RECORDS_BYTES_MAX, Append, AppendReply, Hello
 from tailrace.protocol.codec.primitives import Part
@@ -20,6 +19,7 @@ from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, UnreadableError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Protocol
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replication.messages import Hello
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener, Network
 from tailrace.server.inbox import ReceiveBuffers
 from tailrace.storage.directory.checkpoints import ReplicaKey

@@ -4,9 +4,8 @@ It lies beside the path of every replicated batch. So it exists only if it was r
 None.
 """
 
-from structlog.typing import FilteringBoundLogger
-
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 

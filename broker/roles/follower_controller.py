@@ -5,7 +5,6 @@ last one.
 """
 
 from crc32c import crc32c
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replicas.replica import Replica
@@ -16,6 +15,7 @@ from tailrace.broker.replication.messages import Append, Message, Seal
 from tailrace.broker.replication.ready import Ready
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .role_context import RoleContext
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.peers.peer_messages import (
     FetchedEntries,
@@ -37,6 +36,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
 from tailrace.runtime.descriptors import RETRY_SECONDS
 from tailrace.runtime.files import Buffer
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .role_context import RoleContext
 

@@ -5,7 +5,6 @@ from typing import Protocol
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.bulk_copies import BulkCopies, NoBulkCopies
 from tailrace.broker.peers.peer_links import PeerLinks
@@ -17,6 +16,7 @@ from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.directory.promises import Promises
 

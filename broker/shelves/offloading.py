@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.controller_link.sc_connection import ScUnreachableError
 from tailrace.broker.copies.spu_requests import SpuRequests
@@ -28,6 +27,7 @@ from tailrace.protocol.internal.report_shelves import (
     ReportShelvesResponse,
 )
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.manifest.compaction_history import compacted_up_to

@@ -10,11 +10,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.files import UnreadableError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.directory.layout import ShelfKey
 from tailrace.storage.log.log import Log

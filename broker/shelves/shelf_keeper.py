@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .shelf_copies import ShelfCopies
 from .shelf_filling import ShelfFilling

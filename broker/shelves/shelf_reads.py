@@ -7,7 +7,6 @@ stores fail, the client gets an error and retries.
 
 import trio
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.replicas.replica import Replica
@@ -19,6 +18,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
+from tailrace.runtime.logs import FilteringBoundLogger
 
 CLIENT_ID = "tailrace-shelf"
 READ_SHELF = SPU_OBJECT_APIS[InternalApiKey.READ_SHELF]

@@ -4,11 +4,11 @@ This is the storing SPU's side. A copy that is not assigned any more stays as lo
 """
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.upkeep.parking import parked_retention_ms
 from tailrace.broker.upkeep.resting import rest
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.layout import ShelfKey
 
 from .shelf_copies import DamagedShelfError, ShelfCopies, delete_before_start

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.runtime.files import Files
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
 from tailrace.storage.directory.shared_writes import SharedWrites
 

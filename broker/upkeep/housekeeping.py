@@ -6,11 +6,11 @@ Each kind of work is one task that visits one replica after the other. Client re
 from collections.abc import Awaitable, Callable
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.compaction.log_compaction import CannotCompactError
 from tailrace.storage.directory.checkpoints import ReplicaKey

@@ -9,7 +9,6 @@ from functools import partial
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.copies.batch_copies import BatchCopies
 from tailrace.broker.copies.damaged_tail_query import DamagedTail, DamagedTailQuery
@@ -19,6 +18,7 @@ from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.storage.directory.checkpoints import ReplicaKey
 from tailrace.storage.producers.producer_snapshots import ProducersUnknownError
 from tailrace.storage.segments.sealed_segment import SealedSegment

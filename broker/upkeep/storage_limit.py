@@ -11,11 +11,11 @@ from collections.abc import Callable
 from math import inf
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.runtime.logs import FilteringBoundLogger
 
 MEASURED_EVERY_SECONDS = 1
 

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt, StoreUnavailable
 from tailrace.controller.key_value.opening import open_store
 from tailrace.runtime.directories import make_directories_durably
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.seams import Seams
 
 from .serving import CannotServeError

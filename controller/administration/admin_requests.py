@@ -6,7 +6,6 @@ Between the write and its effect the controllers act, as after any other change 
 from collections.abc import Sequence
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_changes import Alteration
@@ -19,6 +18,7 @@ from tailrace.controller.state.observed import Observed
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.server.administration import (
     TIMEOUT_MS,

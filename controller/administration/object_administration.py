@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 
-from structlog.typing import FilteringBoundLogger
-
 from tailrace.controller.objects.identities import new_topic_id
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import key_of
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .admin_requests import AdminRequests
 from .completion import CompletionConditions

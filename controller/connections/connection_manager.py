@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.controller.objects.objects import PublicListener, Spu
@@ -38,6 +37,7 @@ from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLease
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
 from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
 from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink

@@ -1,8 +1,8 @@
 """Accepts connections of SPUs on the SC's private port, 9004, for the Connection Manager."""
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Connection, Listener
 from tailrace.server.listening import accept
 

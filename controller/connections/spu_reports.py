@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.sc_metrics import ScMetrics
 from tailrace.controller.state.events import (
@@ -20,6 +19,7 @@ from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal.report_live_replicas import ReportedPartition, ReportLiveReplicasResponse
 from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 from tailrace.protocol.internal.report_shelves import ReportShelvesResponse
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .event_queue import EventQueue
 from .spec_cache import SpecCache

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 import trio
 from msgspec import Struct
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER
@@ -21,6 +20,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.server.private_link import LinkClosed, PrivateLink
 
 from .spec_cache import SpecCache

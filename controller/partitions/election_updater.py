@@ -14,7 +14,6 @@ from typing import Protocol
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.objects.objects import PartitionResolution
 from tailrace.controller.state.actions import AskLogEnd, AwaitLeader, ElectionAction
@@ -27,6 +26,7 @@ from tailrace.protocol.internal.describe_replicas import (
     DescribeReplicasRequest,
     DescribeReplicasResponse,
 )
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.server.private_link import LinkClosed
 
 RESPONSE_SECONDS_MAX = 1.0

@@ -8,10 +8,10 @@ from typing import Protocol
 import trio
 from msgspec import Struct
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.objects.objects import Spu, SpuSpec
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 10.0

@@ -8,8 +8,6 @@ nothing. What updaters hold in the meantime is bounded by the number of objects,
 
 from collections.abc import Iterable, Mapping
 
-from structlog.typing import FilteringBoundLogger
-
 from tailrace.controller.objects.objects import Object, Partition, Spu
 from tailrace.controller.partitions.election_updater import ElectionUpdater
 from tailrace.controller.state.actions import (
@@ -22,7 +20,7 @@ from tailrace.controller.state.actions import (
     Terminate,
     WithdrawStatus,
 )
-from tailrace.runtime.logs import shows_debug
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
 from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater, names_of
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
@@ -18,6 +17,7 @@ from tailrace.controller.state.actions import KvAction
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import ObjectError, OversizedError, change_of, decode, key_of
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .readers import Backoff
 

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import NamedTuple
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 
 GATHER_SECONDS = 1.0
 """How long elections are gathered after the first one, before they are logged."""

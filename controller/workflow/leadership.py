@@ -7,7 +7,6 @@ while is fenced by the guard on each of its writes.
 from collections.abc import Awaitable, Callable
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value.interface import (
     Entry,
@@ -17,6 +16,7 @@ from tailrace.controller.key_value.interface import (
     LeadershipLost,
     StoreUnavailable,
 )
+from tailrace.runtime.logs import FilteringBoundLogger
 
 LEADER_KEY = "leader"
 LEASE_SECONDS = 6.0

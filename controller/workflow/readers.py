@@ -9,7 +9,6 @@ from typing import NamedTuple
 import trio
 from msgspec import Struct, field
 from msgspec.structs import replace
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value.interface import (
     Entry,
@@ -22,6 +21,7 @@ from tailrace.controller.key_value.interface import (
 from tailrace.controller.objects.objects import Object
 from tailrace.controller.state.events import Event, Removed, Stored
 from tailrace.controller.state.object_codec import ObjectError, decode
+from tailrace.runtime.logs import FilteringBoundLogger
 
 EVENTS_WAITING_MAX = 1000
 EVERYTHING = ""

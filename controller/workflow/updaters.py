@@ -11,7 +11,6 @@ from typing import Protocol
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import Entry, KeyValueStore, StoreUnavailable
@@ -19,6 +18,7 @@ from tailrace.controller.objects.objects import Spu
 from tailrace.controller.state.actions import ConnectionAction, Delete, KvAction, Provision, ProvisionerAction, Put
 from tailrace.controller.state.object_codec import OversizedError, change_of, key_of
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .readers import Backoff, WrittenObject
 

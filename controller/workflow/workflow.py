@@ -9,7 +9,6 @@ from typing import Protocol
 
 import trio
 from msgspec import Struct, field
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -25,6 +24,7 @@ from tailrace.controller.state.observed import Observed
 from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 
 from .action_dispatcher import ActionDispatcher

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from terminals import on_terminal
 
 from tailrace import __version__
 from tailrace.cli.main import main, parse
@@ -109,3 +110,12 @@ def test_a_file_is_not_taken_for_a_stream_that_was_closed(tmp_path: Path) -> Non
     )
     wanted = f"{look} > 2 or exit(9)"
     assert subprocess.run(["sh", "-c", command, "sh", sys.executable, "-c", wanted]).returncode == 0
+
+
+def test_a_terminal_gets_no_escapes_if_the_command_line_or_the_environment_says_so() -> None:
+    bold = "import sys, tailrace.cli.main as m; m.main(sys.argv[1:]); from tailrace.cli.output.tables import table;"
+    bold += "print(table(('NAME',), []))"
+    words = ["-c", bold, "partition", "states"]
+    assert "\x1b[" in on_terminal(words)[1]
+    assert "\x1b[" not in on_terminal([*words, "--no-color"])[1]
+    assert "\x1b[" not in on_terminal(words, {"NO_COLOR": "1"})[1]

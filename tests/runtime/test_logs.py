@@ -1,8 +1,11 @@
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from terminals import on_terminal
 
 from tailrace.runtime import logs
 
@@ -68,3 +71,20 @@ def test_without_a_terminal_it_is_json(capsys: pytest.CaptureFixture[str]) -> No
     logs.configure()
     logs.get_logger().info("started")
     assert json.loads(capsys.readouterr().err)["event"] == "started"
+
+
+def test_logs_do_not_import_the_library_for_terminals() -> None:
+    look = "import tailrace.runtime.logs, sys; sys.exit(any(name.partition('.')[0] == 'rich' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", look]).returncode == 0
+    importable = "import tailrace.runtime.logs, rich.table"
+    assert subprocess.run([sys.executable, "-c", importable]).returncode == 0
+
+
+def test_a_terminal_gets_no_colours_if_the_user_wants_none() -> None:
+    log = "from tailrace.runtime import logs; logs.configure(json=False); logs.get_logger().info('segment_sealed')"
+    assert "\x1b[" in on_terminal(["-c", log])[1]
+    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        status, shown = on_terminal(["-c", log], environment)
+        assert status == 0
+        assert "segment_sealed" in shown
+        assert "\x1b" not in shown

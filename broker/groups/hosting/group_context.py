@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import trio
 from msgspec import Struct
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_settings import GroupSettings
@@ -12,6 +11,7 @@ from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, PendingResponse, Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord, decode_record, encode_record
@@ -23,6 +22,7 @@ from tailrace.protocol.batches.records import Record, build_batch, open_body
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
 from tailrace.runtime.descriptors import retry_when_out_of_files
+from tailrace.runtime.logs import FilteringBoundLogger
 
 from .group_context import GroupContext, not_coordinator
 

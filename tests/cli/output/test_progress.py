@@ -1,8 +1,17 @@
 """Tests reports of progress: rare, in place on a terminal, and elsewhere only if wanted."""
 
 import io
+import re
+
+import pytest
 
 from tailrace.cli.output.progress import Progress
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 class Terminal(io.StringIO):
@@ -18,6 +27,12 @@ class Clock:
         return self.time_ms
 
 
+def _shown(terminal: Terminal) -> list[str]:
+    """Returns the reports without colours."""
+    assert "\n" not in terminal.getvalue()
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).split("\r\x1b[K")[1:]
+
+
 def test_a_terminal_sees_progress_once_it_takes_long() -> None:
     terminal, clock = Terminal(), Clock()
     progress = Progress(50_000_000, wanted=False, stream=terminal, wall_clock=clock)
@@ -26,12 +41,12 @@ def test_a_terminal_sees_progress_once_it_takes_long() -> None:
     assert terminal.getvalue() == ""
     clock.time_ms = 1100
     progress.add(10_000_000)
-    assert terminal.getvalue() == "\r 60 %  30.0 MB of 50.0 MB"
+    assert _shown(terminal) == ["━" * 18 + "╺" + "━" * 11 + "   60 %  30.0 MB of 50.0 MB  0:01 left"]
     clock.time_ms = 1200
     progress.add(1)
     assert terminal.getvalue().count("%") == 1
     progress.clear()
-    assert terminal.getvalue().endswith(" \r")
+    assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 def test_a_file_sees_no_progress_unless_it_was_asked_for() -> None:
@@ -62,9 +77,9 @@ def test_a_shorter_text_leaves_nothing_of_a_longer_one() -> None:
     progress.add(9_999)
     clock.time_ms = 250
     progress.add(1)
-    _, longer, shorter = terminal.getvalue().split("\r")
-    assert longer == " 49 %  9999 bytes of 20.0 kB"
-    assert shorter == " 50 %  10.0 kB of 20.0 kB   "
+    longer, shorter = _shown(terminal)
+    assert longer.endswith(" 49 %  9999 bytes of 20.0 kB  0:00 left")
+    assert shorter.endswith(" 50 %  10.0 kB of 20.0 kB  0:00 left")
 
 
 def test_what_was_cleared_is_cleared_once() -> None:
@@ -84,3 +99,31 @@ def test_a_file_that_grows_meanwhile_is_never_more_than_all_of_it() -> None:
         stream = io.StringIO()
         Progress(total_bytes, wanted=True, stream=stream, wall_clock=Clock()).add(250)
         assert stream.getvalue().startswith("100 %")
+
+
+def test_other_work_than_bytes_is_counted_in_its_own_words() -> None:
+    for stream in (io.StringIO(), Terminal()):
+        clock = Clock()
+        progress = Progress(
+            12, wanted=True, doing="moving", amount="{} replicas".format, stream=stream, wall_clock=clock
+        )
+        progress.move_to(3)
+        assert "3 replicas of 12 replicas" in stream.getvalue()
+        assert "moving" in stream.getvalue()
+        clock.time_ms = 10_000
+        progress.move_to(6, total=10)
+        assert " 60 %  6 replicas of 10 replicas" in stream.getvalue()
+
+
+def test_a_dumb_terminal_gets_lines_if_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    terminal = Terminal()
+    Progress(100, wanted=True, stream=terminal, wall_clock=Clock()).add(50)
+    assert terminal.getvalue() == " 50 %  50 bytes of 100 bytes\n"
+
+
+def test_no_color_draws_the_bar_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    Progress(100, wanted=True, stream=terminal, wall_clock=Clock()).add(50)
+    assert re.search(r"\x1b\[[0-9;]*m", terminal.getvalue()) is None
