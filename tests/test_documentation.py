@@ -23,7 +23,7 @@ PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
 )
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli")
+PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli", "testing")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -120,7 +120,7 @@ def test_every_metric_is_described_and_no_other() -> None:
 def test_every_logged_event_is_described_and_no_other() -> None:
     source = "".join(
         path.read_text()
-        for folder in ("server", "broker", "controller", "cli")
+        for folder in ("server", "broker", "controller", "cli", "testing")
         for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))

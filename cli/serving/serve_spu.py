@@ -14,19 +14,25 @@ from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.spu_storage import StartError
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
-from tailrace.runtime.process import end_of_input
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings
 
 from .given_settings import GivenSettings
-from .serving import COMMON_NAMES, Announcement, Stops, add_common_flags, run_server
+from .serving import (
+    COMMON_NAMES,
+    Announcement,
+    Stops,
+    add_common_flags,
+    add_until_input_ends,
+    run_server,
+    stop_with_parent,
+)
 
 NAMES = COMMON_NAMES | {"id", "sc", "private", "rack"}
 ID_MAX = 2**31 - 1
 DEFAULT_PUBLIC = Address("127.0.0.1", 9005)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9006)
 DEFAULT_METRICS = Address("127.0.0.1", 9008)
-PARENTLESS_STOP_SECONDS_MAX = 30
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"Address to listen on for other SPUs, and the address to advertise (default: {DEFAULT_PRIVATE}).",
     )
     parser.add_argument("--rack", metavar="RACK", help="Rack of the SPU; warns if another one is registered.")
-    parser.add_argument(
-        "--until-input-ends",
-        action="store_true",
-        help="Stop when standard input ends, so that the SPU does not outlive its parent process.",
-    )
+    add_until_input_ends(parser, "the SPU")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,18 +86,10 @@ async def _serve(settings: SpuSettings, seams: Seams, stops: Stops, *, until_inp
     stops.server = spu = SpuServer(settings, seams, logs.get_logger(), traces=logs.shows_debug())
     async with trio.open_nursery() as nursery:
         if until_input_ends:
-            nursery.start_soon(_stop_with_parent, spu, nursery.cancel_scope)
+            nursery.start_soon(stop_with_parent, spu, nursery.cancel_scope)
         await spu.run(Announcement(partial(_serving, settings)))
         nursery.cancel_scope.cancel()
 
 
 def _serving(settings: SpuSettings, spu: Spu) -> str:
     return f"spu={settings.id} bootstrap={','.join(map(str, spu.addresses))}"
-
-
-async def _stop_with_parent(spu: SpuServer, scope: trio.CancelScope) -> None:
-    """Stops the SPU cleanly when the parent process ends, within a time limit: no other process would kill it."""
-    await end_of_input()
-    spu.stop()
-    await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)
-    scope.cancel()

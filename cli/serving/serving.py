@@ -19,7 +19,7 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import CannotListenError
-from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
+from tailrace.runtime.process import allow_many_files, end_of_input, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
 
@@ -33,6 +33,9 @@ YOUNG_OBJECTS_MAX = 20_000
 With Python's default of 700 it ran for every hundred requests that wait for other SPUs, found nothing, and took a
 fortieth of the CPU time.
 """
+
+PARENTLESS_STOP_SECONDS_MAX = 30
+"""How long a clean stop may take after the parent process has ended."""
 
 Settings = TypeVar("Settings")
 Served = TypeVar("Served")
@@ -90,6 +93,15 @@ def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: s
     parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="Lowest level to log (default: info).")
     parser.add_argument(
         "--log-format", choices=LOG_FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
+    )
+
+
+def add_until_input_ends(parser: argparse.ArgumentParser, server: str) -> None:
+    """Adds the option of servers that other programs start; `server` is what stops, for the help."""
+    parser.add_argument(
+        "--until-input-ends",
+        action="store_true",
+        help=f"Stop when standard input ends, so that {server} does not outlive its parent process.",
     )
 
 
@@ -178,6 +190,14 @@ async def stop_when_asked(signals: AsyncIterator[int], stops: Stops, scope: trio
     if stops.server is not None:
         stops.server.stop()
         await anext(signals)
+    scope.cancel()
+
+
+async def stop_with_parent(server: Stoppable, scope: trio.CancelScope) -> None:
+    """Stops a server cleanly when its parent process ends, within a time limit: no other process would kill it."""
+    await end_of_input()
+    server.stop()
+    await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)
     scope.cancel()
 
 

@@ -46,9 +46,11 @@ from .serving import (
     LogSettings,
     Stops,
     add_common_flags,
+    add_until_input_ends,
     announce,
     log_settings,
     run_server,
+    stop_with_parent,
 )
 
 NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
@@ -95,11 +97,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"Address of the Streaming Controller for SPUs (default: {serve_sc.DEFAULT_PRIVATE}, or a free port).",
     )
+    add_until_input_ends(parser, "the cluster")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the cluster and returns the exit status."""
-    return run_server("up", arguments, NAMES, read_settings, _up, (SpuStartError, ScStartError, StoreCorrupt))
+
+    async def serve(settings: UpSettings, seams: Seams, stops: Stops) -> None:
+        await _up(settings, seams, stops, until_input_ends=arguments.until_input_ends)
+
+    return run_server("up", arguments, NAMES, read_settings, serve, (SpuStartError, ScStartError, StoreCorrupt))
 
 
 def read_settings(given: GivenSettings) -> UpSettings:
@@ -127,7 +134,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
     return UpSettings(sc, given.whole_number("spus", 1, GROUP_REPLICAS_MAX), managed, log_settings(given))
 
 
-async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
+async def _up(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
     if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
         raise CannotServeError(
             f"{settings.managed.data_directory} has data of an old version without a Streaming Controller, which "
@@ -139,7 +146,11 @@ async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
         except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
             raise CannotServeError(str(error)) from error
         stops.server = cluster = _Cluster(settings, group, store, seams)
-        await cluster.run()
+        async with trio.open_nursery() as nursery:
+            if until_input_ends:
+                nursery.start_soon(stop_with_parent, cluster, nursery.cancel_scope)
+            await cluster.run()
+            nursery.cancel_scope.cancel()
 
 
 class _Cluster:
