@@ -17,7 +17,7 @@ from typing import Protocol
 
 READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
-READY_LINE = re.compile(r"^ready bootstrap=(\S+) in (\d+) ms$", re.MULTILINE)
+READY_LINE = re.compile(r"^ready bootstrap=(\S+) sc=(\S+) data=(.+) in (\d+) ms$", re.MULTILINE)
 FREE_PORTS = ("--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0", "--private", "127.0.0.1:0")
 """Options that let the system choose free ports, so that tests can run side by side."""
 

@@ -2,10 +2,13 @@
 
 The cluster is a Streaming Controller (SC) with the SPU group `main`. A single SPU runs in this process, and several
 SPUs run as child processes. The command prints one line on standard output when all SPUs are ready:
-`ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`.
+`ready bootstrap=HOST:PORT[,HOST:PORT] sc=HOST:PORT data=DIR in N ms`.
 """
 
 import argparse
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
 
 import trio
 from msgspec import Struct
@@ -186,7 +189,7 @@ class _Cluster:
                     served: ScAddresses = await serving.start(controller.run)
                     launcher.on_controller(served.private)
                     # In the outer nursery, because a stop waits for `serving`, but a stopped SPU never becomes ready.
-                    nursery.start_soon(self._announce, launcher)
+                    nursery.start_soon(self._announce, launcher, served)
                 await self._stopping.wait()
                 await provisioner.stop()
                 controller.stop()
@@ -194,14 +197,34 @@ class _Cluster:
         if self._failure is not None:
             raise self._failure
 
-    async def _announce(self, launcher: LocalLauncher) -> None:
+    async def _announce(self, launcher: LocalLauncher, served: ScAddresses) -> None:
         try:
             addresses = await launcher.first_addresses(map(SpuId, self._spus))
         except CannotServeError as error:
             self._failure = error
             self.stop()
-        else:
-            announce(f"bootstrap={','.join(map(str, addresses))}")
+            return
+        for sentence in moves(self._settings.sc, served):
+            print(f"tailrace up: {sentence}", file=sys.stderr, flush=True)
+        announce(serving(addresses, served.public[0], self._settings.managed.data_directory))
+
+
+def serving(bootstrap: Sequence[Address], sc: Address, data_directory: str) -> str:
+    """Returns where a cluster serves, as in the ready line, with the directory quoted for shells."""
+    return f"bootstrap={','.join(map(str, bootstrap))} sc={sc} data={shlex.quote(data_directory)}"
+
+
+def moves(settings: ScSettings, served: ScAddresses) -> Iterator[str]:
+    """Says which ports of the SC differ from the usual ones, and how commands reach the SC there.
+
+    Without this, a command that names no SC would act on the other cluster, which has the usual port.
+    """
+    usual, public = settings.listeners[0], served.public[0]
+    if usual.may_move and public.port != usual.address.port:
+        yield (
+            f"port {usual.address.port} is in use, perhaps by another cluster, so the SC of this one is at {public}."
+            f" Give commands --sc {public}, or set it once: export TAILRACE_SC={public}"
+        )
 
 
 async def with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:

@@ -1,6 +1,7 @@
 """Tests what `tailrace up` refuses before it serves; compat_tests start whole clusters with it."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,12 +15,12 @@ from tailrace.cli.serving.given_settings import GivenSettings
 from tailrace.cli.serving.local_launcher import LocalLauncher
 from tailrace.cli.serving.managed_spus import ManagedSpus
 from tailrace.cli.serving.serving import CannotServeError
-from tailrace.cli.serving.up import read_settings, with_main_group
+from tailrace.cli.serving.up import moves, read_settings, serving, with_main_group
 from tailrace.controller.key_value.interface import Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec, SpuType
 from tailrace.controller.state.object_codec import ObjectError, decode, encode, key_of
-from tailrace.controller.streaming_controller import StreamingController
+from tailrace.controller.streaming_controller import ScAddresses, StreamingController
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
@@ -213,3 +214,18 @@ def test_what_is_seldom_needed_does_not_slow_the_start_down() -> None:
     imported = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True, text=True).stdout.split()
     assert "tailrace.broker.spu" in imported
     assert not IMPORTED_WHEN_USED & set(imported)
+
+
+def test_the_ready_line_names_what_belongs_to_the_cluster() -> None:
+    told = serving([Address("h", 1), Address("h", 2)], Address("h", 3), "/my data/it's")
+    assert shlex.split(told) == ["bootstrap=h:1,h:2", "sc=h:3", "data=/my data/it's"]
+
+
+def test_only_a_port_of_the_sc_that_was_not_chosen_and_differs_is_reported() -> None:
+    usual, other = Address("127.0.0.1", 9003), Address("127.0.0.1", 40000)
+    by_default = read_settings(GivenSettings({"data": "/d"}, [])).sc
+    chosen = read_settings(GivenSettings({"data": "/d", "sc": "127.0.0.1:0"}, [])).sc
+    assert list(moves(by_default, ScAddresses((usual,), usual, None))) == []
+    assert list(moves(chosen, ScAddresses((other,), usual, None))) == []
+    (hint,) = moves(by_default, ScAddresses((other,), usual, None))
+    assert hint.endswith("Give commands --sc 127.0.0.1:40000, or set it once: export TAILRACE_SC=127.0.0.1:40000")
