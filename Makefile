@@ -1,8 +1,10 @@
-# `make up` runs a broker, `make test` runs every test, `make check` the fast ones; each installs what it needs first.
+# `make up` runs a broker, `make test` runs every test, `make check` the fast ones; each installs what it needs first:
+# `make up` no more than the broker needs, the others what development needs as well.
 PYTHON ?= python3
 BIN := .venv/bin
 # In an environment of its own: it brings a library that structlog imports wherever it is, and users have it not.
 IMPORT_LINTER := .venv/import-linter
+RUNS := .venv/.runs
 STAMP := .venv/.installed
 
 # Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
@@ -10,17 +12,24 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install up check test simulate bench docs format clean
 
-install: $(STAMP)
-
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv .venv $(IMPORT_LINTER)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --group dev --group clients --editable .
-	$(BIN)/python -m pip --python $(IMPORT_LINTER)/bin/python install --quiet --group imports
+$(RUNS): pyproject.toml
+	@echo "Installing Tailrace and what it needs into .venv"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	touch $@
 
-up: install
+up: $(RUNS)
 	$(BIN)/tailrace up
+
+install: $(STAMP)
+
+$(STAMP): $(RUNS)
+	@echo "Installing the tools of development and the clients of the tests into .venv"
+	$(PYTHON) -m venv $(IMPORT_LINTER)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --group dev --group clients
+	$(BIN)/python -m pip --python $(IMPORT_LINTER)/bin/python install --quiet --group imports
+	touch $@
 
 check: install
 	$(BIN)/ruff format --check .
