@@ -190,7 +190,9 @@ class StreamingController:
             chance,
             self._logger,
         )
-        objects = ObjectAdministration(administration, writer, completion, workflow.local, chance, self._logger)
+        objects = ObjectAdministration(
+            administration, writer, completion, workflow.local, chance, self._logger, self._provisioner
+        )
         host = PublicHost(
             workflow.cluster,
             broker_configs,

@@ -187,13 +187,14 @@ async def running_workflow(
     logger = structlog.get_logger()
     broker_configs = BrokerConfigs(broker or {})
     clock, chance = SteadyClock(), RandomChance(chance_seed)
-    workflow = Workflow(store or MemoryStore(), provisioner or NoProvisioner(logger), broker_configs, clock, logger)
+    provisioner = provisioner or NoProvisioner(logger)
+    workflow = Workflow(store or MemoryStore(), provisioner, broker_configs, clock, logger)
     changes = ChangeWriter(workflow.writes)
     completion = CompletionConditions(workflow.local, workflow.cluster)
     administration = AdminRequests(
         changes, completion, workflow.local, workflow.observed, broker_configs, clock, chance, logger
     )
-    objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, logger)
+    objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, logger, provisioner)
     spus = ObedientSpus()
     host = PublicHost(
         workflow.cluster,

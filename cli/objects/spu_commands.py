@@ -18,7 +18,7 @@ from tailrace.cli.options.sc_options import (
 from tailrace.cli.output.tables import fields, table
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.object_documents import parse_object
-from tailrace.controller.objects.objects import Object, Spu, SpuType
+from tailrace.controller.objects.objects import Object, PrivateEndpoint, Spu, SpuType
 from tailrace.runtime.settings import parse_address
 
 from .controller_tables import controller_fields, controller_tables, controllers_document
@@ -176,10 +176,11 @@ def _reached_at(spu: Spu) -> str | None:
 
 def _reached_privately_at(spu: Spu) -> str | None:
     """The address that other SPUs are given. A registered address overrides the one that the SPU reports."""
+    reported, registered = spu.status.private, spu.spec.private
     if spu.spec.type is SpuType.MANAGED:
-        return str(spu.status.private) if spu.status.private else None
-    if spu.spec.private.port == 0:
-        return str(spu.status.private or private_of(spu))
+        return str(reported) if reported else None
+    if registered.port == 0 or (registered == PrivateEndpoint() and reported is not None):
+        return str(reported or private_of(spu))
     return private_of(spu)
 
 

@@ -52,6 +52,8 @@ class LocalLauncher:
         self._nursery = nursery
         self._addresses: dict[SpuId, tuple[Address, ...]] = {}
         """The addresses at which each SPU served when it was last ready."""
+        self._wanted: dict[SpuId, tuple[ListenerSettings, ...]] = {}
+        """The listeners that each SPU was to have when it was last ready."""
         self._refused: dict[SpuId, str] = {}
         """Why SPUs did not start."""
         self._changed = trio.Event()
@@ -67,6 +69,7 @@ class LocalLauncher:
         await self._controller_serves.wait()
         assert self._controller is not None
         settings = self._managed.settings_of(spu, self._controller)
+        wanted = settings.listeners
         running: RunningSpu
         try:
             await self._until_free(settings.data_directory)
@@ -82,9 +85,14 @@ class LocalLauncher:
             raise
         else:
             self._addresses[spu_id] = tuple(addresses)
+            self._wanted[spu_id] = wanted
         finally:
             self._changed.set()
         return running
+
+    def refusal(self, wanted: objects.SpuGroup, before: objects.SpuGroup | None) -> str | None:
+        """Returns why an SPU group cannot be as wanted here, or None if it can."""
+        return self._managed.refusal(wanted, before)
 
     async def first_addresses(self, spus: Iterable[SpuId]) -> list[Address]:
         """Waits until all SPUs serve, and returns their addresses. Raises CannotServeError if one has ended."""
@@ -108,11 +116,15 @@ class LocalLauncher:
                 await trio.sleep(FREE_AGAIN_SECONDS)
 
     async def _with_ports(self, settings: SpuSettings) -> SpuSettings:
-        """Replaces ports that are in use. A restarted SPU keeps its ports, because clients reconnect to them."""
-        kept = self._addresses.get(SpuId(settings.id))
+        """Replaces ports that are in use.
+
+        A restarted SPU keeps its ports, because clients reconnect to them, unless its spec has other ports now.
+        """
+        spu = SpuId(settings.id)
+        before = dict(zip(self._wanted.get(spu, ()), self._addresses.get(spu, ()), strict=True))
         listeners = [
-            replace(each, address=kept[number], may_move=True) if kept else each
-            for number, each in enumerate(settings.listeners)
+            replace(each, address=before[each], may_move=True) if each in before else each
+            for each in settings.listeners
         ]
         metrics = settings.metrics
         return replace(

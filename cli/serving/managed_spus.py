@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.controller.objects.objects import Spu
+from tailrace.controller.objects.objects import Spu, SpuGroup
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
@@ -26,6 +26,7 @@ CHOSEN_PORTS_APART = 1
 CHOSEN_PORTS_MAX = 64
 """The number of ports after a chosen one that are reserved for the other SPUs."""
 PORT_MAX = 65535
+_LOCAL_HOSTS = ("localhost", "127.0.0.1")
 
 
 class ManagedSpus(Struct, frozen=True):
@@ -69,6 +70,32 @@ class ManagedSpus(Struct, frozen=True):
             controllers=(controller,),
             private=self._moved_away(private, spec.id),
         )
+
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        """Returns why the template of an SPU group would have no effect, or None if it has.
+
+        `before` is the group as it is, or None for a new group.
+        """
+        public, private = wanted.spec.template.public, wanted.spec.template.private
+        if before is not None and (public, private) == (before.spec.template.public, before.spec.template.private):
+            return None
+        if wanted.name == GROUP and before is not None:
+            return (
+                f"template: the addresses of the group {GROUP} follow from --public and --private of `tailrace up`; "
+                "start it again with other ones"
+            )
+        local = (*_LOCAL_HOSTS, self._host)
+        if any(host not in local for host in public.ingress):
+            return (
+                f"template.publicEndpoint.ingress: {public.ingress[0]!r} would have no effect, because `tailrace up` "
+                f"tells clients the address at which it listens, {self._host}; leave it out"
+            )
+        if private.host not in local:
+            return (
+                f"template.privateEndpoint.host: {private.host!r} would have no effect, because the SPUs of `tailrace "
+                f"up` reach each other at {self._host}; leave it out"
+            )
+        return None
 
     def _moved_away(self, listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
         """Returns the listener of this SPU that corresponds to a listener of the first SPU.

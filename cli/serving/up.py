@@ -228,20 +228,33 @@ def moves(settings: ScSettings, served: ScAddresses) -> Iterator[str]:
 
 
 async def with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
-    """Returns the group `main`, which is created if necessary; `replicas`, if given, replaces its number of SPUs."""
-    entry = await store.get(key_of(_new_group(1, managed)))
+    """Returns the group `main`, which is created if necessary; `replicas`, if given, replaces its number of SPUs.
+
+    The addresses in its template are those of the settings, and so are those in the specs of its SPUs.
+    """
+    new = _new_group(replicas or 1, managed)
+    entry = await store.get(key_of(new))
     if entry is None:
-        group = before = _new_group(replicas or 1, managed)
+        group = before = new
     else:
         found = decode(entry.key, entry.value, entry.version)
         assert isinstance(found, SpuGroup)
         before = found
-        group = replace(before, spec=replace(before.spec, replicas=replicas or before.spec.replicas))
-    for spu_id in ids_of(group.spec):
-        await _check_free(store, SpuId(spu_id))
+        template = replace(before.spec.template, public=new.spec.template.public, private=new.spec.template.private)
+        group = replace(before, spec=replace(before.spec, replicas=replicas or before.spec.replicas, template=template))
+    moved = [await _checked_spu(store, SpuId(spu_id)) for spu_id in ids_of(group.spec)]
     if entry is None or group != before:
-        await store.write([Put(key_of(group), encode(group), NO_VERSION if entry is None else entry.version)])
+        writes = [Put(key_of(group), encode(group), NO_VERSION if entry is None else entry.version)]
+        if group.spec.template != before.spec.template:
+            writes += [_moved_spu(spu, group) for spu in moved if spu is not None]
+        await store.write(writes)
     return group
+
+
+def _moved_spu(spu: Spu, group: SpuGroup) -> Put:
+    template = group.spec.template
+    moved = replace(spu, spec=replace(spu.spec, public=template.public, private=template.private))
+    return Put(key_of(moved), encode(moved), spu.version)
 
 
 def _new_group(replicas: int, managed: ManagedSpus) -> SpuGroup:
@@ -254,9 +267,11 @@ def _new_group(replicas: int, managed: ManagedSpus) -> SpuGroup:
     return SpuGroup(GROUP, SpuGroupSpec(replicas, FIRST_ID, template))
 
 
-async def _check_free(store: KeyValueStore, spu: SpuId) -> None:
+async def _checked_spu(store: KeyValueStore, spu: SpuId) -> Spu | None:
+    """Returns the SPU of the group, or None if it does not exist. Raises CannotServeError if it is not the group's."""
     entry = await store.get(key_of(Spu(SpuSpec(spu))))
     found = None if entry is None else decode(entry.key, entry.value, entry.version)
     if isinstance(found, Spu) and found.spec.group != GROUP:
         owner = "was registered by hand" if found.spec.group is None else f"belongs to the group {found.spec.group}"
         raise CannotServeError(f"SPU {spu} {owner}: unregister it, or run fewer SPUs")
+    return found if isinstance(found, Spu) else None

@@ -1,5 +1,6 @@
 """`tailrace up` with several SPUs: it scales their groups, and leaves nothing behind."""
 
+import json
 import os
 import signal
 import socket
@@ -44,6 +45,36 @@ def test_a_second_group_runs_beside_the_first(managed):
     status, output = cli(managed.sc, "spu-group", "delete", "more")
     assert status == 0, output
     wait_until(lambda: sorted(managed.spu_pids()) == [1, 2, 3], 30, "the group's processes have ended")
+
+
+def test_the_spus_of_a_group_move_to_new_ports_at_once_and_effectless_templates_are_refused(managed, tmp_path):
+    managed.start()
+    first, second = free_port() - 100, free_port() - 100
+
+    def apply(name, endpoint):
+        path = tmp_path / "group.json"
+        template = {"publicEndpoint": endpoint, "storage": {"size": "1Gi"}}
+        path.write_text(json.dumps({"name": name, "minId": 11, "template": template}))
+        return cli(managed.sc, "apply", "--kind", "spu-group", "--file", str(path))
+
+    def port():
+        (spu,) = [each for each in objects(managed.sc, "spu") if each["spec"]["spuId"] == 11]
+        return [each["port"] for each in spu["status"].get("listeners", [])[:1]]
+
+    assert apply("moving", {"port": first}) == (0, "spu-group moving created\n")
+    wait_until(lambda: port() == [first + 100], 30, "the SPU has the port of its template, ten more for each id")
+    assert apply("moving", {"port": second}) == (0, "spu-group moving updated\n")
+    wait_until(lambda: port() == [second + 100], 30, "the SPU moves at once")
+    for name, endpoint, refusal in (
+        ("moving", {"port": second, "ingress": [{"hostname": "elsewhere"}]}, "'elsewhere' would have no effect"),
+        ("moving", {"port": second, "encryption": "TLS"}, "TLS is not available"),
+        ("main", {"port": second}, "follow from --public and --private"),
+    ):
+        status, said = apply(name, endpoint)
+        assert status != 0, said
+        assert refusal in said
+    status, output = cli(managed.sc, "spu-group", "delete", "moving")
+    assert status == 0, output
 
 
 def test_nothing_is_left_when_up_is_killed_and_it_can_be_started_again_at_once(managed):

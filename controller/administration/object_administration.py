@@ -6,7 +6,8 @@ from tailrace.controller.objects.identities import new_topic_id
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import key_of
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.controller.workflow.updaters import Provisioner
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 
@@ -39,6 +40,7 @@ class ObjectAdministration:
         local: LocalStore,
         chance: Chance,
         logger: FilteringBoundLogger,
+        provisioner: Provisioner,
     ) -> None:
         self._administration = administration
         self._writer = writer
@@ -46,6 +48,7 @@ class ObjectAdministration:
         self._local = local
         self._chance = chance
         self._logger = logger
+        self._provisioner = provisioner
 
     def list(self, kind: str, names: list[str] | None) -> list[tuple[str, Object]]:
         return list_objects(kind, names, self._local)
@@ -58,6 +61,7 @@ class ObjectAdministration:
         wanted = read_object(kind, document)
 
         def plan(wanted: Object) -> Planned[Object]:
+            self._check_group(wanted)
             return plan_creation(wanted, self._local, new_topic_id(self._chance.uuid))
 
         deadlines = Deadlines(timeout_ms)
@@ -74,6 +78,7 @@ class ObjectAdministration:
         wanted = read_object(kind, document)
 
         def plan(wanted: Object) -> Planned[Object]:
+            self._check_group(wanted)
             return plan_update(wanted, self._local)
 
         updated = await self._write(wanted, plan, Deadlines(TIMEOUT_MS))
@@ -96,6 +101,13 @@ class ObjectAdministration:
 
     async def undelete(self, name_or_id: str) -> Object:
         return await self._administration.undelete_topic(name_or_id)
+
+    def _check_group(self, wanted: Object) -> None:
+        """Raises KafkaError if the provisioner could not run the SPUs of this group as its template says."""
+        if isinstance(wanted, SpuGroup):
+            refusal = self._provisioner.refusal(wanted, self._local.spu_groups.get(wanted.name))
+            if refusal is not None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, refusal)
 
     async def _write(self, wanted: Object, plan: Callable[[Object], Planned[Object]], deadlines: Deadlines) -> Object:
         (outcome,) = await self._writer.write([wanted], plan_each(plan), deadlines)

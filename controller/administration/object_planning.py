@@ -24,6 +24,7 @@ from tailrace.controller.objects.objects import (
     shelves_on,
 )
 from tailrace.controller.spus.spu_group_controller import describe_holdings, fault_of
+from tailrace.controller.spus.spu_selection import ids_of
 from tailrace.controller.state.actions import Delete, KvAction, Put
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -193,6 +194,7 @@ def plan_removal(kind: str, name: str, local: LocalStore, *, force: bool) -> Pla
                     f"SPU {name} belongs to the SPU group {spu.spec.group}: scale the group down instead",
                 )
             _check_empty([spu], local, force=force)
+            _check_not_taken_over(spu, local, force=force)
             writes: tuple[KvAction, ...] = (Delete(spu),)
         case "spu-group":
             group = local.spu_groups.get(name)
@@ -223,6 +225,19 @@ def _check_unreserved(spu_id: SpuId, local: LocalStore) -> None:
                 ErrorCode.DUPLICATE_RESOURCE,
                 f"spuId: {spu_id} is reserved by the SPU group {group.name}, which has the ids from {first} "
                 f"to {first + count - 1}",
+            )
+
+
+def _check_not_taken_over(spu: Spu, local: LocalStore, *, force: bool) -> None:
+    """Refuses to free the id of a running SPU for which a group waits: the SPU's process would still run."""
+    if force or not spu.is_online:
+        return
+    for group in local.spu_groups.values():
+        if group.status.resolution is SpuGroupResolution.INVALID and spu.spec.id in ids_of(group.spec):
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"SPU {spu.spec.id} is online, and the SPU group {group.name} waits for its id to start an SPU of its "
+                "own; stop the process of the SPU first, or use --force",
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.controller.objects.objects import PublicListener, Spu
+from tailrace.controller.objects.objects import PublicListener, Spu, SpuType
 from tailrace.controller.sc_metrics import ScMetrics
 from tailrace.controller.state.actions import (
     AddPartition,
@@ -61,6 +61,8 @@ FORWARDS_MAX = 128
 FORWARDED_BYTES_MAX = 8 * 1024 * 1024
 """How many bytes the forwarded requests of one SPU may have. The link stops reading only at a much larger number."""
 PORT_MAX = 65535
+UNREGISTERED_MAX = 1000
+"""How many unregistered processes are remembered."""
 
 CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
 """The requests that are handled concurrently: slow ones, and renewals of the lease, which must not wait for others."""
@@ -119,6 +121,8 @@ class ConnectionManager:
         self._foreign_clients = ForeignClients()
         self._cache = SpecCache()
         self._connected: dict[SpuId, _Peer] = {}
+        self._unregistered: dict[SpuId, str] = {}
+        """The process incarnations of custom SPUs that were unregistered: a group that gets the id starts another."""
         self._sent_configs: dict[TopicId, Mapping[str, str]] = {}
         """The configs of each topic that were sent, or queued, to the SPUs that hold it."""
         self._began_at = trio.current_time()
@@ -354,6 +358,14 @@ class ConnectionManager:
         spu = SpuId(message.spu_id)
         if spu not in self._cache.spus:
             return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
+        if message.incarnation == self._unregistered.get(spu):
+            group = self._cache.spus[spu].spec.group
+            if group is not None:
+                return KafkaError(
+                    ErrorCode.BROKER_ID_NOT_REGISTERED,
+                    f"this process is the custom SPU {spu}, which was unregistered, and SPU {spu} belongs to the SPU "
+                    f"group {group} now; stop this process",
+                )
         if not message.incarnation or not message.store_incarnation:
             return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations")
         private = Address(message.private_host, message.private_port)
@@ -457,11 +469,19 @@ class ConnectionManager:
             connected.stream.queue_configs()
 
     def _drop_spu(self, spu: SpuId) -> None:
-        self._cache.spus.pop(spu, None)
+        before = self._cache.spus.pop(spu, None)
+        if before is not None and before.spec.type is SpuType.CUSTOM and before.status.incarnation:
+            self._remember_unregistered(before)
         connected = self._connected.get(spu)
         self._lose(spu, "it is not registered any more", is_orderly=True)
         if connected is not None:
             connected.link.close("the SPU is not registered any more")
+
+    def _remember_unregistered(self, spu: Spu) -> None:
+        self._unregistered.pop(spu.spec.id, None)
+        self._unregistered[spu.spec.id] = spu.status.incarnation
+        if len(self._unregistered) > UNREGISTERED_MAX:
+            del self._unregistered[next(iter(self._unregistered))]
 
     def _queue_partition(self, key: PartitionKey, spus: tuple[SpuId, ...]) -> None:
         for spu in spus:

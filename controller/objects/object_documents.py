@@ -31,7 +31,15 @@ from .objects import (
     SpuGroup,
     Topic,
 )
-from .spu_documents import Document, read_spu, read_spu_group, spu_document, spu_group_document
+from .spu_documents import (
+    Document,
+    check_spu,
+    check_template,
+    read_spu,
+    read_spu_group,
+    spu_document,
+    spu_group_document,
+)
 from .topic_documents import (
     deleted_topic_document,
     partition_document,
@@ -83,8 +91,10 @@ def parse_object(kind: str, document: object, name: str | None = None) -> Object
         case Topic():
             return _checked_topic(found)
         case Spu():
+            check_spu(found.spec)
             _checked("configs", BrokerConfigs, found.spec.configs)
         case SpuGroup():
+            check_template(found.spec.template)
             _checked("template.configs", BrokerConfigs, found.spec.template.configs)
     return found
 

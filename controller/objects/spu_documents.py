@@ -9,7 +9,7 @@ from tailrace.protocol.codec.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, may_be_host
 
-from .document_fields import INT_MAX, Fields, size_text
+from .document_fields import INT_MAX, FieldError, Fields, size_text
 from .objects import (
     GIBIBYTE,
     GROUP_REPLICAS_MAX,
@@ -82,6 +82,39 @@ def read_spu(whole: Fields, spec: Fields) -> Spu:
     # `tailrace spu describe` adds what the SPU reports about itself, and its output can be applied again.
     whole.raw("controllers")
     return Spu(spu_spec, _spu_status(whole))
+
+
+def check_spu(spec: SpuSpec) -> None:
+    """Refuses fields of an SPU that would have no effect. Raises FieldError."""
+    _check_endpoints(spec.public, spec.private, "")
+    if spec.type is SpuType.CUSTOM and spec.log_directory is not None:
+        raise FieldError(
+            f"storage.logDir: {spec.log_directory!r} would have no effect, because the SC does not start a custom SPU; "
+            f"leave it out, and start the SPU with `tailrace serve spu --data {spec.log_directory}`"
+        )
+    if spec.type is SpuType.CUSTOM and spec.configs:
+        raise FieldError(
+            "configs: they would have no effect, because the SC does not start a custom SPU; leave them out, and start "
+            "the SPU with `tailrace serve spu --set NAME=VALUE`"
+        )
+
+
+def check_template(template: SpuTemplate) -> None:
+    """Refuses fields of a group's template that would have no effect. Raises FieldError."""
+    _check_endpoints(template.public, template.private, "template.")
+
+
+def _check_endpoints(public: PublicEndpoint, private: PrivateEndpoint, path: str) -> None:
+    for name, endpoint in (("publicEndpoint", public), ("privateEndpoint", private)):
+        if endpoint.encryption is not Encryption.PLAINTEXT:
+            raise FieldError(
+                f"{path}{name}.encryption: {endpoint.encryption.value} is not available in this version, and the "
+                f"endpoint would not be encrypted; write {Encryption.PLAINTEXT.value} or leave it out"
+            )
+    if len(public.ingress) > 1:
+        raise FieldError(
+            f"{path}publicEndpoint.ingress: clients are told one host, and {len(public.ingress)} are given; keep one"
+        )
 
 
 def spu_group_document(group: SpuGroup) -> Document:

@@ -9,7 +9,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.controller.objects.objects import Spu, SpuSpec
+from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.logs import FilteringBoundLogger
 
@@ -45,6 +45,9 @@ class Launcher(Protocol):
         Raises SpuEndedError if it ended instead, and OSError if it could not be started. If this is cancelled, nothing
         keeps running.
         """
+
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        """Returns why an SPU group cannot be as wanted, or None if it can; `before` is the group as it is."""
 
 
 class Restarts(Struct):
@@ -90,6 +93,10 @@ class LocalProvisioner:
         self._nursery.start_soon(supervised.run)
         if before is not None:
             await supervised.serves.wait()
+
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        """Returns why an SPU group cannot be as wanted, or None if it can; `before` is the group as it is."""
+        return self._launcher.refusal(wanted, before)
 
     async def terminate(self, spu: SpuId) -> None:
         """Stops the SPU cleanly, if it runs."""

@@ -20,6 +20,7 @@ from tailrace.controller.objects.objects import (
     GroupConfigs,
     Object,
     Partition,
+    PrivateEndpoint,
     Spu,
     SpuType,
     Topic,
@@ -219,14 +220,18 @@ class ClusterMirror:
 
 def mirrored_spu(spu: Spu) -> SpuSpec:
     """Returns the SPU as the mirror shows it."""
-    private = spu.status.private
-    return SpuSpec(
-        spu.spec.id,
-        spu.spec.rack,
-        _endpoints(spu),
-        spu.is_online,
-        None if private is None else Endpoint(PRIVATE, private.host, private.port),
-    )
+    return SpuSpec(spu.spec.id, spu.spec.rack, _endpoints(spu), spu.is_online, _private_endpoint(spu))
+
+
+def _private_endpoint(spu: Spu) -> Endpoint | None:
+    """Returns the endpoint for other SPUs: the one in the spec of a custom SPU, else the one that the SPU reports.
+
+    The default of the spec counts as not given.
+    """
+    private, reported = spu.spec.private, spu.status.private
+    if spu.spec.type is SpuType.CUSTOM and private.port and private != PrivateEndpoint() and reported is not None:
+        return Endpoint(PRIVATE, private.host, private.port)
+    return None if reported is None else Endpoint(PRIVATE, reported.host, reported.port)
 
 
 def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:

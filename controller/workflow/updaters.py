@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import Entry, KeyValueStore, StoreUnavailable
-from tailrace.controller.objects.objects import Spu
+from tailrace.controller.objects.objects import Spu, SpuGroup
 from tailrace.controller.state.actions import ConnectionAction, Delete, KvAction, Provision, ProvisionerAction, Put
 from tailrace.controller.state.object_codec import OversizedError, change_of, key_of
 from tailrace.protocol.ids import SpuId
@@ -153,6 +153,12 @@ class Provisioner(Protocol):
     async def terminate(self, spu: SpuId) -> None:
         """Stops the SPU, if it runs."""
 
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        """Returns why an SPU group cannot be as wanted, or None if it can.
+
+        `before` is the group as it is, or None for a new group.
+        """
+
 
 class NoProvisioner:
     """The provisioner of an SC that starts no SPUs. Managed SPUs stay registered, and others may start them."""
@@ -169,6 +175,9 @@ class NoProvisioner:
     async def terminate(self, spu: SpuId) -> None:
         self._logger.warning("spu_not_terminated", spu=spu, reason="nothing here stops managed SPUs")
         await trio.lowlevel.checkpoint()
+
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        return None
 
 
 class ProvisionerUpdater(Struct):

@@ -118,9 +118,9 @@ async def test_the_seeds_spu_is_registered_from_a_file(tmp_path: Path, capsys: p
 spuId: 100
 spuType: "Custom"
 rack: "Zone1"
-storage: {size: 2Gi, logDir: "/var/lib/mylog"}
-publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: TLS}
-privateEndpoint: {port: 9006, host: localhost, encryption: TLS}
+storage: {size: 2Gi}
+publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: PLAINTEXT}
+privateEndpoint: {port: 9006, host: localhost, encryption: PLAINTEXT}
 ---
 spuId: 101
 """
@@ -143,6 +143,8 @@ spuId: 101
         ("spuId: 1\npublicEndpoint: {port: 70000}\n", "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
         ("kind: topic\nspuId: 1\n", "kind: it is 'topic' and should be 'spu'"),
         ("", "the file has no document"),
+        ("spuId: 1\npublicEndpoint: {encryption: TLS}\n", "publicEndpoint.encryption: TLS is not available"),
+        ("spuId: 1\nstorage: {logDir: /mylog}\n", "storage.logDir: '/mylog' would have no effect"),
         ("- 1\n", "the document: a list is not a mapping of fields"),
         ("a: [", "line 1, column 5: "),
     ],

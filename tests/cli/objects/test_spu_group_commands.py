@@ -55,8 +55,8 @@ replicas: 2
 minId: 11
 template:
   storage: {size: 2Gi, logDir: "/var/lib/mylog"}
-  publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: TLS}
-  privateEndpoint: {port: 9006, host: localhost, encryption: TLS}
+  publicEndpoint: {port: 9005, ingress: [{hostname: localhost}], encryption: PLAINTEXT}
+  privateEndpoint: {port: 9006, host: localhost, encryption: PLAINTEXT}
 """)
     async with public_sc() as sc:
         assert await tailrace(sc.network, "spu-group", "create", "main", "--file", str(path), "--output", "json") == 0

@@ -14,16 +14,15 @@ spec:
   rack: "Zone1"
   storage:
     size: 2Gi
-    logDir: "/var/lib/mylog"
   publicEndpoint:
     port: 9005
     ingress:
       - hostname: localhost
-    encryption: TLS
+    encryption: PLAINTEXT
   privateEndpoint:
     port: 9006
     host: localhost
-    encryption: TLS
+    encryption: PLAINTEXT
 """
 GROUP = """
 name: main
@@ -42,7 +41,7 @@ def test_documents_follow_one_another() -> None:
     assert len(documents) == 2
     spu = parse_object("spu", documents[0])
     assert isinstance(spu, Spu)
-    assert spu.spec.public.encryption is Encryption.TLS
+    assert spu.spec.public.encryption is Encryption.PLAINTEXT
     assert parse_object("spu-group", documents[1]) == SpuGroup("main", SpuGroupSpec(2, 11))  # type: ignore[arg-type]
 
 

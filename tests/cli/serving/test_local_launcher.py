@@ -90,6 +90,18 @@ async def test_a_free_port_stays_the_same_at_the_next_start(
     assert [each.listeners[0].address.port for each in started] == [0, 41000]
 
 
+async def test_an_spu_with_another_port_in_its_spec_starts_there_at_once(
+    nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
+) -> None:
+    started = program(SERVING)
+    launcher = _launcher(nursery, tmp_path)
+    for port in (41001, 41002, 41002):
+        running = await launcher.launch(_spu(1, "more", port))
+        running.end()
+        await running.wait()
+    assert [each.listeners[0].address.port for each in started] == [41001, 41002, 41002]
+
+
 async def test_another_free_port_takes_the_place_of_one_that_is_taken(
     nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
 ) -> None:

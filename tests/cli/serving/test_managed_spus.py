@@ -8,7 +8,16 @@ from tailrace.cli.serving.given_settings import given_settings
 from tailrace.cli.serving.managed_spus import ManagedSpus, child_command
 from tailrace.cli.serving.serve_spu import NAMES, read_settings
 from tailrace.cli.serving.serving import LogSettings, log_settings
-from tailrace.controller.objects.objects import PrivateEndpoint, PublicEndpoint, Spu, SpuSpec, SpuType
+from tailrace.controller.objects.objects import (
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuGroup,
+    SpuGroupSpec,
+    SpuSpec,
+    SpuTemplate,
+    SpuType,
+)
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
@@ -109,6 +118,41 @@ def test_other_groups_take_the_ports_of_their_template_and_do_not_meet() -> None
     assert _ports(DEFAULTS, _spu(12, "more", **endpoints))[:3] == [9115, 0, 9116]
     settings = DEFAULTS.settings_of(_spu(11, "more"), SC)
     assert all(each.may_move for each in (*settings.listeners, settings.private))
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "refusal"),
+    [
+        (
+            "main",
+            SpuTemplate(public=PublicEndpoint(9500)),
+            "template: the addresses of the group main follow from --pu",
+        ),
+        (
+            "main",
+            SpuTemplate(private=PrivateEndpoint(9500)),
+            "template: the addresses of the group main follow from --p",
+        ),
+        ("main", SpuTemplate(rack="a"), None),
+        ("more", SpuTemplate(public=PublicEndpoint(9500)), None),
+        ("more", SpuTemplate(public=PublicEndpoint(9500, ())), None),
+        (
+            "more",
+            SpuTemplate(public=PublicEndpoint(9500, ("other",))),
+            "template.publicEndpoint.ingress: 'other' would h",
+        ),
+        (
+            "more",
+            SpuTemplate(private=PrivateEndpoint(9500, "other")),
+            "template.privateEndpoint.host: 'other' would have",
+        ),
+    ],
+)
+def test_a_template_that_would_have_no_effect_is_refused(name: str, template: SpuTemplate, refusal: str | None) -> None:
+    before, wanted = SpuGroup(name, SpuGroupSpec()), SpuGroup(name, SpuGroupSpec(template=template))
+    assert (DEFAULTS.refusal(wanted, before) or "").startswith(refusal or "")
+    assert (DEFAULTS.refusal(wanted, before) is None) == (refusal is None)
+    assert DEFAULTS.refusal(wanted, wanted) is None, "what does not change may be scaled"
 
 
 def test_an_spu_has_its_own_directory_and_its_groups_configs() -> None:

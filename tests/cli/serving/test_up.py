@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from tailrace.cli.main import main
 from tailrace.cli.serving.given_settings import GivenSettings
@@ -199,6 +200,22 @@ async def test_an_id_that_somebody_else_has_is_named(spec: SpuSpec, owner: str) 
     with pytest.raises(CannotServeError, match=f"^SPU 2 {owner}: unregister it, or run fewer SPUs$"):
         await with_main_group(store, 2, MANAGED)
     await with_main_group(store, 1, MANAGED)
+
+
+async def test_the_addresses_of_the_group_and_its_spus_follow_from_the_settings() -> None:
+    store = MemoryStore()
+    group = await with_main_group(store, 1, MANAGED)
+    template = group.spec.template
+    spu = Spu(SpuSpec(SpuId(1), SpuType.MANAGED, "a", template.public, template.private, group="main"))
+    await store.write([Put(key_of(spu), encode(spu), 0)])
+    moved = replace(MANAGED, listeners=(ListenerSettings("PUBLIC", Address("127.0.0.1", 9192)),))
+    assert (await with_main_group(store, None, moved)).spec.template.public.port == 9192
+    assert (await _stored_group(store)).spec.template.public.port == 9192
+    entry = await store.get(key_of(spu))
+    assert entry is not None
+    found = decode(entry.key, entry.value, entry.version)
+    assert isinstance(found, Spu)
+    assert (found.spec.public.port, found.spec.rack) == (9192, "a")
 
 
 async def test_a_group_that_cannot_be_read_is_not_written_over() -> None:

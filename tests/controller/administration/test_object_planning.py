@@ -188,6 +188,20 @@ def test_spus_that_hold_replicas_go_by_force_alone() -> None:
     assert plan_removal("spu", "1", local, force=True).writes == (Delete(local.spus[SpuId(1)]),)
 
 
+def test_a_running_spu_whose_id_a_group_waits_for_is_unregistered_by_force_alone() -> None:
+    running = replace(custom(12), status=SpuStatus(SpuResolution.ONLINE))
+    waiting = SpuGroup("edge", SpuGroupSpec(2, SpuId(11)), SpuGroupStatus(SpuGroupResolution.INVALID, "taken"))
+    held = refused(plan_removal, "spu", "12", local_with(running, waiting), force=False)
+    assert held.code is ErrorCode.POLICY_VIOLATION
+    assert held.message == (
+        "SPU 12 is online, and the SPU group edge waits for its id to start an SPU of its own; stop the process of the "
+        "SPU first, or use --force"
+    )
+    assert plan_removal("spu", "12", local_with(running, waiting), force=True).writes
+    assert plan_removal("spu", "12", local_with(custom(12), waiting), force=False).writes
+    assert plan_removal("spu", "12", local_with(running), force=False).writes
+
+
 def test_spus_that_keep_shelves_as_well() -> None:
     orders = partition("orders", 0)
     shelves = (Shelf(0, 5, (SpuId(2),)), Shelf(5, 5, (SpuId(3),), (SpuId(2),)))

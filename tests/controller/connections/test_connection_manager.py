@@ -30,6 +30,7 @@ from tailrace.controller.objects.objects import (
     SpuResolution,
     SpuSpec,
     SpuStatus,
+    SpuType,
     Topic,
     TopicResolution,
     TopicSpec,
@@ -595,6 +596,30 @@ async def test_an_spu_that_is_deleted_is_sent_away_and_not_let_in_again(autojump
         assert world.happened[1:] == [SpuLost(SpuId(1), "first", "it is not registered any more")]
         again = await world.spu(1)
         assert (await again.register()).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_the_process_of_an_unregistered_custom_spu_does_not_become_the_spu_of_a_group(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1)) as world:
+        await world.registered(1)
+        world.manager.apply(DeleteSpu(SpuId(1)))
+        world.store_objects(spu(1, type=SpuType.MANAGED, group="edge"))
+        refused = await (await world.spu(1)).register()
+        assert refused.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+        assert refused.error_message == (
+            "this process is the custom SPU 1, which was unregistered, and SPU 1 belongs to the SPU group edge now; "
+            "stop this process"
+        )
+        assert (await (await world.spu(1, "another")).register()).error_code == ErrorCode.NONE
+
+
+async def test_a_custom_spu_that_is_registered_again_is_admitted_again(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1)) as world:
+        await world.registered(1)
+        world.manager.apply(DeleteSpu(SpuId(1)))
+        world.store_objects(spu(1))
+        assert (await (await world.spu(1)).register()).error_code == ErrorCode.NONE
 
 
 async def test_the_first_lease_does_not_run_while_the_sc_stands_still(mock_clock: trio.testing.MockClock) -> None:

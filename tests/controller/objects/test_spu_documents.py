@@ -1,7 +1,7 @@
 import pytest
 
 from tailrace.controller.objects.document_fields import FieldError
-from tailrace.controller.objects.object_documents import document_of, parse_object
+from tailrace.controller.objects.object_documents import document_of, parse_object, read_document
 from tailrace.controller.objects.objects import (
     Encryption,
     PrivateEndpoint,
@@ -19,15 +19,14 @@ from tailrace.controller.objects.objects import (
 from tailrace.protocol.ids import SpuId
 
 SEED_ENDPOINTS: dict[str, object] = {
-    "publicEndpoint": {"port": 9005, "ingress": [{"hostname": "localhost"}], "encryption": "TLS"},
-    "privateEndpoint": {"port": 9006, "host": "localhost", "encryption": "TLS"},
+    "publicEndpoint": {"port": 9005, "ingress": [{"hostname": "localhost"}], "encryption": "PLAINTEXT"},
+    "privateEndpoint": {"port": 9006, "host": "localhost", "encryption": "PLAINTEXT"},
 }
 SEED_STORAGES: list[dict[str, object]] = [
     {"storage": {"size": "2Gi", "logDir": "/var/lib/mylog"}},
     {"size": "2Gi", "logDir": "/var/lib/mylog"},
 ]
-TLS_PUBLIC = PublicEndpoint(9005, ("localhost",), Encryption.TLS)
-TLS_PRIVATE = PrivateEndpoint(9006, "localhost", Encryption.TLS)
+TLS = {"encryption": "TLS"}
 
 
 def _fault(kind: str, document: object, name: str | None = None) -> str:
@@ -38,9 +37,17 @@ def _fault(kind: str, document: object, name: str | None = None) -> str:
 
 @pytest.mark.parametrize("storage", SEED_STORAGES)
 def test_the_seeds_spu(storage: dict[str, object]) -> None:
-    spu = parse_object("spu", {"spuId": 100, "spuType": "Custom", "rack": "Zone1", **storage, **SEED_ENDPOINTS})
+    spu = read_document("spu", {"spuId": 100, "spuType": "Custom", "rack": "Zone1", **storage, **SEED_ENDPOINTS})
     assert spu == Spu(
-        SpuSpec(SpuId(100), SpuType.CUSTOM, "Zone1", TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
+        SpuSpec(
+            SpuId(100),
+            SpuType.CUSTOM,
+            "Zone1",
+            PublicEndpoint(9005, ("localhost",)),
+            PrivateEndpoint(9006, "localhost"),
+            2 * 1024**3,
+            "/var/lib/mylog",
+        )
     )
     assert document_of(spu)["spec"] == {
         "spuId": 100,
@@ -60,7 +67,7 @@ def test_the_seeds_status_of_an_spu() -> None:
 @pytest.mark.parametrize("storage", SEED_STORAGES)
 def test_the_seeds_group(storage: dict[str, object]) -> None:
     group = parse_object("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
-    template = SpuTemplate(None, TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
+    template = SpuTemplate(None, PublicEndpoint(), PrivateEndpoint(), 2 * 1024**3, "/var/lib/mylog")
     assert group == SpuGroup("main", SpuGroupSpec(2, SpuId(11), template))
     assert parse_object("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
 
@@ -147,3 +154,33 @@ def test_faults_of_spus(document: object, fault: str) -> None:
 )
 def test_faults_of_spu_groups(document: object, name: str | None, fault: str) -> None:
     assert _fault("spu-group", document, name).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "fault"),
+    [
+        ("spu", {"publicEndpoint": TLS}, "publicEndpoint.encryption: TLS is not available in this version"),
+        ("spu", {"privateEndpoint": TLS}, "privateEndpoint.encryption: TLS is not available in this version"),
+        ("spu", SEED_STORAGES[0], "storage.logDir: '/var/lib/mylog' would have no effect"),
+        ("spu", {"configs": {"num.partitions": 3}}, "configs: they would have no effect"),
+        (
+            "spu",
+            {"publicEndpoint": {"ingress": [{"hostname": "a"}, {"hostname": "b"}]}},
+            "publicEndpoint.ingress: clients are told one host, and 2 are given; keep one",
+        ),
+        ("spu-group", {"publicEndpoint": TLS}, "template.publicEndpoint.encryption: TLS is not available"),
+        ("spu-group", {"template": {"privateEndpoint": TLS}}, "template.privateEndpoint.encryption: TLS is not av"),
+    ],
+)
+def test_a_field_that_would_have_no_effect_is_refused_but_can_be_read_from_the_store(
+    kind: str, document: dict[str, object], fault: str
+) -> None:
+    if kind == "spu":
+        document = {"spuId": 1, **document}
+    assert _fault(kind, document, "main" if kind == "spu-group" else None).startswith(fault)
+    read_document(kind, document, "main" if kind == "spu-group" else None)
+
+
+def test_a_managed_spu_may_have_a_log_directory_and_configs() -> None:
+    spec = {"spuId": 1, "spuType": "Managed", "group": "main", "configs": {"num.partitions": 3}, **SEED_STORAGES[0]}
+    assert isinstance(parse_object("spu", spec), Spu)

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from tailrace.controller.objects.objects import Spu, SpuSpec, SpuType
+from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec, SpuType
 from tailrace.controller.spus.local_provisioner import (
     PAUSE_SECONDS_MAX,
     PAUSE_SECONDS_MIN,
@@ -70,6 +70,9 @@ class FakeLauncher(Struct):
         self.running[spu_id] = FakeSpu(self, spu_id)
         self.launched.set()
         return self.running[spu_id]
+
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        return None
 
     async def next_launch(self) -> None:
         await self.launched.wait()

@@ -9,6 +9,7 @@ from tailrace.controller.connections.spu_messages import whole_metadata
 from tailrace.controller.objects.objects import (
     ClusterIdentity,
     GroupConfigs,
+    PrivateEndpoint,
     PublicEndpoint,
     PublicListener,
     Spu,
@@ -19,6 +20,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.controller.state.cluster_mirror import NO_CHANGE, MirrorChange, mirrored_spu
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address
 
 
 def publish(sc: ModelSc) -> MirrorChange:
@@ -41,6 +43,20 @@ def test_clients_are_told_the_address_of_the_spec_and_else_what_the_spu_reports(
         assert mirrored_spu(found).endpoints == (public, other)
     assert mirrored_spu(spu()).rack == "rack-a"
     assert mirrored_spu(spu()).online
+
+
+def test_other_spus_are_told_the_registered_private_address_unless_it_is_the_default() -> None:
+    reported = SpuStatus(SpuResolution.ONLINE, private=Address("inside", 7))
+
+    def told(private: PrivateEndpoint, kind: SpuType = SpuType.CUSTOM) -> Endpoint | None:
+        return mirrored_spu(Spu(replace(spu(kind=kind).spec, private=private), reported)).private
+
+    inside, registered = Endpoint("PRIVATE", "inside", 7), PrivateEndpoint(9006, "told")
+    assert told(registered) == Endpoint("PRIVATE", "told", 9006)
+    assert told(registered, SpuType.MANAGED) == inside
+    assert told(PrivateEndpoint()) == inside, "the default counts as not given"
+    assert told(replace(registered, port=0)) == inside
+    assert mirrored_spu(spu()).private is None, "an SPU that never connected has no private address"
 
 
 def test_spus_come_change_and_go() -> None:

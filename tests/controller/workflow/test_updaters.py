@@ -184,6 +184,9 @@ class ScriptedProvisioner:
     async def terminate(self, spu: SpuId) -> None:
         await self._note("terminate", spu)
 
+    def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
+        return None
+
     async def _note(self, what: str, spu: SpuId) -> None:
         await trio.lowlevel.checkpoint()
         if self.failures:
