@@ -41,6 +41,8 @@ check: install
 test: check
 	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
 	$(BIN)/pytest -m etcd
+	PYTHONPATH=compat_tests:src $(BIN)/python -m kubernetes_server
+	$(BIN)/pytest -m kubernetes
 	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 900
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
 	PYTHONPATH=compat_tests $(BIN)/python -m kafka_python.own_suite

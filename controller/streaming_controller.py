@@ -20,7 +20,7 @@ from tailrace.controller.connections.connection_manager import ConnectionManager
 from tailrace.controller.connections.private_server import PrivateServer
 from tailrace.controller.inspection.controller_documents import controller_rows
 from tailrace.controller.key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
-from tailrace.controller.key_value.opening import ETCD
+from tailrace.controller.key_value.opening import is_shared
 from tailrace.controller.objects.identities import new_cluster_id
 from tailrace.controller.objects.objects import ClusterIdentity
 from tailrace.controller.state.actions import Put
@@ -70,7 +70,7 @@ class StreamingController:
         logger: FilteringBoundLogger,
         provisioner: Provisioner | None = None,
     ) -> None:
-        """The caller opens the store, which may be shared with other SCs if it is an etcd, and closes it."""
+        """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it."""
         self.metrics = ScMetrics(KNOWN)
         self._settings = settings
         self._seams = seams
@@ -104,7 +104,7 @@ class StreamingController:
                     self._logger.info("metrics_served", address=str(metrics.address))
                     nursery.start_soon(MetricsServer(self._scrape, self._readiness, self._logger).serve, metrics)
                 with self._beginning:
-                    if self._settings.store.startswith(ETCD):
+                    if is_shared(self._settings.store):
                         await self._serve_in_turn(metrics, status)
                     else:
                         await self._serve(metrics, status, None)

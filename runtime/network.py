@@ -47,19 +47,34 @@ def may_be_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None
 
 
-class Connection(Protocol):
+class ByteStream(Protocol):
     """An ordered stream of bytes in both directions. Any call raises OSError if the connection is broken."""
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        """Returns how many bytes were put into the buffer; 0 at the end of the stream; None if nothing has arrived."""
+
+    async def wait_readable(self) -> None: ...
+
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        """Returns how many bytes were taken; 0 if the connection is full.
+
+        With `more`, what follows may share a packet.
+        """
+
+    async def wait_writable(self) -> None: ...
+
+    def close(self) -> None:
+        """Closes at once. Tasks that wait on the connection get an error."""
+
+
+class Connection(ByteStream, Protocol):
+    """A byte stream between two addresses."""
 
     @property
     def local(self) -> Address: ...
 
     @property
     def remote(self) -> Address: ...
-
-    def receive_into(self, buffer: memoryview) -> int | None:
-        """Returns how many bytes were put into the buffer; 0 at the end of the stream; None if nothing has arrived."""
-
-    async def wait_readable(self) -> None: ...
 
     async def call_when_readable(
         self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
@@ -74,28 +89,17 @@ class Connection(Protocol):
     def expect_soon(self) -> None:
         """Announces that the other side is about to send, so that the next wait may busy-wait for longer."""
 
-    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
-        """Returns how many bytes were taken; 0 if the connection is full.
-
-        With `more`, what follows may share a packet.
-        """
-
     def send_file(self, file: File, position: int, count: int) -> int:
         """Sends from a file, without a copy through this process if the platform can. Returns what `send` returns.
 
         Raises UnreadableError if the file is at fault, and not the connection.
         """
 
-    async def wait_writable(self) -> None: ...
-
     def end_sending(self) -> None:
         """Closes one direction: the peer reads what was sent and then the end of the stream, and may still send."""
 
-    def close(self) -> None:
-        """Closes at once. Tasks that wait on the connection get an error."""
 
-
-async def send_all(connection: Connection, data: Buffer) -> None:
+async def send_all(connection: ByteStream, data: Buffer) -> None:
     """Returns when the connection has taken all data, for callers that send one thing and wait for it."""
     rest = memoryview(data)
     while rest:
@@ -105,7 +109,7 @@ async def send_all(connection: Connection, data: Buffer) -> None:
             await connection.wait_writable()
 
 
-async def receive_some(connection: Connection, buffer: memoryview) -> int:
+async def receive_some(connection: ByteStream, buffer: memoryview) -> int:
     """Waits until something has arrived, and returns what `receive_into` returns; 0 is the end of the stream."""
     while True:
         await connection.wait_readable()

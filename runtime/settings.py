@@ -35,7 +35,7 @@ class ScSettings(Struct, frozen=True):
     private: ListenerSettings
     """The listener for SPUs."""
     store: str = "sqlite"
-    """The KV store: `sqlite`, `memory` or `etcd://HOST:PORT[,HOST:PORT]`."""
+    """The KV store: `sqlite`, `memory`, `etcd://HOST:PORT[,HOST:PORT]`, `kubernetes` or `kubernetes:KUBECONFIG`."""
     metrics: ListenerSettings | None = None
     reconciliation_seconds: float = RECONCILIATION_SECONDS
     """How often all objects are checked, and every SPU gets its specs again."""

@@ -18,6 +18,8 @@ class Exchange(Struct):
     path: str
     body: bytes
     connection: Connection
+    method: str = "POST"
+    headers: dict[str, str] = {}
 
     @property
     def json(self) -> object:
@@ -88,4 +90,6 @@ def _request(arrived: bytearray, connection: Connection) -> Exchange | None:
     if not end or len(rest) < size:
         return None
     del arrived[: len(head) + len(end) + size]
-    return Exchange(first.split(" ")[1], rest[:size], connection)
+    method, path, _ = first.split(" ")
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in headers)}
+    return Exchange(path, rest[:size], connection, method, fields)

@@ -38,7 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="STORE",
-        help="Store of the cluster's objects: sqlite (default), memory, or etcd://HOST:PORT[,HOST:PORT].",
+        help="Store of the cluster's objects: sqlite (default), memory, etcd://HOST:PORT[,HOST:PORT], kubernetes "
+        "(in a pod) or kubernetes:KUBECONFIG.",
     )
     parser.add_argument(
         "--reconciliation",

@@ -5,6 +5,7 @@ end. The plan comes from a seed. TAILRACE_CHAOS_SEED and TAILRACE_CHAOS_SECONDS 
 """
 
 import os
+from contextlib import ExitStack
 
 import pytest
 from chaos.administration import RunningAdministrator
@@ -15,6 +16,8 @@ from chaos.records import History, RunningConsumer, RunningProducer, stored
 from chaos.replica_logs import control_offsets, read_replica
 from chaos.views import topics_at, unexpected, wait_until_all_agree
 from etcd_server import Etcd, install
+from kubernetes_server import KubernetesMissingError, KubernetesServer
+from kubernetes_server import install as install_kubernetes
 from node_cluster import Watcher
 from spu_cluster import cli
 
@@ -25,7 +28,7 @@ REPLICATION_FACTORS = {"one-copy": 1, "three-copies": 3}
 PLACES = [(topic, number) for topic in REPLICATION_FACTORS for number in range(PARTITIONS)]
 
 
-@pytest.fixture(params=["one SC on sqlite", "two SCs on etcd"])
+@pytest.fixture(params=["one SC on sqlite", "two SCs on etcd", "two SCs on Kubernetes"])
 def cluster(request, tmp_path):
     if request.param == "one SC on sqlite":
         with harmed_cluster(tmp_path) as harmed:
@@ -35,8 +38,15 @@ def cluster(request, tmp_path):
     etcd = Etcd(tmp_path)
     etcd.start()
     try:
-        with harmed_cluster(tmp_path, 2, etcd.url) as harmed:
-            yield harmed
+        with ExitStack() as opened:
+            store = etcd.url
+            if request.param == "two SCs on Kubernetes":
+                try:
+                    install_kubernetes()
+                except KubernetesMissingError as missing:
+                    pytest.skip(str(missing))
+                store = f"kubernetes:{opened.enter_context(KubernetesServer(etcd, tmp_path)).kubeconfig}"
+            yield opened.enter_context(harmed_cluster(tmp_path, 2, store))
     finally:
         etcd.kill()
 

@@ -31,6 +31,12 @@ class History:
             self._events.append(event)
         self._wake()
 
+    def skip_to(self, revision: int) -> None:
+        """Continues after a revision whose changes are unknown, so that watches before it fall behind."""
+        self.revision = revision
+        self._events.clear()
+        self._wake()
+
     def after(self, revision: int) -> WatchEvent | None:
         """Returns the change that follows the revision, or None if there is none yet. Raises FellBehind."""
         self.check_open()

@@ -10,11 +10,11 @@ from typing import Any
 
 import trio
 
+from tailrace.controller.key_value.http_connection import HttpConnection, HttpError, connect
 from tailrace.controller.key_value.interface import StoreUnavailable
 from tailrace.runtime.network import Address, Network
 
 from .etcd_messages import Json
-from .http_connection import HttpConnection, HttpError, connect
 
 CONNECT_SECONDS_MAX = 2.0
 CALL_SECONDS_MAX = 5.0

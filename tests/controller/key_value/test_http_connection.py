@@ -6,7 +6,7 @@ import trio
 from scripted_http import STREAM_HEAD, Exchange, Script, answer, chunk, serve
 from simulation.network import SERVER, MemoryNetwork
 
-from tailrace.controller.key_value.etcd.http_connection import HttpConnection, HttpError, connect
+from tailrace.controller.key_value.http_connection import HttpConnection, HttpError, connect
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import h11
 
-from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
+from tailrace.runtime.network import Address, ByteStream, Network, receive_some, send_all
 
 RECEIVE_BYTES = 64 * 1024
 
@@ -13,18 +13,22 @@ HttpError = (OSError, h11.ProtocolError)
 class HttpConnection:
     """A connection that carries one request at a time. Close it after an error or a cancellation."""
 
-    def __init__(self, connection: Connection, host: str) -> None:
+    def __init__(self, connection: ByteStream, host: str) -> None:
         self._connection = connection
         self._host = host
         self._protocol = h11.Connection(h11.CLIENT)
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
 
     async def post(self, path: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> int:
+        """Sends a POST request and returns the status of the response; `read` returns the body."""
+        return await self.request("POST", path, body, headers)
+
+    async def request(self, method: str, path: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> int:
         """Sends a request and returns the status of the response; `read` returns the body."""
         if self._protocol.our_state is not h11.IDLE:
             self._protocol.start_next_cycle()
         own = (("host", self._host), ("content-type", "application/json"), ("content-length", str(len(body))))
-        request = h11.Request(method="POST", target=path, headers=[*own, *headers])
+        request = h11.Request(method=method, target=path, headers=[*own, *headers])
         events: tuple[h11.Event, ...] = (request, h11.Data(data=body), h11.EndOfMessage())
         await send_all(self._connection, b"".join(self._protocol.send(event) or b"" for event in events))
         while not isinstance(event := await self._next_event(), h11.Response):
