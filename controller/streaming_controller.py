@@ -273,7 +273,7 @@ class StreamingController:
             return Readiness(False, "the SC is stopping")
         if self._serves:
             return Readiness(True, "the SC leads and its store responds")
-        if self._term is None and self._settings.store.startswith(ETCD):
+        if self._term is None and is_shared(self._settings.store):
             return Readiness(False, "the SC stands by, because another SC leads")
         return Readiness(False, "the SC is starting")
 
