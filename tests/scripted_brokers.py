@@ -43,6 +43,10 @@ class ScriptedBroker(Struct):
     """The requests in order, without those with which every client begins."""
     connections: list[MemoryConnection] = field(default_factory=list)
     listener: Listener | None = None
+    is_frozen: bool = False
+    """Whether it accepts connections and never responds, like a stopped process."""
+    pause_seconds: float = 0.0
+    """How long it pauses after each of the first bytes of a response."""
 
     def stop(self) -> None:
         assert self.listener is not None
@@ -67,10 +71,16 @@ class ScriptedBroker(Struct):
         response: Any = self._versions() if key is ApiKey.API_VERSIONS else self.script(self, request)
         if key is not ApiKey.API_VERSIONS:
             self.heard.append(request)
-        if response is None:
+        if response is None or self.is_frozen:
             await trio.sleep_forever()
         parts: list[Any] = encode_response(key, version, correlation_id, response, APIS)
-        await send_all(connection, b"".join(parts))
+        data = b"".join(parts)
+        if self.pause_seconds and key is not ApiKey.API_VERSIONS:
+            for position in range(4):
+                await send_all(connection, data[position : position + 1])
+                await trio.sleep(self.pause_seconds)
+            data = data[4:]
+        await send_all(connection, data)
 
     def _versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(api_keys=[ApiVersion(key, *each) for key, each in self.versions.items()])

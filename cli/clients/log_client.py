@@ -4,6 +4,7 @@ The result for a refused partition is the refusal; the results for the others ar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from tailrace.protocol.codec.primitives import Buffer
@@ -32,7 +33,9 @@ FETCH_WAIT_MS_MAX = 500
 """How long a leader without new records may wait for some."""
 FETCHED_BYTES_MAX = 8 * 2**20
 """The largest response of one SPU. One partition may fill an eighth of it. A larger batch is still sent whole."""
-PRODUCE_TIMEOUT_MS = 10_000
+PRODUCE_TIMEOUT_MS = 5_000
+"""How long a leader may wait for its followers. It must be less than SILENCE_SECONDS_MAX: the leader responds, and is
+asked again."""
 
 _NAMED_FETCHES_MAX = 12
 _NAMED_PRODUCES_MAX = 12
@@ -194,18 +197,20 @@ class LogClient:
     async def producer_name(self) -> ProducerName:
         """Asks an SPU for a new producer id. Raises RefusedError."""
 
+        attempts = count()
+
         async def anybody(keys: Sequence[str]) -> dict[str, int | RefusedError]:
             spus = await self._spus.spus()
             if not spus:
                 raise UnreachableError(f"no SPU is online. {SPU.what_to_do}")
-            return dict.fromkeys(keys, spus[0])
+            return dict.fromkeys(keys, spus[next(attempts) % len(spus)])  # another one if the first is silent
 
         async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, ProducerName | RefusedError]:
             response = await self._spus.ask(spu_id, InitProducerIdRequest(transactional_id=None))
             name = ProducerName(response.producer_id, response.producer_epoch)
             return dict.fromkeys(keys, refusal(response) or name)
 
-        (answer,) = (await self._spus.ask_each(["name"], anybody, ask)).values()
+        (answer,) = (await self._spus.ask_each(["name"], anybody, ask, prepares=True)).values()
         return unless_refused(answer)
 
     async def check_shows_uncommitted(self, partitions: Sequence[Partition]) -> None:

@@ -20,7 +20,7 @@ from tailrace.runtime.network import Address, Connection, Network, receive_some,
 
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 35.0
-"""How long to wait for a response; the SC takes less unless it is asked to wait."""
+"""How long a server may send nothing of a response; the SC takes less unless it is asked to wait."""
 RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "tailrace-cli"
 _SHOWN_CHARACTERS = 40
@@ -57,6 +57,14 @@ class Role(Struct, frozen=True):
         """Returns the error for a server that does not respond."""
         return UnreachableError(f"the {self.name} at {address} does not answer: {why}. {self.what_to_do}")
 
+    def all_are_silent(self, addresses: Sequence[Address], faults: Sequence[UnreachableError]) -> UnreachableError:
+        """Returns the error if no server responds at any of the addresses."""
+        if len(faults) == 1:
+            return faults[0]
+        return UnreachableError(
+            f"none of the {self.name}s at {', '.join(map(str, addresses))} answers. {self.what_to_do}"
+        )
+
     def has_closed(self, address: Address) -> ClosedError:
         """Returns the error for a server that has closed the connection."""
         return ClosedError(str(self.is_silent(address, f"it closed the connection{self.if_it_closes}")))
@@ -76,20 +84,23 @@ async def connect_to_one_of(
             return await connect(network, address, role, apis)
         except UnreachableError as fault:
             faults.append(fault)
-    if len(faults) == 1:
-        raise faults[0]
-    listed = ", ".join(map(str, addresses))
-    raise UnreachableError(f"none of the {role.name}s at {listed} answers. {role.what_to_do}")
+    raise role.all_are_silent(addresses, faults)
 
 
-async def connect(network: Network, address: Address, role: Role, apis: Mapping[int, Api]) -> "ServerConnection":
+async def connect(
+    network: Network,
+    address: Address,
+    role: Role,
+    apis: Mapping[int, Api],
+    seconds_max: float = CONNECT_SECONDS_MAX,
+) -> "ServerConnection":
     """Connects to a server, which will be asked with `apis`. Raises UnreachableError."""
-    with trio.move_on_after(CONNECT_SECONDS_MAX):
+    with trio.move_on_after(seconds_max):
         try:
             return ServerConnection(await network.connect(address), address, role, apis)
         except OSError as error:
             raise role.is_silent(address, _reason(error)) from error
-    raise role.is_silent(address, f"no connection within {CONNECT_SECONDS_MAX:.0f} seconds")
+    raise role.is_silent(address, f"no connection within {seconds_max:.0f} seconds")
 
 
 class ServerConnection:
@@ -104,22 +115,26 @@ class ServerConnection:
         self._buffer = memoryview(bytearray(64 * 1024))
         self._correlation_id = 0
 
-    async def ask(self, message: Any, version: int, wait_seconds: float = 0.0) -> Any:
+    async def ask(
+        self, message: Any, version: int, wait_seconds: float = 0.0, silence_seconds: float = ANSWER_SECONDS_MAX
+    ) -> Any:
         """Sends a request and returns the response, without checking it for errors.
 
-        `wait_seconds` is how much longer than usual the server may take, because it was asked to wait. Raises
-        UnreachableError, after which the connection is unusable, and RefusedError if a text is too long for the
-        protocol.
+        `silence_seconds` is how long the server may neither take nor send anything. `wait_seconds` is how much longer
+        it may take, because it was asked to wait. Raises UnreachableError, after which the connection is unusable, and
+        RefusedError if a text is too long for the protocol.
         """
         if isinstance(self._apis[message.API_KEY].key, ApiKey):
             _check_texts(message)
         self._correlation_id += 1
         header = RequestHeader(self._apis[message.API_KEY].key, version, self._correlation_id, CLIENT_ID)
-        with trio.move_on_after(ANSWER_SECONDS_MAX + wait_seconds):
+        seconds = silence_seconds + wait_seconds
+        with trio.move_on_after(seconds) as waiting:
             try:
                 parts: list[Any] = encode_request(header, message, self._apis)
                 await send_all(self._connection, b"".join(parts))
-                frame = await self._receive()
+                waiting.deadline = trio.current_time() + seconds
+                frame = await self._receive(waiting, seconds)
                 answered, response = decode_response(message.API_KEY, version, frame, self._apis)
             except OSError as error:
                 raise self._role.is_silent(self.address, f"the connection broke: {_reason(error)}") from error
@@ -128,7 +143,7 @@ class ServerConnection:
             if answered != self._correlation_id:
                 raise self.is_another("it responded to another request")
             return response
-        raise self._role.is_silent(self.address, "the request timed out")
+        raise self._role.is_silent(self.address, f"it sent nothing for {seconds:.0f} s")
 
     def is_another(self, why: object) -> UnreachableError:
         """Returns the error for a response that makes no sense."""
@@ -138,12 +153,14 @@ class ServerConnection:
         """Closes the connection."""
         self._connection.close()
 
-    async def _receive(self) -> bytes:
+    async def _receive(self, waiting: trio.CancelScope, silence_seconds: float) -> bytes:
+        """Returns the next frame, and moves the deadline of `waiting` while parts of the frame arrive."""
         while (frame := self._frames.next_frame()) is None:
             count = await receive_some(self._connection, self._buffer)
             if count == 0:
                 raise self._role.has_closed(self.address)
             self._frames.feed(self._buffer[:count])
+            waiting.deadline = trio.current_time() + silence_seconds
         return frame
 
 

@@ -4,7 +4,8 @@ The client negotiates the version of each API with each SPU, so that requests of
 as well.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import trio
@@ -19,18 +20,22 @@ from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from tailrace.runtime.network import Address, Network
 
 from .server_connection import (
+    ANSWER_SECONDS_MAX,
     CLIENT_ID,
     RefusedError,
     Role,
     ServerConnection,
     UnreachableError,
     connect,
-    connect_to_one_of,
     refusal,
 )
 
 PATIENCE_SECONDS = 15.0
 """How long to retry transient errors; an election, or the loading of a coordinator, takes less."""
+SILENCE_SECONDS_MAX = 7.0
+"""How long an SPU may send nothing before another one is looked for. A leader that is frozen has been replaced then."""
+MEETING_SECONDS_MAX = 4.0
+"""How long a server may take for the first, trivial request before the next server is tried."""
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 2.0
 
@@ -78,6 +83,10 @@ class SpuClient:
         self._addresses: dict[int, Address] = {}
         """The SPUs that were online when the guide was last asked."""
         self._servers: dict[int, _Server] = {}
+        self._patient_until: float | None = None
+        """When the requests that are being sent are given up; None while none are."""
+        self._spent_seconds = 0.0
+        """The part of PATIENCE_SECONDS that the requests since the last useful response have taken."""
 
     async def metadata(self, topics: Iterable[str] = ()) -> MetadataResponse:
         """Asks for the SPUs that are online, and about some topics."""
@@ -99,20 +108,21 @@ class SpuClient:
         if spu_id not in self._servers:
             if spu_id not in self._addresses:
                 raise UnreachableError(f"SPU {spu_id} is not online. {SPU.what_to_do}")
-            address = self._addresses[spu_id]
-            self._servers[spu_id] = await _meet(await connect(self._network, address, SPU, _APIS))
+            self._servers[spu_id] = await self._meet(self._addresses[spu_id], SPU)
+        silence_seconds = ANSWER_SECONDS_MAX if self._patient_until is None else self._seconds_left(SILENCE_SECONDS_MAX)
         try:
-            return await self._servers[spu_id].ask(request, version_max)
+            return await self._servers[spu_id].ask(request, version_max, silence_seconds)
         except (UnreachableError, trio.Cancelled):
             self._servers.pop(spu_id).close()  # a late response would be taken for that to the next request
             raise
 
     async def ask_each(
-        self, keys: Iterable[Key], place: "Place[Key]", ask: "Ask[Key, Answer]"
+        self, keys: Iterable[Key], place: "Place[Key]", ask: "Ask[Key, Answer]", *, prepares: bool = False
     ) -> dict[Key, Answer | RefusedError]:
         """Asks the SPUs that are responsible for the keys, all at once; returns results in the order of `keys`.
 
-        If an SPU is not ready or no longer responsible for a key, the key is looked up and asked for again for a while.
+        If an SPU is silent, not ready or no longer responsible for a key, the key is looked up and asked for again, for
+        PATIENCE_SECONDS in all. `prepares` says that another question follows, which shares this time.
         Raises UnreachableError.
         """
         wanted = list(dict.fromkeys(keys))
@@ -120,14 +130,16 @@ class SpuClient:
         answers: dict[Key, Answer | RefusedError | UnreachableError] = dict.fromkeys(wanted, unanswered)
         waiting = wanted
         pause = PAUSE_SECONDS_MIN
-        patient_until = trio.current_time() + PATIENCE_SECONDS
-        while waiting:
-            answers.update(await self._ask_once(waiting, place, ask))
-            waiting = [key for key in waiting if _may_pass(answers[key])]
-            if not waiting or trio.current_time() + pause > patient_until:
-                break
-            await trio.sleep(pause)
-            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        with self._patience() as patient_until:
+            while waiting:
+                answers.update(await self._ask_once(waiting, place, ask))
+                waiting = [key for key in waiting if _may_pass(answers[key])]
+                if not waiting or trio.current_time() + pause >= patient_until:
+                    break
+                await trio.sleep(pause)
+                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        if not prepares:
+            self._spent_seconds = 0.0
         found: dict[Key, Answer | RefusedError] = {}
         for key in wanted:
             answer = answers[key]
@@ -162,16 +174,52 @@ class SpuClient:
 
     async def _ask_guide(self, request: Any) -> Any:
         """Asks the guide; if it does not respond, any SPU that it has named becomes the next guide."""
-        if self._guide is not None:
+        with self._patience():
+            if self._guide is not None:
+                try:
+                    return await self._guide.ask(request, None, self._seconds_left(SILENCE_SECONDS_MAX))
+                except UnreachableError:
+                    self._guide.close()
+                    self._guide = None
+            others = [each for each in self._addresses.values() if each not in self._bootstrap]
+            self._guide = await self._meet_one_of([*self._bootstrap, *others])
+            return await self._guide.ask(request, None, self._seconds_left(SILENCE_SECONDS_MAX))
+
+    async def _meet_one_of(self, addresses: Sequence[Address]) -> "_Server":
+        """Connects to the first server that responds. Raises UnreachableError."""
+        faults = []
+        for address in addresses:
             try:
-                return await self._guide.ask(request)
-            except UnreachableError:
-                self._guide.close()
-                self._guide = None
-        others = [each for each in self._addresses.values() if each not in self._bootstrap]
-        addresses = [*self._bootstrap, *others]
-        self._guide = await _meet(await connect_to_one_of(self._network, addresses, self._role, _APIS))
-        return await self._guide.ask(request)
+                return await self._meet(address, self._role)
+            except UnreachableError as fault:
+                faults.append(fault)
+        raise self._role.all_are_silent(addresses, faults)
+
+    async def _meet(self, address: Address, role: Role) -> "_Server":
+        """Connects to a server and asks for the versions that it supports. Raises UnreachableError."""
+        seconds_max = self._seconds_left(MEETING_SECONDS_MAX)
+        return await _meet(await connect(self._network, address, role, _APIS, seconds_max), seconds_max)
+
+    def _seconds_left(self, seconds_max: float) -> float:
+        """Returns how long one request may take: `seconds_max`, or less if the patience ends before."""
+        if self._patient_until is None:
+            return seconds_max
+        return max(0.0, min(seconds_max, self._patient_until - trio.current_time()))
+
+    @contextmanager
+    def _patience(self) -> Iterator[float]:
+        """Bounds the time of all requests inside; returns its end. An outer bound stays in force."""
+        outer = self._patient_until
+        if outer is not None:
+            yield outer
+            return
+        began = trio.current_time()
+        self._patient_until = until = began + max(0.0, PATIENCE_SECONDS - self._spent_seconds)
+        try:
+            yield until
+        finally:
+            self._patient_until = None
+            self._spent_seconds += trio.current_time() - began
 
     async def _ask_any(self, request: Any) -> Any:
         """Asks any SPU, because all of them know the same."""
@@ -223,26 +271,29 @@ class _Server:
         self._connection = connection
         self._versions = versions
 
-    async def ask(self, request: Any, version_max: int | None = None) -> Any:
+    async def ask(
+        self, request: Any, version_max: int | None = None, silence_seconds: float = ANSWER_SECONDS_MAX
+    ) -> Any:
         api = _APIS[request.API_KEY]
         if api.key in SPU_OBJECT_APIS:
-            return await self._connection.ask(request, api.max_version)  # supported, but not advertised
+            # It is supported, but not advertised.
+            return await self._connection.ask(request, api.max_version, silence_seconds=silence_seconds)
         lowest, highest = self._versions.get(api.key, (0, -1))
         version = min(api.max_version if version_max is None else version_max, highest)
         if version < max(api.min_version, lowest):
             message = f"the server at {self._connection.address} does not support {api.name}"
             raise RefusedError(message, ErrorCode.UNSUPPORTED_VERSION)
-        return await self._connection.ask(request, version)
+        return await self._connection.ask(request, version, silence_seconds=silence_seconds)
 
     def close(self) -> None:
         self._connection.close()
 
 
-async def _meet(connection: ServerConnection) -> _Server:
+async def _meet(connection: ServerConnection, seconds_max: float) -> _Server:
     """Asks a server for the versions that it supports."""
     try:
         # A server that does not know a later version would respond in another version than the requested one.
-        answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3)
+        answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3, silence_seconds=seconds_max)
     except (UnreachableError, trio.Cancelled):
         connection.close()
         raise

@@ -8,7 +8,7 @@ import trio
 from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
 
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, PATIENCE_SECONDS, SpuClient
+from tailrace.cli.clients.spu_client import BOOTSTRAP, PATIENCE_SECONDS, SILENCE_SECONDS_MAX, SpuClient
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -183,6 +183,65 @@ async def test_who_stays_dead_is_named_in_the_end(autojump_clock: trio.testing.M
         ):
             await client.ask_each(["a"], client.coordinators, ask)
         client.close()
+
+
+@pytest.mark.parametrize("is_guide", [False, True])
+async def test_a_frozen_leader_is_given_up_when_the_patience_ends(
+    autojump_clock: trio.testing.MockClock, *, is_guide: bool
+) -> None:
+    """No SC elects another leader. The frozen SPU may also be the first that the client asks for the others."""
+    async with scripted_brokers(_nothing, 1, 2) as cluster:
+        frozen = 1 if is_guide else 2
+        cluster.leaders = {"orders": [frozen]}
+        cluster.brokers[frozen].is_frozen = True
+        client = SpuClient(cluster.network, [each.address for each in cluster.brokers.values()], BOOTSTRAP)
+
+        async def ask(spu_id: int, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+            await client.ask(spu_id, ListGroupsRequest())
+            raise AssertionError("it responded")
+
+        began = trio.current_time()
+        await client.metadata(["orders"])
+        with pytest.raises(UnreachableError, match=f"SPU at spu-{frozen}:9005 does not answer: it sent nothing"):
+            await client.ask_each([("orders", 0)], client.leaders, ask)
+        assert PATIENCE_SECONDS - 2 <= trio.current_time() - began <= PATIENCE_SECONDS
+        client.close()
+
+
+async def test_the_leader_after_a_frozen_one_is_found_in_time(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1, 2) as cluster:
+        cluster.leaders = {"orders": [2]}
+        client = _client(cluster)
+        await client.ask_each([("orders", 0)], client.leaders, lambda spu, keys: _list_groups(client, spu, keys))
+        cluster.brokers[2].is_frozen = True
+
+        async def elect() -> None:
+            await trio.sleep(2)
+            cluster.leaders = {"orders": [1]}
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(elect)
+            found = await client.ask_each(
+                [("orders", 0)], client.leaders, lambda spu, keys: _list_groups(client, spu, keys)
+            )
+            assert found == {("orders", 0): 1}
+        client.close()
+
+
+async def test_a_slow_response_is_waited_for_while_parts_of_it_arrive(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1) as cluster:
+        client = _client(cluster)
+        await client.metadata()
+        cluster.brokers[1].pause_seconds = SILENCE_SECONDS_MAX - 1
+        began = trio.current_time()
+        assert await client.ask_each(["a"], _always_1, lambda spu, keys: _list_groups(client, spu, keys)) == {"a": 1}
+        assert trio.current_time() - began > PATIENCE_SECONDS
+        client.close()
+
+
+async def _list_groups(client: SpuClient, spu_id: int, keys: Sequence[Any]) -> dict[Any, int]:
+    await client.ask(spu_id, ListGroupsRequest())
+    return dict.fromkeys(keys, spu_id)
 
 
 async def test_who_has_closed_a_connection_is_asked_on_another(autojump_clock: trio.testing.MockClock) -> None:
