@@ -78,10 +78,7 @@ def assign(
     """
     assert replication_factor >= 1
     if replication_factor > len(spus):
-        return InsufficientResources(
-            f"a replication factor of {replication_factor} needs {_spus(replication_factor)}, and {len(spus)} "
-            f"{'is' if len(spus) == 1 else 'are'} available"
-        )
+        return too_few(replication_factor, len(spus))
     if not partitions:
         return {}
     first = start % len(spus)
@@ -91,6 +88,14 @@ def assign(
     _mix(rows, cluster)
     leaders = _choose_leaders(rows, cluster)
     return dict(zip(partitions, _in_turn(rows, leaders, cluster), strict=True))
+
+
+def too_few(replication_factor: int, available: int) -> InsufficientResources:
+    """Says how many SPUs a replication factor needs, and how many there are."""
+    return InsufficientResources(
+        f"a replication factor of {replication_factor} needs {_spus(replication_factor)}, and {available} "
+        f"{'is' if available == 1 else 'are'} available"
+    )
 
 
 def fault_of_rows(rows: Mapping[int, Sequence[SpuId]], known: Collection[SpuId] | None = None) -> str | None:

@@ -191,7 +191,14 @@ class StreamingController:
             self._logger,
         )
         objects = ObjectAdministration(
-            administration, writer, completion, workflow.local, chance, self._logger, self._provisioner
+            administration,
+            writer,
+            completion,
+            workflow.local,
+            workflow.observed,
+            chance,
+            self._logger,
+            self._provisioner,
         )
         host = PublicHost(
             workflow.cluster,

@@ -194,7 +194,9 @@ async def running_workflow(
     administration = AdminRequests(
         changes, completion, workflow.local, workflow.observed, broker_configs, clock, chance, logger
     )
-    objects = ObjectAdministration(administration, changes, completion, workflow.local, chance, logger, provisioner)
+    objects = ObjectAdministration(
+        administration, changes, completion, workflow.local, workflow.observed, chance, logger, provisioner
+    )
     spus = ObedientSpus()
     host = PublicHost(
         workflow.cluster,

@@ -1,24 +1,23 @@
 """`tailrace apply`: creates or changes SPUs, SPU groups and topics so that they match files.
 
-Objects that match already are not changed, so a script may apply the same files again and again. The replicas of a
-topic cannot be moved: a file with other replicas is refused.
+Objects that match already are not changed, so a script may apply the same files again and again. A topic also matches
+only if its replicas are where the file wants them: the SC may have moved some.
 """
 
 import argparse
-from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
 from msgspec import Struct
 
 from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.document_files import DocumentError
-from tailrace.cli.options.sc_options import Command, objects_in, objects_of_file, show_documents
+from tailrace.cli.options.sc_options import Command, NotInEffectError, objects_in, objects_of_file, show_documents
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import folded, parse_object
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, SpuGroupResolution, Topic, TopicResolution
-from tailrace.protocol.ids import SpuId
+
+from .unfinished_topics import waiting_topics
 
 KINDS = ("spu", "spu-group", "topic")
 
@@ -31,17 +30,6 @@ class Wanted(Struct, frozen=True):
     kind: str
     document: Document
     object: Applicable
-
-
-class TopicChanges(Struct, frozen=True):
-    """What must be changed in an existing topic."""
-
-    configs: Mapping[str, str | None]
-    """The configs to set; None resets a config to its default."""
-    partitions: int | None
-    """The new number of partitions; None if no partitions are added."""
-    rows: list[tuple[SpuId, ...]] | None
-    """The SPUs of each added partition; None if the SC chooses them."""
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +57,10 @@ async def _apply(client: ScClient, arguments: argparse.Namespace) -> None:
             show_documents(arguments, document, partial(_text, each.kind, found, outcome))
     if arguments.output != "table":
         show_documents(arguments, documents, str)
+    applied = {(each.kind, name_of(each.object)): there[each.kind, name_of(each.object)] for each in wanted}
+    waiting = waiting_topics(each for each in applied.values() if isinstance(each, Topic))
+    if waiting:
+        raise NotInEffectError(waiting)
 
 
 def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
@@ -102,45 +94,16 @@ async def _apply_one(client: ScClient, wanted: Wanted, there: Applicable | None)
     """Creates or changes one object; returns its new state, and a word for what was done."""
     if there is None:
         return await client.create(wanted.kind, wanted.document), "created"
-    if isinstance(wanted.object, Topic) and isinstance(there, Topic):
-        changes = topic_changes(there, wanted.object)
-        if changes.configs:
-            await client.alter_topic_configs(there.name, changes.configs)
-        if changes.partitions is not None:
-            await client.add_partitions(there.name, changes.partitions, changes.rows)
-        (document,) = await client.list_objects("topic", [there.name])
-        return document, "updated" if changes.configs or changes.partitions is not None else "unchanged"
-    if there.spec == wanted.object.spec:
+    if there.spec == wanted.object.spec and not (isinstance(there, Topic) and has_strayed(there)):
         (document,) = await client.list_objects(wanted.kind, [name_of(there)])
         return document, "unchanged"
     return await client.update(wanted.kind, wanted.document), "updated"
 
 
-def topic_changes(there: Topic, wanted: Topic) -> TopicChanges:
-    """Returns the changes that turn `there` into `wanted`. Raises RefusedError if they are impossible."""
-    before, after = there.spec, wanted.spec
-    rows = {**before.replica_map, **there.status.replica_map}
-    if after.replication_factor != before.replication_factor:
-        raise _unchangeable(there, f"replicationFactor: it is {before.replication_factor} and cannot be changed")
-    if after.ignores_racks != before.ignores_racks:
-        value = str(before.ignores_racks).lower()
-        raise _unchangeable(there, f"ignoreRackAssignment: it is {value} and cannot be changed")
-    if after.partitions < before.partitions:
-        raise _unchangeable(there, f"partitions: the topic has {before.partitions}, and none can be removed")
-    moved = next((number for number, row in after.replica_map.items() if rows.get(number, row) != row), None)
-    if moved is not None:
-        raise _unchangeable(there, f"replicaMap.{moved}: the replicas are {list(rows[moved])} and cannot be moved")
-    added = range(before.partitions, after.partitions)
-    chosen = [after.replica_map[number] for number in added if number in after.replica_map]
-    if chosen and len(chosen) != len(added):
-        raise _unchangeable(there, "replicaMap: give rows for all added partitions, or for none")
-    configs: dict[str, str | None] = {name: None for name in before.configs if name not in after.configs}
-    configs |= {name: value for name, value in after.configs.items() if before.configs.get(name) != value}
-    return TopicChanges(configs, after.partitions if added else None, chosen or None)
-
-
-def _unchangeable(topic: Topic, why: str) -> RefusedError:
-    return RefusedError(f"topic {topic.name}: {why}")
+def has_strayed(topic: Topic) -> bool:
+    """Whether the SC has moved a replica away from where the topic's spec wants it."""
+    rows = topic.status.replica_map
+    return any(rows.get(number, row) != row for number, row in topic.spec.replica_map.items())
 
 
 def name_of(found: Applicable) -> str:

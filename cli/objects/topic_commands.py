@@ -5,9 +5,9 @@ from typing import cast
 
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.options.document_files import read_document
 from tailrace.cli.options.sc_options import (
     Command,
+    NotInEffectError,
     UsageError,
     checked_document,
     documents_of_file,
@@ -15,14 +15,14 @@ from tailrace.cli.options.sc_options import (
     only_given,
     pairs,
     show_documents,
-    text_of_file,
     wait_seconds,
 )
-from tailrace.cli.output.printing import time_text
-from tailrace.cli.output.tables import fields, table
-from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
-from tailrace.controller.objects.objects import DeletedTopic, Object, ReplicaMap, Topic, TopicResolution
-from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, read_rows
+from tailrace.controller.objects.objects import DeletedTopic, Object, Topic
+from tailrace.protocol.error_codes import ErrorCode
+
+from .topic_alteration import alter, alter_options, rows_of_file
+from .topic_tables import creation_text, deleted_table, description, state_unless_provisioned, topic_table
+from .unfinished_topics import is_in_effect, waiting_topics
 
 
 def _create_options(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +52,29 @@ def _create_options(parser: argparse.ArgumentParser) -> None:
 
 async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
     wait_ms = int(arguments.wait * 1000)
-    created = [await client.create("topic", document, wait_ms) for document in _created(arguments)]
+    created = [await _create_one(client, document, wait_ms) for document in _created(arguments)]
     topics = _topics(objects_in("topic", created))
-    show_documents(arguments, created, lambda: "\n".join(map(_creation_text, topics)))
+    show_documents(arguments, created, lambda: "\n".join(map(creation_text, topics)))
+    _check_in_effect(topics)
+
+
+async def _create_one(client: ScClient, document: Document, wait_ms: int) -> Document:
+    """Creates a topic. If it still waits for SPUs at the end of `--wait`, it was created all the same."""
+    try:
+        return await client.create("topic", document, wait_ms)
+    except RefusedError as error:
+        if error.code != ErrorCode.REQUEST_TIMED_OUT:
+            raise
+        (created,) = await client.list_objects("topic", [document["name"]])
+        if is_in_effect(*_topics(objects_in("topic", [created]))):
+            raise
+        return created
+
+
+def _check_in_effect(topics: list[Topic]) -> None:
+    waiting = waiting_topics(topics)
+    if waiting:
+        raise NotInEffectError(waiting)
 
 
 def _created(arguments: argparse.Namespace) -> list[Document]:
@@ -67,7 +87,7 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
         }
     )
     if arguments.replica_assignment is not None:
-        given["replicaMap"] = _rows(arguments.replica_assignment)
+        given["replicaMap"] = rows_of_file(arguments.replica_assignment)
     if arguments.file is not None:
         if given:
             raise UsageError("--file: write partitions, configs and replicas into the file, not into options")
@@ -75,23 +95,6 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
     if arguments.name is None:
         raise UsageError("give the name of the topic, or --file")
     return [checked_document("topic", {"name": arguments.name} | given)]
-
-
-def _rows(path: str) -> dict[int, list[int]]:
-    rows = read_rows(read_document(text_of_file(path), path), path)
-    return {number: list(replicas) for number, replicas in rows.items()}
-
-
-def _creation_text(topic: Topic) -> str:
-    return f"created topic {topic.name}{_state_unless_provisioned(topic)}"
-
-
-def _state_unless_provisioned(topic: Topic) -> str:
-    status = topic.status
-    reason = f": {status.reason}" if status.reason else ""
-    if status.resolution is TopicResolution.PROVISIONED:
-        return ""
-    return f"; its status is {status.resolution.value or 'new'}{reason}"
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -109,34 +112,6 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(arguments, documents, lambda: topic_table(topics))
 
 
-def topic_table(topics: list[Topic]) -> str:
-    """Formats topics, one in each row."""
-    return table(
-        ("NAME", "PARTITIONS", "REPLICATION", "STATUS", "REASON"),
-        [
-            (
-                topic.name,
-                topic.spec.partitions,
-                topic.spec.replication_factor,
-                topic.status.resolution.value,
-                topic.status.reason,
-            )
-            for topic in topics
-        ],
-    )
-
-
-def deleted_table(topics: list[DeletedTopic]) -> str:
-    """Formats deleted topics, one in each row."""
-    return table(
-        ("NAME", "ID", "PARTITIONS", "DELETED"),
-        [
-            (each.topic.name, each.topic.id, each.topic.spec.partitions, time_text(each.deleted_at_ms))
-            for each in topics
-        ],
-    )
-
-
 def _describe_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="+")
 
@@ -145,28 +120,6 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     documents = await client.list_objects("topic", arguments.names)
     topics = _topics(objects_in("topic", documents))
     show_documents(arguments, documents, lambda: "\n\n".join(map(description, topics)))
-
-
-def description(topic: Topic) -> str:
-    """Describes a topic. The replicas are in the form that `--replica-assignment` accepts."""
-    spec, status = topic.spec, topic.status
-    about = fields(
-        [
-            ("Topic", topic.name),
-            ("Id", topic.id),
-            ("Partitions", spec.partitions),
-            ("Replication factor", spec.replication_factor),
-            ("Ignores racks", "yes" if spec.ignores_racks else None),
-            *((f"Config {name}", value) for name, value in spec.configs.items()),
-            ("Status", status.resolution.value),
-            ("Reason", status.reason),
-        ]
-    )
-    return "\n".join([about, *_row_lines("Replicas", status.replica_map)])
-
-
-def _row_lines(title: str, rows: ReplicaMap) -> list[str]:
-    return [f"{title}:", *(f"  - {number}: {list(replicas)}" for number, replicas in rows.items())] if rows else []
 
 
 def _delete_options(parser: argparse.ArgumentParser) -> None:
@@ -191,56 +144,8 @@ def _undelete_options(parser: argparse.ArgumentParser) -> None:
 async def _undelete(client: ScClient, arguments: argparse.Namespace) -> None:
     document = await client.undelete_topic(arguments.name)
     (topic,) = _topics(objects_in("topic", [document]))
-    show_documents(arguments, document, lambda: f"restored topic {topic.name}{_state_unless_provisioned(topic)}")
-
-
-def _alter_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="Name of the topic.")
-    parser.add_argument(
-        "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
-    )
-    parser.add_argument(
-        "--delete-config",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="Config to reset to its default; may be repeated.",
-    )
-    parser.add_argument("--partitions", metavar="N", type=int, help="New number of partitions.")
-    parser.add_argument(
-        "--replica-assignment", metavar="FILE", help="YAML or JSON with the SPUs of each added partition."
-    )
-
-
-async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
-    name: str = arguments.name
-    changes: dict[str, str | None] = dict(pairs(arguments.config, "--config"))
-    for each in arguments.delete_config:
-        if each in changes:
-            raise UsageError(f"{each} is both set and deleted")
-        if each not in TOPIC_CONFIGS:
-            raise UsageError(f"--delete-config: there is no topic config {each!r:.200}")
-        changes[each] = None
-    if not changes and arguments.partitions is None:
-        raise UsageError("give --config, --delete-config or --partitions")
-    if arguments.partitions is not None and not 1 <= arguments.partitions <= PARTITIONS_MAX:
-        raise UsageError(f"--partitions: {arguments.partitions} is not a whole number from 1 to {PARTITIONS_MAX}")
-    rows = None
-    if arguments.replica_assignment is not None:
-        if arguments.partitions is None:
-            raise UsageError("--replica-assignment: give --partitions too; it adds the partitions")
-        rows = list(_rows(arguments.replica_assignment).values())
-    if changes:
-        await client.alter_topic_configs(name, changes)
-    if arguments.partitions is not None:
-        try:
-            await client.add_partitions(name, arguments.partitions, rows)
-        except RefusedError as error:
-            done = "the configs were altered, but no partitions were added: " if changes else ""
-            raise RefusedError(f"{done}{error}", error.code) from error
-    documents = await client.list_objects("topic", [name])
-    topics = _topics(objects_in("topic", documents))
-    show_documents(arguments, documents, lambda: "\n\n".join(map(description, topics)))
+    show_documents(arguments, document, lambda: f"restored topic {topic.name}{state_unless_provisioned(topic)}")
+    _check_in_effect([topic])
 
 
 def _topics(found: list[Object]) -> list[Topic]:
@@ -253,5 +158,5 @@ COMMANDS = {
     "describe": Command("topic describe", _describe_options, _describe, is_watchable=True),
     "delete": Command("topic delete", _delete_options, _delete),
     "undelete": Command("topic undelete", _undelete_options, _undelete),
-    "alter": Command("topic alter", _alter_options, _alter),
+    "alter": Command("topic alter", alter_options, alter),
 }

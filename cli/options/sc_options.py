@@ -1,6 +1,6 @@
 """The base of every command that asks the SC: common options, exit statuses, and the output of documents.
 
-Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be reached.
+Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be reached, 4 stored but not in effect yet.
 """
 
 import argparse
@@ -38,6 +38,7 @@ DONE = 0
 REFUSED = 1
 WRONG_USAGE = 2
 UNREACHABLE = 3
+NOT_IN_EFFECT = 4
 
 _CLOCK = SystemClock()
 
@@ -46,6 +47,14 @@ Ask = Callable[[ScClient, argparse.Namespace], Awaitable[None]]
 
 class UsageError(Exception):
     """The command line is wrong; the message is one sentence that says how."""
+
+
+class NotInEffectError(Exception):
+    """The change is stored, but something is missing before it has an effect. Each sentence says what."""
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        super().__init__("; ".join(sentences))
+        self.sentences = sentences
 
 
 class Command(Struct, frozen=True):
@@ -119,6 +128,10 @@ class Command(Struct, frozen=True):
             return self._fail(error, REFUSED, seen)
         except UnreachableError as error:
             return self._fail(error, UNREACHABLE, seen)
+        except NotInEffectError as error:
+            for sentence in error.sentences:
+                say(self.name, sentence)
+            return NOT_IN_EFFECT
         except UnicodeEncodeError as error:
             # Only bytes on the command line that are not text can lead to such a string.
             return self._fail(UsageError(f"{error.object!r:.300} is not Unicode"), WRONG_USAGE, seen)

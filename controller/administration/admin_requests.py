@@ -121,6 +121,9 @@ class AdminRequests:
             return without_writes(plan(requests))
         deadlines = Deadlines(timeout_ms)
         grown = await self._writer.write(requests, plan, deadlines)
+        for topic in grown:
+            if isinstance(topic, TopicSpec):
+                self._logger.info("partitions_added", topic=topic.name, partitions=len(topic.partitions))
         return await self._wait_until_served(grown, deadlines)
 
     async def elect_leaders(

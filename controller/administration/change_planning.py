@@ -67,7 +67,7 @@ def plan_topics(
             replication_factor = len(planned.partitions[0].replicas)
             check_topic_size(planned.name, len(planned.partitions), replication_factor)
         except KafkaError as error:
-            plans.append(error)
+            plans.append(with_state_of_topic(error, new.name, local))
             continue
         taken.add(planned.name)
         rows = {each.partition: each.replicas for each in planned.partitions} if new.replica_map is not None else {}
@@ -142,7 +142,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
     added = 0
     for request in requests:
         try:
-            topic = _find_existing(request.topic, local)
+            topic = find_existing(request.topic, local)
             if not is_finished(topic):
                 raise KafkaError(
                     ErrorCode.INVALID_PARTITIONS,
@@ -225,7 +225,17 @@ def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
     return sorted(spu.spec.id for spu in (*online, *returning_spus(local))) if online else []
 
 
-def _find_existing(name: str, local: LocalStore) -> Topic:
+def with_state_of_topic(error: KafkaError, name: str, local: LocalStore) -> KafkaError:
+    """Adds to the error about a taken name why no client can use the topic that has it."""
+    topic = local.topics.get(name)
+    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or topic is None or is_finished(topic):
+        return error
+    reason = topic.status.reason or "its replicas are being placed"
+    return KafkaError(error.code, f"{error.message}, but no client can use it yet: {reason}")
+
+
+def find_existing(name: str, local: LocalStore) -> Topic:
+    """Finds a topic by its name. Raises KafkaError."""
     topic = local.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
@@ -254,7 +264,7 @@ def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: Br
     if not alteration.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of topics are altered one topic at a time: name one")
     check_topic_name(alteration.name)
-    topic = _find_existing(alteration.name, local)
+    topic = find_existing(alteration.name, local)
 
     def effective(definition: ConfigDefinition) -> Value:
         return effective_value(definition, topic.spec.configs, broker_configs)[0]

@@ -52,13 +52,14 @@ class CompletionConditions(Struct, frozen=True):
         return is_reached
 
     def topic_settled(self, topic_id: TopicId, partitions: int) -> Condition:
-        """True when the topic is served, or has a reason why it is not provisioned."""
+        """True when the topic is served, or has a reason why it is not provisioned or does not grow."""
         decided, served = self.topic_decided(topic_id), self.topic_served(topic_id, partitions)
 
         def is_reached() -> bool:
             topic = self.local.topics_by_id.get(topic_id)
-            is_provisioned = topic is not None and topic.status.resolution is TopicResolution.PROVISIONED
-            return served() if is_provisioned else decided()
+            if topic is None or topic.status.resolution is not TopicResolution.PROVISIONED:
+                return decided()
+            return bool(topic.status.reason) or served()
 
         return is_reached
 

@@ -6,6 +6,7 @@ from tailrace.controller.objects.identities import new_topic_id
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import key_of
+from tailrace.controller.state.observed import Observed
 from tailrace.controller.workflow.updaters import Provisioner
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import Chance
@@ -26,7 +27,7 @@ from .planned_changes import ChangeWriter, Condition, Deadlines, Planned, plan_e
 
 TIMEOUT_MS = 30_000
 DECISION_MS_MAX = 2_000
-"""How long the creation of an object waits for the controllers' decision, even if it does not wait for the effect."""
+"""How long the response to a request waits for the controllers' decision, even if it does not wait for the effect."""
 
 
 class ObjectAdministration:
@@ -38,6 +39,7 @@ class ObjectAdministration:
         writer: ChangeWriter,
         completion: CompletionConditions,
         local: LocalStore,
+        observed: Observed,
         chance: Chance,
         logger: FilteringBoundLogger,
         provisioner: Provisioner,
@@ -46,6 +48,7 @@ class ObjectAdministration:
         self._writer = writer
         self._completion = completion
         self._local = local
+        self._observed = observed
         self._chance = chance
         self._logger = logger
         self._provisioner = provisioner
@@ -79,10 +82,11 @@ class ObjectAdministration:
 
         def plan(wanted: Object) -> Planned[Object]:
             self._check_group(wanted)
-            return plan_update(wanted, self._local)
+            return plan_update(wanted, self._local, self._observed)
 
         updated = await self._write(wanted, plan, Deadlines(TIMEOUT_MS))
         self._logger.info("object_updated", key=key_of(updated))
+        await self._writer.wait_for([self._is_settled(updated)], [updated], Deadlines(DECISION_MS_MAX))
         return self._newest(updated)
 
     async def delete(self, kind: str, name: str, *, force: bool) -> None:
@@ -126,6 +130,11 @@ class ObjectAdministration:
                 return self._completion.group_decided(made.name)
             case _:
                 return None
+
+    def _is_settled(self, updated: Object) -> Condition | None:
+        if isinstance(updated, Topic):
+            return self._completion.topic_settled(updated.id, updated.spec.partitions)
+        return None
 
     def _has_taken_effect(self, made: Object) -> Condition | None:
         match made:

@@ -27,11 +27,13 @@ from tailrace.controller.spus.spu_group_controller import describe_holdings, fau
 from tailrace.controller.spus.spu_selection import ids_of
 from tailrace.controller.state.actions import Delete, KvAction, Put
 from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.observed import Observed
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 
-from .change_planning import check_topic_size, find_deleted
+from .change_planning import check_topic_size, find_deleted, with_state_of_topic
 from .planned_changes import Planned
+from .topic_updates import plan_topic_update
 
 KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
 _WORDS = {"spu": "SPU", "spu-group": "SPU group", "deleted-topic": "deleted topic"}
@@ -136,7 +138,10 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
                 raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU group {name} already")
             made = SpuGroup(name, group, SpuGroupStatus())
         case Topic(name, _, topic):
-            TakenNames(local.topics).check_free(name)
+            try:
+                TakenNames(local.topics).check_free(name)
+            except KafkaError as error:
+                raise with_state_of_topic(error, name, local) from error
             check_topic_size(name, topic.partitions, topic.replication_factor)
             made = Topic(name, topic_id, topic, TopicStatus())
         case _:
@@ -144,8 +149,8 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
     return Planned(made, (Put(made),))
 
 
-def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
-    """Plans another spec for an existing object, which keeps its status. Raises KafkaError."""
+def plan_update(wanted: Object, local: LocalStore, observed: Observed) -> Planned[Object]:
+    """Plans another spec for an existing object, whose status the controllers will change. Raises KafkaError."""
     match wanted:
         case Spu(spec):
             spu = local.spus.get(spec.id)
@@ -173,9 +178,7 @@ def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
             updated = changed
         case Topic():
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "a topic's configs and partitions are altered by Kafka's own requests"
-            )
+            return plan_topic_update(wanted, local, observed)
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "only the SC changes objects of this kind")
     return Planned(updated, (Put(updated),))

@@ -72,9 +72,10 @@ def _plan_topic(asked: TopicReassignments, local: LocalStore, other_factor_allow
     if topic is None or rows == topic.status.replica_map:
         return Planned(outcomes, ())
     chosen = {number: rows.get(number, row) for number, row in topic.spec.replica_map.items()}
-    changed = replace(
-        topic, spec=replace(topic.spec, replica_map=chosen), status=replace(topic.status, replica_map=rows)
-    )
+    factors = {len(row) for row in rows.values()}
+    factor = factors.pop() if len(factors) == 1 else topic.spec.replication_factor
+    spec = replace(topic.spec, replica_map=chosen, replication_factor=factor)
+    changed = replace(topic, spec=spec, status=replace(topic.status, replica_map=rows))
     return Planned(outcomes, (Put(changed),))
 
 

@@ -1,14 +1,12 @@
 import json
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.objects.apply_command import TopicChanges, topic_changes
-from tailrace.controller.objects.objects import Topic, TopicResolution, TopicSpec, TopicStatus
+from tailrace.controller.objects.objects import TopicSpec
+from tailrace.controller.state.actions import Put
 from tailrace.protocol.ids import SpuId
 
 EVERYTHING = """\
@@ -23,10 +21,6 @@ kind: topic
 name: orders
 spec: {partitions: 2, configs: {retention.ms: 5}}
 """
-ROW = tuple(map(SpuId, (1, 2)))
-OTHER_ROW = tuple(map(SpuId, (2, 1)))
-SPEC = TopicSpec(2, 2, configs={"retention.ms": "5", "cleanup.policy": "compact"})
-TOPIC = Topic("orders", UUID(int=7), SPEC, TopicStatus(TopicResolution.PROVISIONED, {0: ROW, 1: ROW}))
 
 
 async def _apply(sc: PublicSc, path: Path, text: str, *words: str) -> int:
@@ -40,18 +34,19 @@ def _written(path: Path, text: str) -> str:
 
 async def test_what_describe_prints_can_be_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
-        assert await _apply(sc, tmp_path / "cluster.yaml", EVERYTHING) == 0
+        assert await _apply(sc, tmp_path / "cluster.yaml", EVERYTHING) == 4
         for kind, name in (("spu", "1"), ("spu-group", "main"), ("topic", "orders")):
             capsys.readouterr()
             assert await tailrace(sc.network, kind, "describe", name, "--output", "yaml") == 0
-            assert await _apply(sc, tmp_path / f"{kind}.yaml", capsys.readouterr().out) == 0
+            status = await _apply(sc, tmp_path / f"{kind}.yaml", capsys.readouterr().out)
+            assert status == (4 if kind == "topic" else 0), "no SPU is online"
             assert capsys.readouterr().out.startswith(f"{kind} {name} unchanged")
 
 
 async def test_files_are_applied_again_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cluster.yaml"
     async with public_sc() as sc:
-        assert await _apply(sc, path, EVERYTHING) == 0
+        assert await _apply(sc, path, EVERYTHING) == 4
         assert capsys.readouterr().out == (
             "spu 1 created\n"
             "spu-group main created\n"
@@ -125,28 +120,75 @@ async def test_what_was_done_before_a_refusal_is_said(tmp_path: Path, capsys: py
         assert said.err == "tailrace apply: SPU 11 belongs to the SPU group main: change the group's template\n"
 
 
-def _wanted(**spec: object) -> Topic:
-    return replace(TOPIC, spec=replace(SPEC, **spec), status=TopicStatus())  # type: ignore[arg-type]
+async def _with_spus(sc: PublicSc, *ids: int) -> None:
+    for each in ids:
+        words = ("--id", str(each), "--public", f"spu-{each}:9005", "--private", f"spu-{each}:9006")
+        assert await tailrace(sc.network, "spu", "register", *words) == 0
+    await sc.running.connect(*ids)
 
 
-def test_a_topic_is_changed_where_it_differs() -> None:
-    assert topic_changes(TOPIC, _wanted()) == TopicChanges({}, None, None)
-    wanted = _wanted(partitions=3, replica_map={1: ROW, 2: OTHER_ROW}, configs={"retention.ms": "6"})
-    assert topic_changes(TOPIC, wanted) == TopicChanges({"retention.ms": "6", "cleanup.policy": None}, 3, [OTHER_ROW])
-    assert topic_changes(TOPIC, _wanted(partitions=3)) == TopicChanges({}, 3, None)
+TOPIC = "kind: topic\nname: orders\n"
 
 
-@pytest.mark.parametrize(
-    ("spec", "why"),
-    [
-        ({"replication_factor": 1}, "replicationFactor: it is 2 and cannot be changed"),
-        ({"ignores_racks": True}, "ignoreRackAssignment: it is false and cannot be changed"),
-        ({"partitions": 1}, "partitions: the topic has 2, and none can be removed"),
-        ({"replica_map": {1: OTHER_ROW}}, "replicaMap.1: the replicas are [1, 2] and cannot be moved"),
-        ({"partitions": 4, "replica_map": {3: ROW}}, "replicaMap: give rows for all added partitions, or for none"),
-    ],
-)
-def test_what_cannot_be_changed_is_refused(spec: dict[str, object], why: str) -> None:
-    with pytest.raises(RefusedError) as refused:
-        topic_changes(TOPIC, _wanted(**spec))
-    assert str(refused.value).startswith(f"topic orders: {why}")
+async def test_a_topic_that_cannot_work_is_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topic.yaml"
+    async with public_sc() as sc:
+        await _with_spus(sc, 1, 2)
+        capsys.readouterr()
+        assert await _apply(sc, path, TOPIC + "replicaMap: {0: [1, 9]}\n") == 4
+        said = capsys.readouterr()
+        assert said.out == (
+            "topic orders created; its status is InvalidConfig: replicaMap: partition 0 names the SPU 9, "
+            "which does not exist\n"
+        )
+        assert said.err.startswith("tailrace apply: topic orders is stored, but no client can use it yet: replicaMap: ")
+        assert await _apply(sc, path, TOPIC + "replicationFactor: 3\n") == 4
+        assert "needs 3 SPUs, and 2 are available" in capsys.readouterr().err
+        assert await _apply(sc, path, TOPIC + "replicaMap: {0: [2, 1], 1: [1, 2]}\n") == 0
+        assert capsys.readouterr().out == "topic orders updated\n"
+        topic = sc.running.workflow.local.topics["orders"]
+        assert topic.status.replica_map == {0: (2, 1), 1: (1, 2)}
+
+
+async def test_a_map_moves_replicas_and_no_map_leaves_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topic.yaml"
+    by_hand, by_the_sc = TOPIC + "replicaMap: {0: [1, 2]}\n", TOPIC + "replicationFactor: 2\n"
+    async with public_sc() as sc:
+        await _with_spus(sc, 1, 2, 3)
+        local = sc.running.workflow.local
+        await _apply(sc, path, by_hand)
+        # What the SC does when an SPU stays offline: it changes only the status.
+        there = local.topics["orders"]
+        strayed = replace(there, status=replace(there.status, replica_map={0: (1, 3)}))
+        assert await sc.running.workflow.writes.write([Put(strayed)]) == [True]
+        capsys.readouterr()
+
+        assert await tailrace(sc.network, "topic", "describe", "orders") == 0
+        assert "Replicas:\n  - 0: [1, 3] (wanted: [1, 2])" in capsys.readouterr().out
+        for outcome in ("updated", "unchanged"):
+            assert await _apply(sc, path, by_hand) == 0
+            assert capsys.readouterr().out == f"topic orders {outcome}\n"
+            assert local.topics["orders"].status.replica_map == {0: (1, 2)}
+        for outcome in ("updated", "unchanged"):
+            assert await _apply(sc, path, by_the_sc) == 0
+            assert capsys.readouterr().out == f"topic orders {outcome}\n"
+            assert local.topics["orders"].status.replica_map == {0: (1, 2)}
+            assert local.topics["orders"].spec.replica_map == {}
+
+
+async def test_a_topic_gets_other_replicas_partitions_and_configs_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "topic.yaml"
+    async with public_sc() as sc:
+        await _with_spus(sc, 1, 2)
+        await _apply(sc, path, TOPIC)
+        capsys.readouterr()
+        assert await _apply(sc, path, TOPIC + "partitions: 2\nreplicationFactor: 2\nconfigs: {retention.ms: 6}\n") == 0
+        topic = sc.running.workflow.local.topics["orders"]
+        assert [sorted(row) for row in topic.status.replica_map.values()] == [[1, 2], [1, 2]]
+        assert topic.spec == TopicSpec(2, 2, configs={"retention.ms": "6"})
+        assert await _apply(sc, path, TOPIC) == 1
+        assert capsys.readouterr().err == (
+            "tailrace apply: orders has 2 partitions, and 1 is less; partitions cannot be removed\n"
+        )

@@ -19,10 +19,18 @@ async def test_the_seeds_topic_waits_for_spus_and_gets_them(capsys: pytest.Captu
         await _with_spus(sc, 0, 1)
         capsys.readouterr()
         words = ("create", "orders", "--partitions", "6", "--replication-factor", "3")
-        assert await tailrace(sc.network, "topic", *words) == 0
-        assert capsys.readouterr().out == (
-            "created topic orders; its status is InsufficientResources: "
-            "a replication factor of 3 needs 3 SPUs, and 2 are available\n"
+        assert await tailrace(sc.network, "topic", *words) == 4
+        said = capsys.readouterr()
+        assert said.out == "created topic orders; its status is InsufficientResources\n"
+        assert said.err == (
+            "tailrace topic create: topic orders is stored, but no client can use it yet: a replication factor of 3 "
+            "needs 3 SPUs, and 2 are available. It gets its replicas as soon as enough SPUs run, for example after "
+            "`tailrace up --spus 3`; or run `tailrace topic alter orders --replication-factor N`\n"
+        )
+        assert await tailrace(sc.network, "topic", *words, "--wait", "0.01") == 1
+        assert capsys.readouterr().err == (
+            "tailrace topic create: there is a topic orders already, but no client can use it yet: a replication "
+            "factor of 3 needs 3 SPUs, and 2 are available\n"
         )
         await _with_spus(sc, 2)
         await sc.running.workflow.writes.wait_until(lambda: len(sc.running.workflow.local.partitions) == 6)
@@ -58,11 +66,31 @@ async def test_rows_by_hand_that_name_an_unknown_spu(tmp_path: Path, capsys: pyt
     path = tmp_path / "map.json"
     path.write_text('{"0": [7]}')
     async with public_sc() as sc:
-        assert await tailrace(sc.network, "topic", "create", "orders", "--replica-assignment", str(path)) == 0
-        assert capsys.readouterr().out == (
-            "created topic orders; its status is InvalidConfig: "
-            "replicaMap: partition 0 names the SPU 7, which does not exist\n"
-        )
+        await _with_spus(sc, 0, 1)
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "create", "orders", "--replica-assignment", str(path)) == 4
+        said = capsys.readouterr()
+        assert said.out == "created topic orders; its status is InvalidConfig\n"
+        assert "partition 0 names the SPU 7, which does not exist. Correct it with" in said.err
+        alter = ("topic", "alter", "orders")
+        path.write_text('{"0": [8]}')
+        assert await tailrace(sc.network, *alter, "--replica-assignment", str(path)) == 4
+        assert "names the SPU 8, which" in capsys.readouterr().err
+        assert await tailrace(sc.network, *alter, "--replication-factor", "3", "--config", "retention.ms=5") == 4
+        assert "needs 3 SPUs, and 2 are available" in capsys.readouterr().err
+        path.write_text('{"0": [1, 0], "1": [0, 1], "2": [0, 1]}')
+        assert await tailrace(sc.network, *alter, "--replica-assignment", str(path), "--partitions", "3") == 0
+        topic = sc.running.workflow.local.topics["orders"]
+        assert topic.status.replica_map == {0: (1, 0), 1: (0, 1), 2: (0, 1)}
+        assert topic.spec.configs == {"retention.ms": "5"}
+
+
+async def test_a_topic_that_still_waits_after_the_wait_was_created(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0)
+        words = ("create", "wide", "--replication-factor", "2", "--wait", "0.01")
+        assert await tailrace(sc.network, "topic", *words) == 4
+        assert "needs 2 SPUs, and 1 is available" in capsys.readouterr().err
 
 
 async def test_a_topic_is_altered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +151,7 @@ async def test_the_name_on_the_command_line_is_that_of_the_file(
         assert await tailrace(sc.network, "topic", "create", "orders", "--file", str(path)) == 2
         said = capsys.readouterr().err
         assert said == f"tailrace topic create: {path}: name: it is 'other' and should be 'orders'\n"
-        assert await tailrace(sc.network, "topic", "create", "other", "--file", str(path)) == 0
+        assert await tailrace(sc.network, "topic", "create", "other", "--file", str(path)) == 4, "no SPU is online"
 
 
 async def test_a_topic_that_comes_back_may_still_wait_for_spus(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,10 +160,10 @@ async def test_a_topic_that_comes_back_may_still_wait_for_spus(capsys: pytest.Ca
         await tailrace(sc.network, "topic", "create", "wide", "--replication-factor", "2")
         await tailrace(sc.network, "topic", "delete", "wide")
         capsys.readouterr()
-        assert await tailrace(sc.network, "topic", "undelete", "wide") == 0
-        assert capsys.readouterr().out.startswith(
-            "restored topic wide; its status is InsufficientResources: a replication"
-        )
+        assert await tailrace(sc.network, "topic", "undelete", "wide") == 4
+        said = capsys.readouterr()
+        assert said.out == "restored topic wide; its status is InsufficientResources\n"
+        assert "a replication factor of 2 needs 2 SPUs, and 1 is available" in said.err
 
 
 async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +186,7 @@ async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.Cap
         (("create", "a", "--config", "retention.ms"), "--config retention.ms: expected NAME=VALUE"),
         (("create", "a", "--config", "x=1", "--config", "x=2"), "--config x is given twice"),
         (("create", "a", "--file", "x", "--partitions", "2"), "--file: write partitions"),
-        (("alter", "a"), "give --config, --delete-config or --partitions"),
+        (("alter", "a"), "give --config, --delete-config, --partitions, --replication-factor or --replica-assignment"),
         (("alter", "a", "--partitions", "99999999999"), "--partitions: 99999999999 is not a whole number from 1 to"),
         (("alter", "a", "--config", "x=1", "--delete-config", "x"), "x is both set and deleted"),
         (("alter", "a", "--delete-config", "retention"), "--delete-config: there is no topic config 'retention'"),

@@ -4,6 +4,7 @@ import pytest
 import trio.testing
 from msgspec.structs import replace
 from running_workflow import put, registered, running_workflow
+from structlog.testing import capture_logs
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_changes import Alteration, ConfigChange, Operation, ResourceKind
@@ -149,6 +150,28 @@ async def test_a_request_does_not_delay_another(autojump_clock: trio.testing.Moc
         await running.administration.create_topics([NewTopic("fast", -1, -1, {0: (SpuId(1),)})])
         assert trio.current_time() == pytest.approx(1, abs=0.1)
         nursery.cancel_scope.cancel()
+
+
+async def test_the_growth_of_a_topic_is_logged_and_a_refused_one_is_not() -> None:
+    with capture_logs() as logged:
+        async with running_workflow(await store_with(1)) as running:
+            await running.connect(1)
+            await running.administration.create_topics([NewTopic("orders", 1, 1)])
+            await running.administration.create_partitions([MorePartitions("orders", 3), MorePartitions("none", 3)])
+    grown = [each for each in logged if each["event"] == "partitions_added"]
+    assert grown == [{"event": "partitions_added", "log_level": "info", "topic": "orders", "partitions": 3}]
+
+
+async def test_a_taken_name_of_a_topic_that_waits_says_what_it_waits_for() -> None:
+    async with running_workflow(await store_with(1)) as running:
+        await running.connect(1)
+        await running.objects.create("topic", '{"name": "wide", "replicationFactor": 2}', 0)
+        (outcome,) = await running.administration.create_topics([NewTopic("wide", 1, 1)])
+        assert isinstance(outcome, KafkaError)
+        assert outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert outcome.message.endswith(
+            "no client can use it yet: a replication factor of 2 needs 2 SPUs, and 1 is available"
+        )
 
 
 async def test_partitions_are_added_to_those_that_there_are() -> None:

@@ -37,6 +37,7 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import Stored
 from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.observed import Observed
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
@@ -143,20 +144,22 @@ def test_objects_that_cannot_be_created() -> None:
 def test_an_update_is_of_the_spec_alone() -> None:
     local = local_with(Spu(SpuSpec(SpuId(1)), SpuStatus(SpuResolution.ONLINE, "its own")))
     wanted = Spu(SpuSpec(SpuId(1), rack="a"), SpuStatus(SpuResolution.OFFLINE))
-    (write,) = plan_update(wanted, local).writes
+    (write,) = plan_update(wanted, local, Observed()).writes
     assert write == Put(Spu(SpuSpec(SpuId(1), rack="a"), SpuStatus(SpuResolution.ONLINE, "its own"), 1))
 
 
 def test_a_group_is_scaled_but_keeps_the_ids_of_its_spus() -> None:
     local = local_with(SpuGroup("main", SpuGroupSpec(1, SpuId(11)), RESERVED), managed(11))
-    scaled = plan_update(SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local).result
+    scaled = plan_update(SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local, Observed()).result
     assert scaled == SpuGroup("main", SpuGroupSpec(3, SpuId(11)), RESERVED, 1)
-    assert refused(plan_update, SpuGroup("main", SpuGroupSpec(1, SpuId(12))), local).message.startswith("minId:")
+    assert refused(plan_update, SpuGroup("main", SpuGroupSpec(1, SpuId(12))), local, Observed()).message.startswith(
+        "minId:"
+    )
 
 
 def test_a_group_is_not_scaled_into_the_ids_of_others() -> None:
     local = local_with(SpuGroup("main", SpuGroupSpec(1, SpuId(11)), RESERVED), managed(11), custom(13))
-    fault = refused(plan_update, SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local)
+    fault = refused(plan_update, SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local, Observed())
     assert (fault.code, fault.message) == (
         ErrorCode.INVALID_REQUEST,
         "of the ids 11-13 one is taken: SPU 13 is a custom SPU",
@@ -173,11 +176,13 @@ def test_a_refusal_names_the_owner_of_an_id() -> None:
 
 def test_objects_that_cannot_be_updated() -> None:
     local = local_with(managed(11), topic("orders"))
-    assert "template" in refused(plan_update, custom(11), local).message
-    assert refused(plan_update, custom(1), local).code is ErrorCode.RESOURCE_NOT_FOUND
-    assert refused(plan_update, SpuGroup("main", SpuGroupSpec()), local).code is ErrorCode.RESOURCE_NOT_FOUND
-    assert refused(plan_update, topic("orders"), local).code is ErrorCode.INVALID_REQUEST
-    assert refused(plan_update, partition("orders", 0), local).code is ErrorCode.INVALID_REQUEST
+    assert "template" in refused(plan_update, custom(11), local, Observed()).message
+    assert refused(plan_update, custom(1), local, Observed()).code is ErrorCode.RESOURCE_NOT_FOUND
+    assert (
+        refused(plan_update, SpuGroup("main", SpuGroupSpec()), local, Observed()).code is ErrorCode.RESOURCE_NOT_FOUND
+    )
+    assert refused(plan_update, topic("other"), local, Observed()).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused(plan_update, partition("orders", 0), local, Observed()).code is ErrorCode.INVALID_REQUEST
 
 
 def test_spus_that_hold_replicas_go_by_force_alone() -> None:

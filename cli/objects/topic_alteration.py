@@ -1,0 +1,161 @@
+"""`tailrace topic alter`: changes the configs, the partitions and the replicas of topics.
+
+A topic that has no replicas yet gets another spec, and the Streaming Controller decides about it anew. A topic that has
+replicas is altered by the requests that every Kafka broker knows.
+"""
+
+import argparse
+from typing import cast
+
+from msgspec import Struct
+
+from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.options.document_files import read_document
+from tailrace.cli.options.sc_options import (
+    NotInEffectError,
+    UsageError,
+    checked_document,
+    objects_in,
+    pairs,
+    show_documents,
+    text_of_file,
+)
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.controller.objects.objects import Topic, TopicResolution
+from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX, read_rows
+
+from .topic_tables import description
+from .unfinished_topics import waiting_topics
+
+
+class Alteration(Struct, frozen=True):
+    """What should be different in a topic."""
+
+    configs: dict[str, str | None]
+    """The configs to set; None resets a config to its default."""
+    partitions: int | None
+    replication_factor: int | None
+    rows: dict[int, list[int]] | None
+    """The SPUs of partitions, by their numbers."""
+
+
+def alter_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tailrace topic alter`."""
+    parser.add_argument("name", metavar="NAME", help="Name of the topic.")
+    parser.add_argument(
+        "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
+    )
+    parser.add_argument(
+        "--delete-config",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="Config to reset to its default; may be repeated.",
+    )
+    parser.add_argument("--partitions", metavar="N", type=int, help="New number of partitions.")
+    parser.add_argument("--replication-factor", metavar="N", type=int, help="New number of replicas of each partition.")
+    parser.add_argument(
+        "--replica-assignment", metavar="FILE", help="YAML or JSON with the SPUs of each added partition."
+    )
+
+
+async def alter(client: ScClient, arguments: argparse.Namespace) -> None:
+    """Alters a topic, and shows it as it is then."""
+    alteration = alteration_of(arguments)
+    (before,) = await client.list_objects("topic", [arguments.name])
+    if _is_unfinished(before):
+        document = corrected(before, alteration)
+        await client.update("topic", checked_document("topic", document))
+    else:
+        await _alter_existing(client, before, alteration)
+    documents = await client.list_objects("topic", [arguments.name])
+    topics = cast(list[Topic], objects_in("topic", documents))
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, topics)))
+    waiting = waiting_topics(topics)
+    if waiting:
+        raise NotInEffectError(waiting)
+
+
+def alteration_of(arguments: argparse.Namespace) -> Alteration:
+    """Reads the options. Raises UsageError."""
+    changes: dict[str, str | None] = dict(pairs(arguments.config, "--config"))
+    for each in arguments.delete_config:
+        if each in changes:
+            raise UsageError(f"{each} is both set and deleted")
+        if each not in TOPIC_CONFIGS:
+            raise UsageError(f"--delete-config: there is no topic config {each!r:.200}")
+        changes[each] = None
+    for flag, value, most in (
+        ("--partitions", arguments.partitions, PARTITIONS_MAX),
+        ("--replication-factor", arguments.replication_factor, REPLICATION_FACTOR_MAX),
+    ):
+        if value is not None and not 1 <= value <= most:
+            raise UsageError(f"{flag}: {value} is not a whole number from 1 to {most}")
+    rows = None if arguments.replica_assignment is None else rows_of_file(arguments.replica_assignment)
+    if not changes and rows is None and arguments.partitions is None and arguments.replication_factor is None:
+        raise UsageError("give --config, --delete-config, --partitions, --replication-factor or --replica-assignment")
+    return Alteration(changes, arguments.partitions, arguments.replication_factor, rows)
+
+
+def rows_of_file(path: str) -> dict[int, list[int]]:
+    """Reads the SPUs of partitions from a file."""
+    rows = read_rows(read_document(text_of_file(path), path), path)
+    return {number: list(replicas) for number, replicas in rows.items()}
+
+
+def _is_unfinished(topic: Document) -> bool:
+    return bool(topic["status"]["resolution"] != TopicResolution.PROVISIONED.value)
+
+
+def corrected(topic: Document, alteration: Alteration) -> Document:
+    """Returns the document of a topic that has no replicas yet with what the alteration changes.
+
+    A replica map replaces the one before, with its number of partitions and replicas. A replication factor without a
+    map leaves the choice of the SPUs to the Streaming Controller.
+    """
+    spec = dict(topic["spec"])
+    if alteration.rows is not None:
+        spec = {name: value for name, value in spec.items() if name not in ("partitions", "replicationFactor")}
+        spec["replicaMap"] = alteration.rows
+    elif alteration.replication_factor is not None:
+        spec.pop("replicaMap", None)
+    if alteration.partitions is not None:
+        spec["partitions"] = alteration.partitions
+        if alteration.rows is None and "replicaMap" in spec:
+            rows = spec["replicaMap"].items()
+            spec["replicaMap"] = {number: row for number, row in rows if int(number) < alteration.partitions}
+    if alteration.replication_factor is not None:
+        spec["replicationFactor"] = alteration.replication_factor
+    configs = {**spec.get("configs", {}), **alteration.configs}
+    spec["configs"] = {name: value for name, value in configs.items() if value is not None}
+    return {"name": topic["name"], "spec": spec}
+
+
+async def _alter_existing(client: ScClient, topic: Document, alteration: Alteration) -> None:
+    name = topic["name"]
+    rows = None
+    if alteration.rows is not None:
+        if alteration.partitions is None:
+            raise UsageError(
+                "--replica-assignment: give --partitions too, because it adds the partitions; "
+                "`tailrace apply` moves replicas"
+            )
+        rows = list(alteration.rows.values())
+    if alteration.configs:
+        await client.alter_topic_configs(name, alteration.configs)
+    if alteration.partitions is not None:
+        try:
+            await client.add_partitions(name, alteration.partitions, rows)
+        except RefusedError as error:
+            done = "the configs were altered, but no partitions were added: " if alteration.configs else ""
+            raise RefusedError(f"{done}{error}", error.code) from error
+    if alteration.replication_factor is not None:
+        (altered,) = await client.list_objects("topic", [name])
+        await client.update("topic", with_factor(altered, alteration.replication_factor))
+
+
+def with_factor(topic: Document, replication_factor: int) -> Document:
+    """Returns the document of a topic with another replication factor, which replaces rows that a person chose."""
+    spec = {name: value for name, value in topic["spec"].items() if name != "replicaMap"}
+    return {"name": topic["name"], "spec": spec | {"replicationFactor": replication_factor}}
