@@ -17,6 +17,7 @@ from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (
@@ -46,7 +47,8 @@ async def take_storage(
     try:
         return await _take(spu, directory, seams, logger, held)
     except OSError as error:
-        raise StartError(f"{directory} cannot be used: {error}") from error
+        reason = error.strerror or error
+        raise StartError(f"{directory} cannot be used: {reason}; choose another directory with --data") from error
 
 
 async def _take(
@@ -56,7 +58,10 @@ async def _take(
     await make_directories_durably(files, directory)
     lock = files.lock(layout.lock_path(directory))
     if lock is None:
-        raise StartError(f"{directory} is in use by another tailrace process")
+        process = process_with_lock(files, layout.lock_path(directory))
+        raise StartError(
+            f"{in_use(directory, process, 'another tailrace process')}, or choose another directory with --data"
+        )
     held.callback(lock.release)
     identity = ClusterIdentity(files, directory, spu)
     if (owner := identity.other_owner) is not None:

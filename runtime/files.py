@@ -115,7 +115,10 @@ class Files(Protocol):
         """Returns once creations, renames and removals in the directory are on the disk."""
 
     def lock(self, path: str) -> FileLock | None:
-        """Takes the lock file for this process. Returns None if another process holds it."""
+        """Takes the lock file for this process and writes the id of the process into it.
+
+        Returns None if another process holds it.
+        """
 
     def free_bytes(self, directory: str) -> tuple[int, int]:
         """Returns the total and the usable bytes of the volume that holds the directory."""
@@ -285,6 +288,9 @@ class RealFiles:
         except BlockingIOError:
             os.close(descriptor)
             return None
+        with contextlib.suppress(OSError):  # the disk may be full, and the lock holds without it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         return RealLock(descriptor)
 
     def free_bytes(self, directory: str) -> tuple[int, int]:

@@ -29,7 +29,14 @@ _Host = tuple[object, ...]
 
 
 class CannotListenError(Exception):
-    """The address is taken or does not belong to this machine. The message is for the person who chose it."""
+    """The address is in use or does not belong to this machine. The message is for the person who chose it."""
+
+    def __init__(self, message: str, port_in_use: int | None = None, flag: str = "") -> None:
+        super().__init__(message)
+        self.port_in_use = port_in_use
+        """The port, if another socket has it."""
+        self.flag = flag
+        """The option with which a person chooses another address; empty if there is none."""
 
 
 class Address(Struct, frozen=True):
@@ -273,7 +280,8 @@ class TcpNetwork:
                 listening.close()
                 raise
         except OSError as error:
-            raise CannotListenError(f"cannot listen on {address}: {error.strerror or error}") from error
+            port_in_use = address.port if error.errno == errno.EADDRINUSE else None
+            raise CannotListenError(f"cannot listen on {address}: {error.strerror or error}", port_in_use) from error
         return TcpListener(listening, self._readiness, self._send_buffer_bytes)
 
     async def connect(self, address: Address) -> TcpConnection:

@@ -25,6 +25,8 @@ class ListenerSettings(Struct, frozen=True):
     for clients on the host and in containers."""
     may_move: bool = False
     """Whether a free port may be used if the port is taken, because the user did not choose it."""
+    flag: str = ""
+    """The option with which a person chooses the address."""
 
 
 class ScSettings(Struct, frozen=True):

@@ -4,6 +4,7 @@ Every setting has one name. `public` is the flag `--public`, the environment var
 `public = …` of the file. Kafka's own broker settings (`num.partitions`) are in the file's table `[broker]`.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -39,7 +40,7 @@ def merge(
     merged = dict(file)
     for name in names - {TABLE}:
         variable = ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
-        if variable in environment:
+        if environment.get(variable):  # an empty variable counts as none, as in files of Docker Compose
             merged[name] = environment[variable]
         if flags.get(name) is not None:
             merged[name] = flags[name]
@@ -47,8 +48,26 @@ def merge(
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Returns the data directory below the user's data directory, following the XDG convention."""
+    """Returns the data directory below the user's data directory, following the XDG convention.
+
+    Raises SettingsError if the user has no home.
+    """
     root = PurePath(environment.get("XDG_DATA_HOME", ""))
     if not root.is_absolute():  # XDG ignores relative paths, since they would depend on the working directory
-        root = PurePath(environment.get("HOME", ".")) / ".local" / "share"
+        root = _home(environment) / ".local" / "share"
     return str(root / "tailrace")
+
+
+def _home(environment: Mapping[str, str]) -> PurePath:
+    """Returns the user's home: `HOME`, or what the user database says if that is missing, empty or relative."""
+    home = PurePath(environment.get("HOME", ""))
+    if not home.is_absolute():
+        import pwd  # imported here because nearly every process has HOME
+
+        try:
+            home = PurePath(pwd.getpwuid(os.getuid()).pw_dir)
+        except KeyError:
+            home = PurePath()
+    if not home.is_absolute():
+        raise SettingsError("there is no home directory for the data: choose a directory with --data, or set HOME")
+    return home

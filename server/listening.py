@@ -13,9 +13,9 @@ async def listen(network: Network, settings: ListenerSettings) -> Listener:
     """Listens on the address of the settings, or on any free port if that one is in use and the settings allow it."""
     try:
         return await network.listen(settings.address)
-    except CannotListenError:
+    except CannotListenError as error:
         if not settings.may_move:
-            raise
+            raise CannotListenError(str(error), error.port_in_use, settings.flag) from error
         return await network.listen(Address(settings.address.host, 0))
 
 

@@ -9,6 +9,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import overload
 
+from msgspec.structs import replace
+
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SettingsError, parse_address
@@ -97,7 +99,7 @@ class GivenSettings:
     def listener(self, name: str, default: ListenerSettings) -> ListenerSettings:
         """Returns another listener, with the name of the default."""
         text = self.text(name)
-        return default if text is None else _listener(default.name, text, f"--{name}")
+        return replace(default, flag=f"--{name}") if text is None else _listener(default.name, text, f"--{name}")
 
     def metrics_listener(self, default: Address) -> ListenerSettings | None:
         """Returns the listener for Prometheus; None if it is off."""
@@ -107,7 +109,13 @@ class GivenSettings:
 
     def data_directory(self) -> str:
         """Returns the absolute path of the data directory."""
-        return os.path.abspath(self.text("data") or default_data_directory(os.environ))
+        given = self.text("data")
+        if given == "":
+            raise SettingsError("--data: the path is empty; leave the option out for the usual directory")
+        path = os.path.abspath(default_data_directory(os.environ) if given is None else given)
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise SettingsError(f"--data {path}: this is a file; choose a directory")
+        return path
 
     def broker_settings(self) -> dict[str, str]:
         """Returns the broker configs from the file and `--set`."""
@@ -147,4 +155,4 @@ def given_settings(names: Collection[str], arguments: argparse.Namespace) -> Giv
 def _listener(name: str, text: str, where: str) -> ListenerSettings:
     address, equals, advertised = text.partition("=")
     told = parse_address(advertised, where, port_min=1) if equals else None
-    return ListenerSettings(name, parse_address(address, where), told)
+    return ListenerSettings(name, parse_address(address, where), told, flag=where)

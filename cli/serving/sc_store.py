@@ -9,6 +9,7 @@ from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt,
 from tailrace.controller.key_value.opening import open_store
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 
 from .serving import CannotServeError
@@ -28,9 +29,12 @@ async def opened_store(
         await make_directories_durably(seams.files, directory)
         lock = seams.files.lock(f"{directory}/{LOCK_FILE}")
     except OSError as error:
-        raise CannotServeError(f"{directory}: {error.strerror}") from error
+        raise CannotServeError(f"{directory}: {error.strerror}; choose another directory with --data") from error
     if lock is None:
-        raise CannotServeError(f"{directory} is in use by another tailrace process")
+        owner = process_with_lock(seams.files, f"{directory}/{LOCK_FILE}")
+        raise CannotServeError(
+            f"{in_use(directory, owner, 'another tailrace process')}, or choose another directory with --data"
+        )
     try:
         try:
             store = await open_store(name, directory, seams)

@@ -73,7 +73,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     return SpuSettings(
         spu_id,
         given.data_directory(),
-        given.listeners() if given.has("public") else (ListenerSettings("PUBLIC", DEFAULT_PUBLIC),),
+        given.listeners() if given.has("public") else (ListenerSettings("PUBLIC", DEFAULT_PUBLIC, flag="--public"),),
         given.metrics_listener(DEFAULT_METRICS),
         given.text("rack"),
         given.broker_settings(),

@@ -2,7 +2,7 @@
 
 Each command prints one line on standard output when it is ready, and nothing after it. SIGTERM, SIGINT or SIGHUP stop
 the server cleanly, and a second signal at once. A server that cannot start says why in one sentence on standard error,
-and exits with status 1.
+and exits with status 1, or with status 2 if a setting is wrong.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import CannotListenError
+from tailrace.runtime.occupants import in_use, process_on_port
 from tailrace.runtime.process import allow_many_files, end_of_input, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
@@ -27,6 +28,8 @@ from .given_settings import GivenSettings, given_settings
 
 LOG_FORMATS = ("text", "json")
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
+CANNOT_START = 1
+WRONG_SETTING = 2
 YOUNG_OBJECTS_MAX = 20_000
 """How many new objects there must be before the garbage collector looks for cycles.
 
@@ -128,7 +131,7 @@ def run_server(
         log = log_settings(given)
         seams = _seams_of(given)
     except SettingsError as error:
-        return _refuse(command, error)
+        return _refuse(command, error, WRONG_SETTING)
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
@@ -142,7 +145,9 @@ def run_server(
         interrupted = True  # the signal came before the signal handlers: there is nothing to stop yet
     if interrupted:
         raise KeyboardInterrupt
-    return 0 if refused is None else _refuse(command, refused)
+    if refused is None:
+        return 0
+    return _refuse(command, refused, WRONG_SETTING if isinstance(refused, SettingsError) else CANNOT_START)
 
 
 async def _serve(serve: Callable[[Settings, Seams, Stops], Awaitable[None]], settings: Settings, seams: Seams) -> None:
@@ -201,6 +206,16 @@ async def stop_with_parent(server: Stoppable, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _refuse(command: str, reason: BaseException) -> int:
-    print(f"tailrace {command}: {reason}", file=sys.stderr)
-    return 1
+def _refuse(command: str, reason: BaseException, status: int) -> int:
+    text = _with_next_step(reason) if isinstance(reason, CannotListenError) else str(reason)
+    print(f"tailrace {command}: {text}", file=sys.stderr)
+    return status
+
+
+def _with_next_step(error: CannotListenError) -> str:
+    """Says why the server cannot listen, and what to do."""
+    text = str(error)
+    if error.port_in_use is not None:
+        owner = process_on_port(error.port_in_use)
+        text = f"{text.rpartition(': ')[0]}: {in_use('the address', owner, 'another program')}"
+    return f"{text}, or choose another address with {error.flag} HOST:PORT" if error.flag else text

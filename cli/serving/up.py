@@ -58,8 +58,8 @@ from .serving import (
 
 NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
 DEFAULT_LISTENERS = (
-    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC),
-    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
+    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC, flag="--public"),
+    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092), flag="--public"),
 )
 
 BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import struct
 import threading
@@ -228,7 +229,7 @@ def test_two_servers_cannot_share_a_directory(separate):
     for command in (sc_command, separate.spu_command(1)):
         status, output = run_to_end(command)
         assert status == 1
-        assert output.splitlines()[-1].endswith(" is in use by another tailrace process"), output
+        assert re.search(r"is in use by process \d+ \(.*tailrace serve", output.splitlines()[-1]), output
 
 
 def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_admin):

@@ -112,6 +112,6 @@ async def test_a_directory_that_cannot_be_read_is_named(
             try:
                 await SpuServer(spu.settings, running.world.seams(), structlog.get_logger()).run()
             except StartError as error:
-                assert str(error) == f"{DATA} cannot be used: this read fails"
+                assert str(error) == f"{DATA} cannot be used: this read fails; choose another directory with --data"
                 refused += 1
     assert 0 < refused < 20

@@ -1,3 +1,6 @@
+import os
+import pwd
+
 import pytest
 
 from tailrace.runtime.settings import SettingsError
@@ -56,3 +59,22 @@ def test_an_unknown_name_in_the_file_is_an_error_that_lists_the_known_ones() -> 
 )
 def test_data_lives_where_the_user_keeps_data(environment: dict[str, str], directory: str) -> None:
     assert default_data_directory(environment) == directory
+
+
+@pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "relative", "XDG_DATA_HOME": "relative"}])
+def test_without_a_usable_home_the_user_database_names_one(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert default_data_directory(environment) == f"{home}/.local/share/tailrace"
+
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(SettingsError, match=r"choose a directory with --data, or set HOME$"):
+        default_data_directory(environment)
+
+
+def test_an_empty_variable_sets_nothing() -> None:
+    assert merge(NAMES, {"data": "file"}, {"TAILRACE_DATA": ""}, {}) == {"data": "file"}

@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tailrace.cli.serving.given_settings import GivenSettings, given_settings
 from tailrace.runtime.network import Address
@@ -25,8 +26,8 @@ def _given(merged: Mapping[str, object], *pairs: str) -> GivenSettings:
 )
 def test_listeners_come_from_a_repeated_flag_a_list_or_a_line(public: object) -> None:
     assert _given({"public": public}).listeners() == (
-        ListenerSettings("PUBLIC", Address("h", 1)),
-        ListenerSettings("PUBLIC_1", Address("0.0.0.0", 2), Address("outside", 3)),
+        ListenerSettings("PUBLIC", Address("h", 1), flag="--public"),
+        ListenerSettings("PUBLIC_1", Address("0.0.0.0", 2), Address("outside", 3), flag="--public"),
     )
 
 
@@ -43,9 +44,9 @@ def test_what_is_no_text_is_refused(value: object) -> None:
 
 def test_one_listener_is_as_given_or_the_default() -> None:
     default = ListenerSettings("PRIVATE", DEFAULT, may_move=True)
-    assert _given({}).listener("private", default) == default
+    assert _given({}).listener("private", default) == replace(default, flag="--private")
     assert _given({"private": "h:1=g:2"}).listener("private", default) == ListenerSettings(
-        "PRIVATE", Address("h", 1), Address("g", 2)
+        "PRIVATE", Address("h", 1), Address("g", 2), flag="--private"
     )
 
 
@@ -56,8 +57,10 @@ def test_clients_are_told_no_port_to_which_nobody_can_connect() -> None:
 
 def test_metrics_can_be_off_and_move_only_from_the_default() -> None:
     assert _given({"metrics": "off"}).metrics_listener(DEFAULT) is None
-    assert _given({}).metrics_listener(DEFAULT) == ListenerSettings("METRICS", DEFAULT, may_move=True)
-    assert _given({"metrics": "h:1"}).metrics_listener(DEFAULT) == ListenerSettings("METRICS", Address("h", 1))
+    assert _given({}).metrics_listener(DEFAULT) == ListenerSettings("METRICS", DEFAULT, may_move=True, flag="--metrics")
+    assert _given({"metrics": "h:1"}).metrics_listener(DEFAULT) == ListenerSettings(
+        "METRICS", Address("h", 1), flag="--metrics"
+    )
 
 
 @pytest.mark.parametrize(("value", "number"), [("0", 0), (7, 7), ("007", 7), ("10", 10)])
@@ -134,3 +137,11 @@ def test_file_environment_and_flags_together(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(SettingsError, match=r"^--config /nowhere/file: No such file"):
         given_settings({"data"}, argparse.Namespace(config="/nowhere/file", set=[], data=None))
+
+
+def test_an_empty_or_unusable_data_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^--data: the path is empty; leave the option out"):
+        _given({"data": ""}).data_directory()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingsError, match=r"/file: this is a file; choose a directory$"):
+        _given({"data": str(tmp_path / "file")}).data_directory()

@@ -165,7 +165,7 @@ def test_an_spu_has_its_own_directory_and_its_groups_configs() -> None:
     assert elsewhere.data_directory == "/disk/spu-2"
 
 
-@pytest.mark.parametrize("metrics", [None, ListenerSettings("METRICS", Address("127.0.0.1", 1))])
+@pytest.mark.parametrize("metrics", [None, ListenerSettings("METRICS", Address("127.0.0.1", 1), flag="--metrics")])
 @pytest.mark.parametrize("rack", [None, "rack a"])
 def test_a_child_reads_from_its_command_line_what_it_was_to_have(
     metrics: ListenerSettings | None, rack: str | None
@@ -173,10 +173,10 @@ def test_a_child_reads_from_its_command_line_what_it_was_to_have(
     managed = replace(
         DEFAULTS,
         listeners=(
-            ListenerSettings("PUBLIC", Address("::1", 1)),
-            ListenerSettings("PUBLIC_1", Address("h", 0), Address("g", 7)),
+            ListenerSettings("PUBLIC", Address("::1", 1), flag="--public"),
+            ListenerSettings("PUBLIC_1", Address("h", 0), Address("g", 7), flag="--public"),
         ),
-        private=ListenerSettings("PRIVATE", Address("h", 2)),
+        private=ListenerSettings("PRIVATE", Address("h", 2), flag="--private"),
         metrics=metrics,
         are_listeners_chosen=True,
     )

@@ -16,10 +16,10 @@ def _given(**merged: object) -> GivenSettings:
 def test_what_is_not_given_has_the_ports_of_the_documents() -> None:
     assert read_settings(_given(data="/data")) == ScSettings(
         "/data",
-        (ListenerSettings("PUBLIC", Address("127.0.0.1", 9003)),),
-        ListenerSettings("PRIVATE", Address("127.0.0.1", 9004)),
+        (ListenerSettings("PUBLIC", Address("127.0.0.1", 9003), flag="--public"),),
+        ListenerSettings("PRIVATE", Address("127.0.0.1", 9004), flag="--private"),
         "sqlite",
-        ListenerSettings("METRICS", Address("127.0.0.1", 9002), may_move=True),
+        ListenerSettings("METRICS", Address("127.0.0.1", 9002), may_move=True, flag="--metrics"),
         60.0,
     )
 
@@ -38,10 +38,10 @@ def test_everything_can_be_given() -> None:
     assert read_settings(given) == ScSettings(
         "/data",
         (
-            ListenerSettings("PUBLIC", Address("0.0.0.0", 9003)),
-            ListenerSettings("PUBLIC_1", Address("0.0.0.0", 19003), Address("outside", 19003)),
+            ListenerSettings("PUBLIC", Address("0.0.0.0", 9003), flag="--public"),
+            ListenerSettings("PUBLIC_1", Address("0.0.0.0", 19003), Address("outside", 19003), flag="--public"),
         ),
-        ListenerSettings("PRIVATE", Address("0.0.0.0", 9004)),
+        ListenerSettings("PRIVATE", Address("0.0.0.0", 9004), flag="--private"),
         "etcd://a:2379,b:2379",
         None,
         5.0,
@@ -57,7 +57,7 @@ def test_a_store_that_nobody_knows_is_refused(store: str) -> None:
 
 
 def test_the_command_refuses_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "sc", "--store", "postgres"]) == 1
+    assert main(["serve", "sc", "--store", "postgres"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("tailrace serve sc: --store: 'postgres' is not ")

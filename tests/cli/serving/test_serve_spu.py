@@ -17,10 +17,10 @@ def test_what_is_not_given_has_the_ports_of_the_documents() -> None:
     assert read_settings(_given(id="5", sc="sc:9004", data="/data")) == SpuSettings(
         5,
         "/data",
-        (ListenerSettings("PUBLIC", Address("127.0.0.1", 9005)),),
-        ListenerSettings("METRICS", Address("127.0.0.1", 9008), may_move=True),
+        (ListenerSettings("PUBLIC", Address("127.0.0.1", 9005), flag="--public"),),
+        ListenerSettings("METRICS", Address("127.0.0.1", 9008), may_move=True, flag="--metrics"),
         controllers=(Address("sc", 9004),),
-        private=ListenerSettings("PRIVATE", Address("127.0.0.1", 9006)),
+        private=ListenerSettings("PRIVATE", Address("127.0.0.1", 9006), flag="--private"),
     )
 
 
@@ -38,12 +38,12 @@ def test_everything_can_be_given() -> None:
     assert read_settings(given) == SpuSettings(
         2147483647,
         "/data",
-        (ListenerSettings("PUBLIC", Address("0.0.0.0", 9005), Address("outside", 19005)),),
+        (ListenerSettings("PUBLIC", Address("0.0.0.0", 9005), Address("outside", 19005), flag="--public"),),
         None,
         "zone a",
         {"num.partitions": "2"},
         (Address("a", 1), Address("b", 2)),
-        ListenerSettings("PRIVATE", Address("0.0.0.0", 9006), Address("inside", 9006)),
+        ListenerSettings("PRIVATE", Address("0.0.0.0", 9006), Address("inside", 9006), flag="--private"),
     )
 
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused_with_one_sentence(merged: dict[str, object], 
 
 
 def test_the_command_refuses_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "spu", "--id", "x", "--sc", "h:1"]) == 1
+    assert main(["serve", "spu", "--id", "x", "--sc", "h:1"]) == 2
     assert capsys.readouterr() == ("", "tailrace serve spu: --id x: expected a number from 0 to 2147483647\n")
 
 

@@ -1,6 +1,7 @@
 import argparse
 import os
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,8 @@ from tailrace.cli.serving.serving import (
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.runtime.settings import SettingsError
+from tailrace.runtime.settings import ListenerSettings, SettingsError
+from tailrace.server.listening import listen
 
 
 def _arguments(*words: str) -> argparse.Namespace:
@@ -89,32 +91,35 @@ class OddError(Exception):
     pass
 
 
-@pytest.mark.parametrize("kind", [SettingsError, CannotServeError, OddError])
-def test_what_cannot_start_says_so_in_one_sentence(kind: type[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("kind", "status"), [(SettingsError, 2), (CannotServeError, 1), (OddError, 1)])
+def test_what_cannot_start_says_so_in_one_sentence(
+    kind: type[Exception], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def refuse(settings: str, seams: Seams, stops: Stops) -> None:
         async with trio.open_nursery():
             raise kind("there is a reason")
 
-    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", refuse, (OddError,)) == 1
+    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", refuse, (OddError,)) == status
     assert capsys.readouterr() == ("", "tailrace serve: there is a reason\n")
 
 
-async def _taken_port(settings: str, seams: Seams, stops: Stops) -> None:
-    first = await seams.network.listen(Address("127.0.0.1", 0))
-    try:
-        await seams.network.listen(first.address)
-    finally:
-        first.close()
-
-
 def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", _taken_port) == 1
-    assert capsys.readouterr().err.startswith("tailrace serve: cannot listen on 127.0.0.1:")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+
+        async def take_it_too(settings: str, seams: Seams, stops: Stops) -> None:
+            await listen(seams.network, ListenerSettings("PUBLIC", address, flag="--public"))
+
+        assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", take_it_too) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("tailrace serve: cannot listen on 127.0.0.1:")
+    assert f": the address is in use by process {os.getpid()} (" in said
+    assert said.endswith(f"): stop it with `kill {os.getpid()}`, or choose another address with --public HOST:PORT\n")
 
 
 def test_settings_are_refused_before_anything_starts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for words in (["--config", "/nowhere"], ["--set", "num.partitions"], ["--set", "no.such.setting=1"]):
-        assert run_server("serve", _arguments(*words), COMMON_NAMES, lambda given: "x", _serve) == 1
+        assert run_server("serve", _arguments(*words), COMMON_NAMES, lambda given: "x", _serve) == 2
         (sentence,) = capsys.readouterr().err.splitlines()
         assert sentence.startswith("tailrace serve: ")
 

@@ -1,0 +1,54 @@
+"""`tailrace up` that cannot start says what is wrong, where, and what to do, and exits with a status for scripts."""
+
+import os
+import subprocess
+
+import pytest
+from cluster import FREE_PORTS, Tailrace, tailrace
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    broker = Tailrace(tmp_path_factory.mktemp("running"))
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def _refused(*words, **environment):
+    """Runs `up`, which must not start, and returns its exit status and the last line of its standard error."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("TAILRACE_", "XDG_"))}
+    done = subprocess.run(
+        tailrace("up", "--metrics", "off", *FREE_PORTS, *words),
+        env=variables | environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_a_data_directory_in_use_names_the_process(running):
+    status, said = _refused("--data", str(running.data), "--public", "127.0.0.1:0")
+    assert status == 1
+    assert f"{running.data}/sc is in use by process {running.pid} (" in said
+    assert said.endswith("or choose another directory with --data")
+
+
+def test_an_address_in_use_names_the_process_and_the_option(running, tmp_path):
+    status, said = _refused("--data", str(tmp_path), "--public", running.bootstrap)
+    assert status == 1
+    assert f"cannot listen on {running.bootstrap}: the address is in use by process {running.pid} (" in said
+    assert said.endswith("or choose another address with --public HOST:PORT")
+
+
+def test_a_file_and_an_empty_path_are_no_data_directories(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    assert _refused("--data", str(file)) == (2, f"tailrace up: --data {file}: this is a file; choose a directory")
+    status, said = _refused("--data", "")
+    assert status == 2
+    assert "--data: the path is empty" in said
+    assert file.read_text() == ""
