@@ -1,14 +1,14 @@
 """Derives what clients are told about SPUs, leaders and replicas, the same for all requests."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
-
-from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 
-from .cluster import Cluster
+from .advertised_addresses import ConnectedListener, address_of
+from .cluster import NO_CONTROLLER, Cluster
 from .specs import NO_LEADER, PartitionSpec
 
 TOPIC_OPERATIONS = 0b1101_1111_1000
@@ -29,14 +29,6 @@ Most SPUs return sooner, and clients lose time if they drop a broker and its con
 NOBODY = -1
 
 
-class ConnectedListener(Struct, frozen=True):
-    """The listener to which a client has connected."""
-
-    name: str
-    advertised: tuple[str, int]
-    """The host and port to advertise to this client."""
-
-
 class Broker(NamedTuple):
     """An SPU with its address for clients of a certain listener."""
 
@@ -51,19 +43,27 @@ def brokers(
 ) -> list[Broker]:
     """Returns the SPUs that a client of this listener can reach, in the order of their ids.
 
-    SPUs that went offline at or after `lost_since` are included. The address of this SPU is the one that the client has
-    reached, unless the mirror has an address (see `MirrorUpdater`).
+    SPUs that went offline at or after `lost_since` are included.
     """
     found = []
     for spu_id in sorted(cluster.spus):
         spu = cluster.spus[spu_id]
-        endpoint = spu.endpoint(listener.name)
-        is_named = spu.online or spu_id == this or cluster.lost_at.get(spu_id, -math.inf) >= lost_since
-        if endpoint is not None and is_named:
-            found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
-        elif spu_id == this:
-            found.append(Broker(spu_id, *listener.advertised, spu.rack))
+        is_this = spu_id == this
+        if spu.online or is_this or cluster.lost_at.get(spu_id, -math.inf) >= lost_since:
+            endpoint = address_of(spu, listener, is_this=is_this)
+            if endpoint is not None:
+                found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
     return found
+
+
+def controller_told(cluster: Cluster, named: Sequence[Broker]) -> SpuId:
+    """Returns the SPU to which the client should send admin requests: one of the brokers that the response names.
+
+    Every SPU forwards these requests, so any online one serves if the client cannot reach the usual one.
+    """
+    if any(broker.id == cluster.controller_id for broker in named):
+        return cluster.controller_id
+    return min((broker.id for broker in named if cluster.spus[broker.id].online), default=NO_CONTROLLER)
 
 
 def online_spus(cluster: Cluster) -> frozenset[SpuId]:
@@ -71,21 +71,33 @@ def online_spus(cluster: Cluster) -> frozenset[SpuId]:
     return frozenset(spu.id for spu in cluster.spus.values() if spu.online)
 
 
-def offline_replicas(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
-    """Returns the replicas on SPUs that are offline."""
-    if online.issuperset(partition.replicas):
+def reachable_spus(
+    cluster: Cluster, this: SpuId, listener: ConnectedListener, online: frozenset[SpuId]
+) -> frozenset[SpuId]:
+    """Returns the online SPUs that a client of this listener can reach: all of them, unless one lacks the listener."""
+    return frozenset(spu for spu in online if address_of(cluster.spus[spu], listener, is_this=spu == this) is not None)
+
+
+def offline_replicas(reachable: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    """Returns the replicas on SPUs that are offline, or that the client cannot reach."""
+    if reachable.issuperset(partition.replicas):
         return []
-    return [spu for spu in partition.replicas if spu not in online]
+    return [spu for spu in partition.replicas if spu not in reachable]
 
 
-def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
-    """Returns the error code of a partition in a response to Metadata."""
-    return ErrorCode.NONE if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE
+def leader_error(online: frozenset[SpuId], reachable: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
+    """Returns the error code of a partition in a response that names its leader."""
+    if partition.leader in reachable:
+        return ErrorCode.NONE
+    return ErrorCode.LISTENER_NOT_FOUND if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def leader_told(online: frozenset[SpuId], partition: PartitionSpec) -> SpuId:
-    """Returns the leader, or NO_LEADER if it is offline: some clients fail if a leader is not among the brokers."""
-    return partition.leader if partition.leader in online else NO_LEADER
+def leader_told(reachable: frozenset[SpuId], partition: PartitionSpec) -> SpuId:
+    """Returns the leader if the client can reach it, otherwise NO_LEADER.
+
+    Some clients fail if a leader is not among the brokers.
+    """
+    return partition.leader if partition.leader in reachable else NO_LEADER
 
 
 def in_sync_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:

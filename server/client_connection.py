@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import trio
 
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.codec.compile import Decoder
 from tailrace.protocol.codec.headers import (

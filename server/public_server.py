@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import trio
 
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import Api
 from tailrace.runtime.logs import FilteringBoundLogger
@@ -158,4 +158,4 @@ class PublicServer:
 def _advertised_listener(connection: Connection, settings: ListenerSettings) -> ConnectedListener:
     """The listener with the address to advertise to this client: the configured one, or the one that it has reached."""
     advertised: Address = settings.advertised or connection.local
-    return ConnectedListener(settings.name, (advertised.host, advertised.port))
+    return ConnectedListener(settings.name, (advertised.host, advertised.port), settings.advertised is not None)

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.codec.headers import ResponseEncoder
 from tailrace.protocol.codec.primitives import Part
 

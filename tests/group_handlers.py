@@ -10,7 +10,7 @@ from grouping import GroupWorld
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.codec.compile import decode, encode_whole
 from tailrace.protocol.error_codes import KafkaError

@@ -16,7 +16,12 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tailrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
 from tailrace.runtime.network import Address, Network
 
 from .server_connection import (
@@ -160,7 +165,7 @@ class SpuClient:
         places: dict[tuple[str, int], int | RefusedError] = {}
         for topic in response.topics:
             for partition in topic.partitions:
-                no_leader = refusal(partition) if partition.leader_id < 0 else None
+                no_leader = _why_no_leader(partition) if partition.leader_id < 0 else None
                 places[topic.name or "", partition.partition_index] = no_leader or partition.leader_id
         nowhere = RefusedError("there is no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return {each: places.get(each, nowhere) for each in partitions}
@@ -298,6 +303,15 @@ async def _meet(connection: ServerConnection, seconds_max: float) -> _Server:
         connection.close()
         raise
     return _Server(connection, {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys})
+
+
+def _why_no_leader(partition: MetadataResponsePartition) -> RefusedError | None:
+    if partition.error_code == ErrorCode.LISTENER_NOT_FOUND:
+        return RefusedError(
+            "its leader has no address for clients of this listener. Name another address with --bootstrap",
+            ErrorCode.LISTENER_NOT_FOUND,
+        )
+    return refusal(partition)
 
 
 def _may_pass(answer: object) -> bool:

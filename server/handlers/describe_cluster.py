@@ -7,7 +7,14 @@
 
 import math
 
-from tailrace.cluster.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers, online_spus
+from tailrace.cluster.client_view import (
+    CLUSTER_OPERATIONS,
+    NOBODY,
+    OPERATIONS_UNKNOWN,
+    brokers,
+    controller_told,
+    online_spus,
+)
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -28,14 +35,12 @@ def handle(host: Host, context: RequestContext, request: DescribeClusterRequest)
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
     lost_since = -math.inf if request.include_fenced_brokers else math.inf
     online = online_spus(host.cluster) | {host.id}
+    named = brokers(host.cluster, host.id, context.listener, lost_since=lost_since)
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=host.cluster.cluster_id,
-        controller_id=host.cluster.controller_id,
-        brokers=[
-            DescribeClusterBroker(*broker, is_fenced=broker.id not in online)
-            for broker in brokers(host.cluster, host.id, context.listener, lost_since=lost_since)
-        ],
+        controller_id=controller_told(host.cluster, named),
+        brokers=[DescribeClusterBroker(*broker, is_fenced=broker.id not in online) for broker in named],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN
         ),

@@ -7,6 +7,7 @@
 - Every client may do everything with a topic, so that its authorized operations are all operations.
 """
 
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.client_view import (
     TOPIC_OPERATIONS,
     electable_told,
@@ -15,8 +16,8 @@ from tailrace.cluster.client_view import (
     leader_told,
     offline_replicas,
     online_spus,
+    reachable_spus,
 )
-from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -47,11 +48,15 @@ def handle(
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     left = max(1, min(request.response_partition_limit, host.broker_configs.settings.described_partitions_max))
-    return _page(host.cluster, names, first_partition, left)
+    return _page(host, context.listener, names, first_partition, left)
 
 
-def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -> DescribeTopicPartitionsResponse:
+def _page(
+    host: Host, listener: ConnectedListener, names: list[str], first_partition: int, left: int
+) -> DescribeTopicPartitionsResponse:
+    cluster = host.cluster
     online = online_spus(cluster)
+    reachable = reachable_spus(cluster, host.id, listener, online)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = cluster.topics.get(name)
@@ -63,7 +68,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
             response.next_cursor = Cursor(name, 0)
             break
         partitions = topic.partitions[first_partition : first_partition + left]
-        response.topics.append(_described(online, topic, partitions))
+        response.topics.append(_described(online, reachable, topic, partitions))
         left -= len(partitions)
         if first_partition + len(partitions) < len(topic.partitions):
             response.next_cursor = Cursor(name, first_partition + len(partitions))
@@ -73,7 +78,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
 
 
 def _described(
-    online: frozenset[SpuId], topic: TopicSpec, partitions: tuple[PartitionSpec, ...]
+    online: frozenset[SpuId], reachable: frozenset[SpuId], topic: TopicSpec, partitions: tuple[PartitionSpec, ...]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -82,15 +87,15 @@ def _described(
         topic_authorized_operations=TOPIC_OPERATIONS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=leader_error(online, partition),
+                error_code=leader_error(online, reachable, partition),
                 partition_index=partition.partition,
-                leader_id=leader_told(online, partition),
+                leader_id=leader_told(reachable, partition),
                 leader_epoch=partition.epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=in_sync_told(online, partition),
                 eligible_leader_replicas=electable_told(online, partition),
                 last_known_elr=[],
-                offline_replicas=offline_replicas(online, partition),
+                offline_replicas=offline_replicas(reachable, partition),
             )
             for partition in partitions
         ],

@@ -3,8 +3,8 @@
 - The first request for a group creates the internal topic. It has as many replicas as
   `offsets.topic.replication.factor` says, or one on each SPU if there are fewer SPUs. Kafka waits for more brokers
   instead.
-- The coordinator is the leader of a partition of that topic. While there is no leader, the error is
-  COORDINATOR_NOT_AVAILABLE, and clients retry.
+- The coordinator is the leader of a partition of that topic. While there is no leader, or the client cannot reach it,
+  the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
 - There are no transactions yet. A request for the coordinator of a transaction is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: the client gives up at once, and reports it.
 - v4 and later ask for several keys at once.
@@ -88,13 +88,18 @@ def _results(
             reason = failure.message if failure is not None else "there is no internal topic yet"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
         partition = topic.partitions[partition_of(key, len(topic.partitions))]
-        found = reachable.get(partition.leader)
-        if found is None or (partition.leader not in online and partition.leader != host.id):
+        leader = partition.leader
+        if leader not in online and leader != host.id:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 f"partition {partition.partition} of {GROUPS_TOPIC} has no leader now",
             )
-        return found
+        if leader not in reachable:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"SPU {leader} coordinates the group and has no listener {context.listener.name}",
+            )
+        return reachable[leader]
 
     return [_result(key, coordinator) for key in keys]
 

@@ -4,11 +4,12 @@
 - If the client and `auto.create.topics.enable` allow it, a missing topic is created and returned in the same response.
   Kafka first returns an error, and the topic when the client asks again.
 - An offline SPU leads nothing, and remains among the brokers for a while.
-- The address of this SPU is the address of the listener that the client is connected to.
+- The address of this SPU is the address of the listener that the client is connected to. Another SPU that the client
+  cannot reach is left out, and what it leads has LISTENER_NOT_FOUND, as in Kafka (see `advertised_addresses`).
 - Authorized operations, if the client asks for them, are all operations: there are no access rules.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -18,18 +19,19 @@ from tailrace.cluster.client_view import (
     OPERATIONS_UNKNOWN,
     TOPIC_OPERATIONS,
     brokers,
+    controller_told,
     in_sync_told,
     leader_error,
     leader_told,
     offline_replicas,
     online_spus,
+    reachable_spus,
 )
-from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
+from tailrace.protocol.ids import NO_TOPIC_ID
 from tailrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -42,6 +44,7 @@ from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
 
 NO_TOPICS_IS_ALL_UP_TO = 0
+LISTENER_ERRORS_FROM = 6
 TOPIC_IDS_FROM = 12
 """The first version in which a topic may be named by id alone; v10 and v11 have the field, but need a name."""
 
@@ -51,15 +54,14 @@ def handle(
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     asked = request.topics
     if asked is None or (not asked and context.api_version <= NO_TOPICS_IS_ALL_UP_TO):
-        online = online_spus(host.cluster)
-        described = [_described(online, topic) for topic in host.cluster.topics.values()]
-        return _response(host, context, request, described)
+        describe = _describer(host, context)
+        return _response(host, context, request, [describe(topic) for topic in host.cluster.topics.values()])
     if context.api_version < TOPIC_IDS_FROM and any(topic.topic_id != NO_TOPIC_ID for topic in asked):
         return _refused(asked)
     missing = _to_create(host, request)
     if missing:
         return _create_and_respond(host, context, request, missing)
-    return _response(host, context, request, _found(host.cluster, asked, {}))
+    return _response(host, context, request, _found(host, context, asked, {}))
 
 
 def _to_create(host: Host, request: MetadataRequest) -> list[str]:
@@ -79,13 +81,14 @@ async def _create_and_respond(
     except KafkaError as error:
         results = [error] * len(new)
     failed = {name: result for name, result in zip(missing, results, strict=True) if isinstance(result, KafkaError)}
-    return _response(host, context, request, _found(host.cluster, request.topics or [], failed))
+    return _response(host, context, request, _found(host, context, request.topics or [], failed))
 
 
 def _found(
-    cluster: Cluster, asked: list[MetadataRequestTopic], not_created: dict[str, KafkaError]
+    host: Host, context: RequestContext, asked: list[MetadataRequestTopic], not_created: dict[str, KafkaError]
 ) -> list[MetadataResponseTopic]:
-    online = online_spus(cluster)
+    cluster = host.cluster
+    describe = _describer(host, context)
     described: dict[object, MetadataResponseTopic] = {}
     for topic in asked:
         if topic.topic_id != NO_TOPIC_ID:
@@ -94,7 +97,7 @@ def _found(
             spec = None if topic.name is None else cluster.topics.get(topic.name)
         if spec is not None:
             if spec.id not in described:
-                described[spec.id] = _described(online, spec)
+                described[spec.id] = describe(spec)
         elif topic.topic_id != NO_TOPIC_ID:
             described[topic.topic_id] = MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id
@@ -118,24 +121,33 @@ def _why_unknown(name: str | None) -> KafkaError:
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
 
 
-def _described(online: frozenset[SpuId], topic: TopicSpec) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.internal,
-        partitions=[
-            MetadataResponsePartition(
-                leader_error(online, partition),
-                partition.partition,
-                leader_told(online, partition),
-                partition.epoch,
-                list(partition.replicas),
-                in_sync_told(online, partition),
-                offline_replicas(online, partition),
-            )
-            for partition in topic.partitions
-        ],
-    )
+def _describer(host: Host, context: RequestContext) -> Callable[[TopicSpec], MetadataResponseTopic]:
+    """Returns a function that describes topics to this client, with what all of them share."""
+    online = online_spus(host.cluster)
+    reachable = reachable_spus(host.cluster, host.id, context.listener, online)
+    # Older versions do not know LISTENER_NOT_FOUND.
+    known = online if context.api_version >= LISTENER_ERRORS_FROM else reachable
+
+    def partition_described(partition: PartitionSpec) -> MetadataResponsePartition:
+        return MetadataResponsePartition(
+            leader_error(known, reachable, partition),
+            partition.partition,
+            leader_told(reachable, partition),
+            partition.epoch,
+            list(partition.replicas),
+            in_sync_told(online, partition),
+            offline_replicas(reachable, partition),
+        )
+
+    def described(topic: TopicSpec) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.internal,
+            partitions=[partition_described(partition) for partition in topic.partitions],
+        )
+
+    return described
 
 
 def _response(
@@ -149,7 +161,7 @@ def _response(
     return MetadataResponse(
         brokers=[MetadataResponseBroker(*broker) for broker in named],
         cluster_id=host.cluster.cluster_id,
-        controller_id=host.cluster.controller_id,
+        controller_id=controller_told(host.cluster, named),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN

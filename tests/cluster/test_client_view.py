@@ -5,15 +5,17 @@ import math
 import pytest
 from msgspec.structs import replace
 
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.client_view import (
-    ConnectedListener,
     brokers,
+    controller_told,
     electable_told,
     in_sync_told,
     leader_error,
     leader_told,
     offline_replicas,
     online_spus,
+    reachable_spus,
 )
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec
@@ -67,13 +69,31 @@ def test_who_was_lost_a_moment_ago_is_still_named_to_those_who_ask_for_it() -> N
     mirror.lost_at.clear()
     assert named(9.0) == [ONE, TWO, THREE]
     assert named(-math.inf) == [ONE, TWO, THREE, AWAY], "whenever it was lost, and if it never came"
-    mirror.put_spu(SpuSpec(AWAY, None, (Endpoint("INSIDE", "away", 9),), online=False))
-    assert named(-math.inf) == [ONE, TWO, THREE], "nobody knows where it was"
+    mirror.put_spu(SpuSpec(AWAY, None, online=False))
+    assert named(-math.inf) == [ONE, TWO, THREE], "it has never been online, so its address is unknown"
 
 
-def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:
-    seen = brokers(cluster(), ONE, ConnectedListener("INSIDE", ("one.local", 8)))
-    assert seen == [(1, "one.local", 8, "r1"), (2, "two.local", 8, "r2")]
+INSIDE = ConnectedListener("INSIDE", ("one.local", 8), is_chosen=True)
+
+
+def test_an_spu_without_the_chosen_listener_cannot_be_reached_by_its_clients() -> None:
+    mirror = cluster()
+    assert brokers(mirror, ONE, INSIDE) == [(1, "one.local", 8, "r1"), (2, "two.local", 8, "r2")]
+    assert reachable_spus(mirror, ONE, INSIDE, online_spus(mirror)) == {ONE, TWO}
+
+
+def test_clients_of_a_plain_listener_reach_every_spu() -> None:
+    plain = ConnectedListener("INSIDE", ("one.local", 8))
+    assert brokers(cluster(), ONE, plain)[-1] == (3, "three", 9, None)
+    assert reachable_spus(cluster(), ONE, plain, online_spus(cluster())) == {ONE, TWO, THREE}
+
+
+def test_admin_requests_go_to_a_broker_that_the_client_knows() -> None:
+    mirror = cluster()
+    mirror.identify("c", THREE)
+    assert controller_told(mirror, brokers(mirror, ONE, ConnectedListener("PUBLIC", ("one", 9)))) == THREE
+    assert controller_told(mirror, brokers(mirror, ONE, INSIDE)) == ONE
+    assert controller_told(Cluster(), []) == -1
 
 
 def test_replicas_on_spus_that_are_away_or_unknown_are_offline() -> None:
@@ -81,12 +101,18 @@ def test_replicas_on_spus_that_are_away_or_unknown_are_offline() -> None:
 
 
 def test_a_partition_without_a_leader_says_so() -> None:
-    assert leader_error(online_spus(cluster()), partition(ONE)) == ErrorCode.NONE
-    assert leader_error(online_spus(cluster()), partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
-    assert leader_error(online_spus(cluster()), partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE
+    online = online_spus(cluster())
+    assert leader_error(online, online, partition(ONE)) == ErrorCode.NONE
+    assert leader_error(online, online, partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert leader_error(online, online, partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_a_leader_that_is_away_is_not_named() -> None:
+def test_a_leader_without_the_listener_of_the_client_is_an_error_of_its_own() -> None:
+    online = online_spus(cluster())
+    assert leader_error(online, online - {ONE}, partition(ONE)) == ErrorCode.LISTENER_NOT_FOUND
+
+
+def test_a_leader_that_the_client_cannot_reach_is_not_named() -> None:
     assert leader_told(online_spus(cluster()), partition(AWAY)) == NO_LEADER
     assert leader_told(online_spus(cluster()), partition(ONE)) == ONE
 

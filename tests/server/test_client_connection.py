@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.codec.headers import encode_response, read_request_kind

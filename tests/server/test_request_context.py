@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.headers import decode_response, response_encoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse

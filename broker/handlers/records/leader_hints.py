@@ -6,7 +6,8 @@ what this SPU knows may be old, and the client should ask another SPU.
 
 from uuid import UUID
 
-from tailrace.cluster.client_view import Broker, ConnectedListener, brokers
+from tailrace.cluster.advertised_addresses import ConnectedListener
+from tailrace.cluster.client_view import Broker, brokers
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 
 from .record_host import LeaderHintHost

@@ -13,7 +13,7 @@ from tailrace.broker.controller_link.forwarding import (
 )
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.broker.controller_link.sc_connection import ScUnreachableError
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey

@@ -1,14 +1,21 @@
 """FindCoordinator: the leader of the group's partition, in every version."""
 
+from uuid import UUID
+
 import pytest
 import trio
 from clusters import cluster_of
+from hosts import ControllerHost, request_of
 from spus import running_spu
 
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.server.handlers.find_coordinator import handle
 
 FEW = {"offsets.topic.num.partitions": "3"}
 REFUSED, INVALID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST
@@ -80,3 +87,24 @@ async def test_an_offline_coordinator_is_replaced_by_an_online_one(autojump_cloc
         await trio.sleep(10)
         answers = (await client.request(ApiKey.FIND_COORDINATOR, 4, request)).coordinators
         assert {(each.error_code, each.node_id) for each in answers} == {(0, 1)}
+
+
+def test_a_coordinator_without_the_listener_of_the_client_is_not_available() -> None:
+    host, context = ControllerHost(), request_of(ApiKey.FIND_COORDINATOR)
+    host.cluster.put_spu(SpuSpec(SpuId(1), None, (Endpoint("PUBLIC", "one", 9), Endpoint("PUBLIC_1", "host", 9))))
+    host.cluster.put_spu(SpuSpec(SpuId(2), None, (Endpoint("PUBLIC", "two", 9),)))
+    replicas = (SpuId(2), SpuId(1))
+    topic_id = UUID(int=5)
+    partition = PartitionSpec(topic_id, GROUPS_TOPIC, 0, SpuId(2), Epoch(0), replicas, replicas)
+    host.cluster.put_topic(TopicSpec(topic_id, GROUPS_TOPIC, {}, (partition,), internal=True))
+
+    def told(*, is_chosen: bool) -> tuple[int, str, str | None]:
+        context.listener = ConnectedListener("PUBLIC_1", ("host", 9003), is_chosen)
+        response = handle(host, context, FindCoordinatorRequest(coordinator_keys=["g"]))
+        assert isinstance(response, FindCoordinatorResponse)
+        (answer,) = response.coordinators
+        return answer.error_code, answer.host, answer.error_message
+
+    reason = "SPU 2 coordinates the group and has no listener PUBLIC_1"
+    assert told(is_chosen=True) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "", reason)
+    assert told(is_chosen=False) == (0, "two", None)

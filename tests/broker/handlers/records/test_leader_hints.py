@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
 from tailrace.broker.handlers.records.leader_hints import endpoint_of, leader_elsewhere
-from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.specs import NO_LEADER, Endpoint, SpuSpec, TopicSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -115,7 +115,7 @@ async def test_an_spu_that_is_unreachable_on_the_listener_has_no_endpoint(autoju
     async with running_spu() as running:
         running.spu.cluster.put_spu(OTHER)
         assert endpoint_of(running.spu, 2, LISTENER) == (2, "spu-2", 9005, "rack-b")
-        assert endpoint_of(running.spu, 2, ConnectedListener("INSIDE", ("spu-1", 9005))) is None
+        assert endpoint_of(running.spu, 2, ConnectedListener("INSIDE", ("spu-1", 9005), is_chosen=True)) is None
         running.spu.cluster.put_spu(replace(OTHER, online=False))
         assert endpoint_of(running.spu, 2, LISTENER) is None
         assert endpoint_of(running.spu, 3, LISTENER) is None
