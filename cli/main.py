@@ -9,6 +9,7 @@ import argparse
 import gc
 import importlib
 import os
+import select
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -19,6 +20,10 @@ from tailrace import __version__
 from .output.tones import NO_COLOR
 
 _PROGRAM = "tailrace"
+WRONG_SYSTEM = (
+    "this system is not Linux, and Tailrace needs Linux's epoll. Run it in a Linux container or virtual machine; "
+    "Kafka clients on this system can use it there."
+)
 _COMMANDS = {
     "up": ("serving.up", "Run a whole local cluster."),
     "serve sc": ("serving.serve_sc", "Run the Streaming Controller of a cluster."),
@@ -147,6 +152,9 @@ def _begins_with(words: Sequence[str], command: str) -> bool:
 
 def _parse_command(command: str, words: Sequence[str]) -> argparse.Namespace:
     """Parses with the parser of this command alone; to create those of all commands would take noticeable time."""
+    if not hasattr(select, "epoll"):
+        print(f"{_PROGRAM}: {WRONG_SYSTEM}", file=sys.stderr)
+        sys.exit(1)
     meant = _ALIASES.get(command, command)
     module_name, text = _COMMANDS[meant]
     module = _import(f"tailrace.cli.{module_name}")

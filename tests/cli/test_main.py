@@ -56,6 +56,15 @@ def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> No
     assert "--public HOST:PORT" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [["up"], ["topic", "list"]])
+def test_another_system_than_linux_is_refused_in_a_sentence(words: list[str]) -> None:
+    """Hides what other systems lack, before the command imports anything that needs it."""
+    script = f"import select; del select.epoll; from tailrace.cli.main import main; main({words})"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("tailrace: this system is not Linux") and ran.stderr.count("\n") == 1
+
+
 def test_a_command_stopped_before_it_has_begun_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(words: object) -> None:
         raise KeyboardInterrupt
