@@ -15,7 +15,14 @@ from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
 from .epoch_history import epoch_documents, older_epochs
 from .partition_facts import is_lagging
-from .partition_tables import change_document, change_table, description, partition_document, partition_table
+from .partition_tables import (
+    change_document,
+    change_table,
+    description,
+    partition_document,
+    partition_table,
+    with_true_status,
+)
 
 NEVER = -1
 EPOCHS_MAX = 50
@@ -103,7 +110,10 @@ async def _documents(
     if arguments.output == "table":
         return []
     objects = {(each.get("topic"), each.get("partition")): each for each in await client.list_objects("partition")}
-    return [objects.get((each.topic, each.partition), {}) | partition_document(each) for each in partitions]
+    return [
+        with_true_status(objects.get((each.topic, each.partition), {}), each) | partition_document(each)
+        for each in partitions
+    ]
 
 
 class _StatesCommand:

@@ -54,6 +54,13 @@ def details_of(partition: DescribedPartition) -> list[ReplicaDetail]:
     return [by_spu.get(spu_id) or ReplicaDetail(spu_id) for spu_id in partition.replicas]
 
 
+def liveness(partition: DescribedPartition, spu: int) -> str:
+    """Returns whether a replica is live. An electable replica is offline, but has everything that was committed."""
+    if spu in partition.live_replicas:
+        return "yes"
+    return "electable" if spu in partition.electable else "no"
+
+
 def known(number: int) -> int | None:
     """Returns the number, or None if it is the one that stands for an unknown value."""
     return None if number == UNKNOWN else number

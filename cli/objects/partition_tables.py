@@ -6,19 +6,33 @@ from tailrace.cli.output.tables import fields, table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, StatusChange
 
 from .epoch_history import epoch_table
-from .partition_facts import Shelf, details_of, known, lag_of, leader_of, shelf_copies, size_of
+from .partition_facts import Shelf, details_of, known, lag_of, leader_of, liveness, shelf_copies, size_of
 
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
     """Formats partitions, one in each row."""
     return table(
-        ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "LAG", "EPOCH", "STATUS", "REASON"),
+        (
+            "TOPIC",
+            "PARTITION",
+            "LEADER",
+            "LRS",
+            "ELECTABLE",
+            "REPLICAS",
+            "LEO",
+            "HW",
+            "LAG",
+            "EPOCH",
+            "STATUS",
+            "REASON",
+        ),
         [
             (
                 each.topic,
                 each.partition,
                 known(each.leader),
                 ids_text(each.live_replicas),
+                ids_text(each.electable) if each.electable else None,
                 ids_text(each.replicas),
                 known(leader_of(each).log_end),
                 known(leader_of(each).high_watermark),
@@ -69,12 +83,13 @@ def description(partition: DescribedPartition) -> str:
         [
             ("Partition", f"{partition.topic}/{partition.partition}"),
             ("Topic id", partition.topic_id),
-            ("Leader", known(partition.leader)),
+            ("Leader", "none" if known(partition.leader) is None else partition.leader),
             ("Epoch", known(partition.epoch)),
             ("Replicas", ids_text(partition.replicas)),
             ("Adding", ids_text(partition.adding) if partition.adding else None),
             ("Removing", ids_text(partition.removing) if partition.removing else None),
             ("LRS", ids_text(partition.live_replicas)),
+            ("Electable", ids_text(partition.electable) if partition.electable else None),
             ("On shelves", f"{partition.shelved_from} to {partition.shelves[-1].end}" if partition.shelves else None),
             ("Status", partition.resolution),
             ("Reason", partition.reason),
@@ -87,7 +102,7 @@ def description(partition: DescribedPartition) -> str:
             (
                 each.spu_id,
                 "leader" if each.spu_id == partition.leader else "follower",
-                "yes" if each.spu_id in partition.live_replicas else "no",
+                liveness(partition, each.spu_id),
                 known(each.log_start),
                 known(each.log_end),
                 known(each.high_watermark),
@@ -124,6 +139,7 @@ def partition_document(partition: DescribedPartition) -> dict[str, object]:
         "leader": known(partition.leader),
         "epoch": known(partition.epoch),
         "lrs": list(partition.live_replicas),
+        "electable": list(partition.electable),
         "replicas": list(partition.replicas),
         "adding": list(partition.adding),
         "removing": list(partition.removing),
@@ -144,6 +160,23 @@ def partition_document(partition: DescribedPartition) -> dict[str, object]:
             for each in details_of(partition)
         ],
     }
+
+
+def with_true_status(document: Document, partition: DescribedPartition) -> Document:
+    """Returns the SC's document of a partition with a status that is true at this moment.
+
+    The stored status keeps the last leader of a partition that has none, and live replicas that are offline.
+    """
+    status = dict(document.get("status", {}))
+    incarnations = dict(zip(status.get("lrs", ()), status.get("lrsIncarnations", ()), strict=False))
+    live = [spu for spu in status.get("lrs", ()) if spu in partition.live_replicas]
+    status |= {
+        "leader": known(partition.leader),
+        "lrs": live,
+        "lrsIncarnations": [incarnations[spu] for spu in live],
+        "electable": list(partition.electable),
+    }
+    return document | {"status": status}
 
 
 def _lags_text(partition: DescribedPartition) -> str:

@@ -7,7 +7,7 @@ from tailrace.cli.options.sc_options import Command, show_documents
 from tailrace.cli.output.tables import table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
-from .partition_facts import details_of, known, lag_of, leader_of, size_of
+from .partition_facts import details_of, known, lag_of, leader_of, liveness, size_of
 
 Held = tuple[DescribedPartition, ReplicaDetail]
 
@@ -47,7 +47,7 @@ def replica_table(held: list[Held]) -> str:
                 partition.partition,
                 _role(replica),
                 known(replica.epoch),
-                "yes" if replica.spu_id in partition.live_replicas else "no",
+                liveness(partition, replica.spu_id),
                 known(replica.log_start),
                 known(replica.log_end),
                 known(replica.high_watermark),
@@ -71,6 +71,7 @@ def replica_document(held: Held) -> Document:
         "role": _role(replica),
         "epoch": known(replica.epoch),
         "isLive": replica.spu_id in partition.live_replicas,
+        "isElectable": replica.spu_id in partition.electable,
         "logStart": known(replica.log_start),
         "logEnd": known(replica.log_end),
         "highWatermark": known(replica.high_watermark),

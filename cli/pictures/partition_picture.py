@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.objects.partition_facts import UNKNOWN, details_of, lag_of, leader_of, shelf_copies
+from tailrace.cli.objects.partition_facts import UNKNOWN, details_of, lag_of, leader_of, liveness, shelf_copies
 from tailrace.cli.objects.segment_commands import OPEN
 from tailrace.cli.output.printing import plain
 from tailrace.controller.inspection.segment_comparison import Comparison
@@ -14,6 +14,7 @@ SEGMENT_WIDTH_MIN = 14
 GROUPS_MAX = 10
 SHELVES_MAX = 8
 
+_LIVENESS = {"yes": "live", "electable": "electable", "no": "not live"}
 _LEGEND = "= sealed  - open  ~ to be sealed  : compacted  ! other records  ? not compared"
 _FILLS = {"sealed": "=", "sealing": "~", "recovering": "~", OPEN: "-"}
 _WHOLE = (Comparison.SAME, Comparison.SAME_RECORDS)
@@ -63,7 +64,7 @@ def _leader_text(leader: ReplicaDetail) -> str:
 
 
 def _follower_text(partition: DescribedPartition, replica: ReplicaDetail, leader: ReplicaDetail) -> str:
-    live = "live" if replica.spu_id in partition.live_replicas else "not live"
+    live = _LIVENESS[liveness(partition, replica.spu_id)]
     if replica.log_end == UNKNOWN:
         return f"{live}, {_silence(replica)}"
     lag = lag_of(replica, leader)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
+from tailrace.cluster.specs import NO_LEADER
 from tailrace.controller.objects.objects import Partition
 from tailrace.controller.partitions.copy_sets import coming_and_going, wanted_row
 from tailrace.controller.state.local_store import LocalStore
@@ -67,10 +68,10 @@ class PartitionDescriptions:
             partition.topic_id,
             partition.number,
             status.resolution.value,
-            status.leader,
+            status.leads if self._is_online(status.leads) else NO_LEADER,
             status.epoch,
             list(replicas),
-            list(status.live_replicas),
+            [spu for spu in status.live_replicas if self._is_online(spu)],
             status.reason,
             [
                 details.get((spu, partition.topic_id, partition.number))
@@ -84,7 +85,11 @@ class PartitionDescriptions:
                 DescribedShelf(each.base, each.end, list(each.stores), list(each.filling))
                 for each in (partition.spec.shelves if with_shelves else ())
             ],
+            electable=[spu for spu in status.live_replicas if not self._is_online(spu)],
         )
+
+    def _is_online(self, spu: SpuId) -> bool:
+        return spu in self._local.spus and self._local.spus[spu].is_online
 
     def _partitions(self, names: Sequence[str] | None) -> list[Partition]:
         topics = self._local.topics

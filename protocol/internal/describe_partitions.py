@@ -118,6 +118,7 @@ class DescribedPartition(Struct):
     status_changes: list[StatusChange] = field(default_factory=list)
     shelved_from: int = 0
     shelves: list[DescribedShelf] = field(default_factory=list)
+    electable: list[int] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic", "string", "0+"),
@@ -135,6 +136,7 @@ class DescribedPartition(Struct):
         Field("status_changes", StatusChange, "0+", array=True, tag=0, tagged="0+"),
         Field("shelved_from", "int64", "0+", tag=1, tagged="0+"),
         Field("shelves", DescribedShelf, "0+", array=True, tag=2, tagged="0+"),
+        Field("electable", "int32", "0+", array=True, tag=3, tagged="0+"),
     )
 
 

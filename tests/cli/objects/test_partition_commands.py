@@ -27,9 +27,9 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         capsys.readouterr()
         assert await tailrace(sc.network, "partition", "list") == 0
         assert capsys.readouterr().out == (
-            "TOPIC   PARTITION  LEADER  LRS     REPLICAS  LEO  HW  LAG   EPOCH  STATUS  REASON\n"
-            "orders          0       1  [1, 2]  [1, 2]      7   5  2: 2      0  Online       -\n"
-            "orders          1       2  [2, 1]  [2, 1]      5   5  1: 0      0  Online       -\n"
+            "TOPIC   PARTITION  LEADER  LRS     ELECTABLE  REPLICAS  LEO  HW  LAG   EPOCH  STATUS  REASON\n"
+            "orders          0       1  [1, 2]          -  [1, 2]      7   5  2: 2      0  Online       -\n"
+            "orders          1       2  [2, 1]          -  [2, 1]      5   5  1: 0      0  Online       -\n"
         )
         assert await tailrace(sc.network, "partition", "list", "--lagging") == 0
         assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["PARTITION", "0"]
@@ -52,6 +52,43 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2, 1])
         assert await tailrace(sc.network, "partition", "list", "--output", "json") == 0
         assert [each["spec"]["initialLeader"] for each in json.loads(capsys.readouterr().out)][1] == 2
+
+
+async def test_an_offline_replica_is_electable_and_leads_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stored live replicas keep an SPU that is lost: only a leader removes it, and never the last ones."""
+    async with public_sc() as sc:
+        await _with_a_topic(sc)
+        local = sc.running.workflow.local
+        await sc.running.lose(1)
+        await sc.running.workflow.writes.wait_until(
+            lambda: all(each.status.leads == 2 for each in local.partitions.values())
+        )
+        capsys.readouterr()
+        assert await tailrace(sc.network, "partition", "list", "orders", "--output", "json") == 0
+        first, second = json.loads(capsys.readouterr().out)
+        assert [each["leader"] for each in (first, second)] == [2, 2]
+        assert [(each["lrs"], each["electable"]) for each in (first, second)] == [([2], [1])] * 2
+        assert first["status"]["lrs"] == [2]
+        assert len(first["status"]["lrsIncarnations"]) == 1
+        assert await tailrace(sc.network, "partition", "list", "--lagging") == 0
+        assert len(capsys.readouterr().out.splitlines()) == 3
+
+        await sc.running.lose(2)
+        await sc.running.workflow.writes.wait_until(
+            lambda: all(each.status.resolution == "Offline" for each in local.partitions.values())
+        )
+        assert await tailrace(sc.network, "partition", "list", "orders", "--output", "json") == 0
+        first, _ = json.loads(capsys.readouterr().out)
+        assert (first["leader"], first["lrs"], sorted(first["electable"])) == (None, [], [1, 2])
+        assert (first["status"]["leader"], first["status"]["lrs"]) == (None, [])
+        assert await tailrace(sc.network, "partition", "describe", "orders/0") == 0
+        shown = capsys.readouterr().out
+        assert "Leader:    none\n" in shown
+        assert "  1  follower  electable  " in shown
+        assert await tailrace(sc.network, "replica", "list", "orders") == 0
+        assert "  electable  " in capsys.readouterr().out
+        assert await tailrace(sc.network, "draw", "partition", "orders/0") == 0
+        assert "SPU 1 follows: electable, SPU 1 is not online" in capsys.readouterr().out
 
 
 async def test_a_watch_shows_each_status_however_short_it_was(
