@@ -2,7 +2,9 @@
 
 import os
 import resource
+import select
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -73,6 +75,31 @@ async def read_input(count: int) -> bytes:
     with suppress(PermissionError):  # standard input is a file, for which there is no need to wait
         await trio.lowlevel.wait_readable(STANDARD_INPUT)
     return os.read(STANDARD_INPUT, count)
+
+
+async def write_output(data: bytes) -> None:
+    """Writes to standard output. While its reader is slow, other tasks go on, and the caller can be cancelled.
+
+    After a cancellation, a part of `data` may have been written.
+    """
+    await trio.lowlevel.checkpoint()
+    sys.stdout.flush()
+    try:
+        number = sys.stdout.fileno()
+    except OSError:
+        # Standard output has been replaced by an object in memory.
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+        return
+    poll = select.poll()
+    poll.register(number, select.POLLOUT)
+    rest = memoryview(data)
+    while rest:
+        if not poll.poll(0):
+            await trio.lowlevel.wait_writable(number)
+        # A pipe that is ready takes this many bytes without blocking.
+        with suppress(BlockingIOError):
+            rest = rest[os.write(number, rest[: select.PIPE_BUF]) :]
 
 
 async def end_of_input() -> None:

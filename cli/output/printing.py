@@ -4,6 +4,17 @@ from datetime import UTC, datetime
 
 SHOWN_CHARACTERS_MAX = 100
 
+
+class _Escaped(dict[int, str]):
+    """What each character looks like on a terminal, filled as characters occur; there are about a million of them."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = self[code] = character if character.isprintable() else character.encode("unicode_escape").decode()
+        return shown
+
+
+_ESCAPED = _Escaped()
 _UNITS = (("d", 24 * 3600), ("h", 3600), ("m", 60))
 
 
@@ -19,7 +30,7 @@ def shortened(data: bytes | None) -> str:
 
 def plain(text: str) -> str:
     """Escapes line ends and all other characters that would move the cursor or colour or hide text."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return text if text.isprintable() else text.translate(_ESCAPED)
 
 
 def time_text(timestamp_ms: int) -> str:

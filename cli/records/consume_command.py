@@ -6,8 +6,7 @@ partitions as they arrive.
 
 import argparse
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,15 @@ from tailrace.cli.clients.log_client import Fetched, LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
 from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
-from tailrace.cli.options.sc_options import Command, UsageError, say, show_next
+from tailrace.cli.options.sc_options import Command, UsageError, say
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
 from tailrace.cli.output.times import duration_ms, moment_ms
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.runtime.process import run_until_stopped
+from tailrace.runtime.process import run_until_stopped, write_output
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .consume_progress import Consumed, Consuming
-from .consumed_output import line_text, record_document
+from .record_output import RecordOutput, output_format, value_format
 
 if TYPE_CHECKING:
     from tailrace.cli.clients.quorum_client import QuorumFetched
@@ -92,16 +91,14 @@ async def _consume(client: LogClient, arguments: argparse.Namespace, now_ms: int
     ends = None if arguments.follow else {each: log.end for each, log in logs.items()}
     reader = Consuming(starts, ends, arguments.count, uncommitted)
     _enter(reader, logs)
-    show = _showing(arguments)
+    output = _output(arguments)
     patient_until = trio.current_time() + PATIENCE_SECONDS
     while wanted := reader.wanted:
         for partition, answer in (await client.fetch(wanted, uncommitted=uncommitted)).items():
             if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 _enter(reader, _answered(await client.ends([partition], uncommitted=uncommitted)))
                 continue
-            for each in _taken(reader, partition, _answer(partition, answer)):
-                show(each)
-        sys.stdout.flush()
+            await output.show(_taken(reader, partition, _answer(partition, answer)))
         if reader.wanted != wanted:
             patient_until = trio.current_time() + PATIENCE_SECONDS
             continue
@@ -126,7 +123,7 @@ async def _consume_from_quorum(spus: SpuClient, arguments: argparse.Namespace) -
     partitions = await _partitions(LogClient(spus), arguments.topic)
     starts: dict[Partition, int] = dict.fromkeys(partitions, 0 if arguments.start == BEGINNING else arguments.start)
     reader = Consuming(starts, None if arguments.follow else dict.fromkeys(partitions, _OFFSET_MAX), arguments.count)
-    show = _showing(arguments)
+    output = _output(arguments)
     patient_until = trio.current_time() + PATIENCE_SECONDS
     while wanted := reader.wanted:
         stays: RefusedError | None = None
@@ -136,11 +133,9 @@ async def _consume_from_quorum(spus: SpuClient, arguments: argparse.Namespace) -
             except TooFewStoresError as error:
                 stays = error
                 continue
-            for each in _taken_from_quorum(reader, partition, fetched):
-                show(each)
+            await output.show(_taken_from_quorum(reader, partition, fetched))
             if fetched.end == offset < fetched.may_end:
                 stays = RefusedError(_undecided(partition, fetched))
-        sys.stdout.flush()
         if reader.wanted != wanted:
             patient_until = trio.current_time() + PATIENCE_SECONDS
             continue
@@ -207,14 +202,8 @@ def _taken(reader: Consuming, partition: Partition, fetched: Fetched) -> list[Co
         raise RefusedError(f"{partition}: {error.message}", error.code) from error
 
 
-def _showing(arguments: argparse.Namespace) -> Callable[[Consumed], None]:
-    if arguments.values:
-        return lambda consumed: _show_value(consumed.record.value or b"")
-    return lambda consumed: show_next(arguments, record_document(consumed), lambda: line_text(consumed))
-
-
-def _show_value(value: bytes) -> None:
-    sys.stdout.buffer.write(value + b"\n")
+def _output(arguments: argparse.Namespace) -> RecordOutput:
+    return RecordOutput(value_format if arguments.values else output_format(arguments.output), write_output)
 
 
 def _answered(answers: Mapping[Partition, Answer | RefusedError]) -> dict[Partition, Answer]:

@@ -21,8 +21,8 @@ from tailrace.runtime.process import read_input
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .partition_chooser import PartitionChooser
-from .produced_batches import Headers, ProducedBatches
-from .produced_lines import LineFormat, Lines
+from .produced_batches import ProducedBatches
+from .produced_lines import Headers, LineFormat, Lines
 
 INPUT_BYTES_AT_ONCE = 512 * 1024
 _ACKS = {"all": ACKS_OF_ALL, "1": 1}
@@ -145,7 +145,7 @@ def _table(batches: ProducedBatches) -> str:
 
 
 def _headers(given: Sequence[str]) -> Headers:
-    headers: Headers = []
+    headers: list[tuple[str, bytes | None]] = []
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:

@@ -13,12 +13,10 @@ from tailrace.protocol.batches.record_batch import SEQUENCE_END
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode
 
-from .produced_lines import Entry
+from .produced_lines import Entry, Headers
 
 BATCH_BYTES_MAX = 512 * 1024
-"""The size of the keys and values in a batch, so that topics accept the batch by default."""
-
-Headers = list[tuple[str, bytes | None]]
+"""The size of the keys, values and headers in a batch, so that topics accept the batch by default."""
 
 
 class Written(Struct):
@@ -36,7 +34,8 @@ class ProducedBatches(Struct):
     producer: ProducerName | None
     """The producer id, by which leaders recognize batches that are sent again; None without idempotence."""
     compression: Compression = Compression.NONE
-    headers: Headers = field(default_factory=list)
+    headers: Headers = ()
+    """The headers that every record gets, after its own."""
     written: dict[Partition, Written] = field(default_factory=dict)
     _waiting: dict[Partition, deque[list[Record]]] = field(default_factory=dict)
 
@@ -50,12 +49,14 @@ class ProducedBatches(Struct):
         slices = self._waiting.setdefault(partition, deque())
         records: list[Record] = []
         size = 0
-        for key, value in entries:
-            added = len(key or b"") + len(value or b"")
+        for entry in entries:
+            headers = [*entry.headers, *self.headers]
+            added = len(entry.key or b"") + len(entry.value or b"") + sum(map(_header_size, headers))
             if not records or size + added > BATCH_BYTES_MAX:
                 slices.append(records := [])
                 size = 0
-            records.append(Record(0, now_ms, key, value, self.headers))
+            timestamp = now_ms if entry.timestamp is None else entry.timestamp
+            records.append(Record(0, timestamp, entry.key, entry.value, headers))
             size += added
 
     def next(self) -> dict[Partition, bytearray]:
@@ -96,3 +97,7 @@ class ProducedBatches(Struct):
             written.first = offset
         written.last = None if offset is None else offset + count - 1
         written.records += count
+
+
+def _header_size(header: tuple[str, bytes | None]) -> int:
+    return len(header[0]) + len(header[1] or b"")

@@ -1,5 +1,6 @@
 """Splits text into lines, and each line into the key and the value of a record."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -8,11 +9,19 @@ LINE_BYTES_MAX = 32 * 2**20
 """The longest line; topics accept smaller records unless their limit was raised far."""
 
 
+Headers = Sequence[tuple[str, bytes | None]]
+
+
 class Entry(NamedTuple):
     """The content of one line."""
 
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()
+    timestamp: int | None = None
+    """The time of the record in milliseconds since 1970; None if the line has none."""
+    partition: int | None = None
+    """The partition that the line names, if any."""
 
 
 class LineError(Exception):

@@ -2,6 +2,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,14 @@ import trio
 import trio.testing
 
 from tailrace.runtime import process
-from tailrace.runtime.process import allow_many_files, read_input, run_until_stopped, running_ms, stop_signals
+from tailrace.runtime.process import (
+    allow_many_files,
+    read_input,
+    run_until_stopped,
+    running_ms,
+    stop_signals,
+    write_output,
+)
 
 
 def test_running_time_does_not_go_back() -> None:
@@ -113,3 +121,43 @@ async def test_input_may_be_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     with path.open("rb") as file:
         monkeypatch.setattr(process, "STANDARD_INPUT", file.fileno())
         assert [await read_input(2) for _ in range(3)] == [b"ab", b"c", b""]
+
+
+@contextmanager
+def output_pipe() -> Iterator[int]:
+    """Makes standard output a pipe, and yields the end from which it is read."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as output, redirect_stdout(output):
+        yield reading
+    os.close(reading)
+
+
+@pytest.mark.trio
+async def test_a_slow_reader_of_the_output_stops_only_the_writer() -> None:
+    data = bytes(range(256)) * 4096
+    found = bytearray()
+    with output_pipe() as reading:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write_output, data)
+            await trio.testing.wait_all_tasks_blocked()  # the pipe is full
+            while len(found) < len(data):
+                await trio.lowlevel.wait_readable(reading)
+                found += os.read(reading, 1 << 16)
+    assert found == data
+
+
+@pytest.mark.trio
+async def test_an_output_that_nothing_reads_can_be_given_up() -> None:
+    with output_pipe():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write_output, bytes(1 << 20))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_what_was_printed_before_comes_first() -> None:
+    with output_pipe() as reading:
+        print("before")
+        await write_output(b"after\n")
+        assert os.read(reading, 100) == b"before\nafter\n"

@@ -1,5 +1,9 @@
 import json
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.consume_progress import Consumed
 from tailrace.cli.records.consumed_output import line_text, record_document
@@ -24,6 +28,27 @@ def test_what_is_not_committed_is_marked() -> None:
     consumed = Consumed(HERE, Record(7, -1, None, b"v"), False)
     assert line_text(consumed) == 'orders/0  7  -  -  "v"  uncommitted'
     assert record_document(consumed)["committed"] is False
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b'{"a": "b\\n", "c": [1]}', '{"a": "b\\n", "c": [1]}'),
+        (b"[\r\n  1,\n  2\n]", "[ 1, 2 ]"),
+        ('{"a": "\u202e"}'.encode(), '{"a": "\\u202e"}'),
+        (b'{"a"', '"{\\"a\\""'),
+        (b"null", '"null"'),
+        ("\U0001f600\u00a0\t".encode(), '"\U0001f600\\xa0\\t"'),
+        (b"'\"\\\x00\xff\n'", '"\'\\"\\\\\\x00\\xff\\n\'"'),
+    ],
+)
+def test_json_is_shown_as_it_is_and_all_else_in_quotes(value: bytes, shown: str) -> None:
+    assert line_text(Consumed(HERE, Record(7, -1, None, value), True)) == f"orders/0  7  -  -  {shown}"
+
+
+@given(st.binary())
+def test_no_value_breaks_a_line(value: bytes) -> None:
+    assert line_text(Consumed(HERE, Record(7, -1, None, value), True)).isprintable()
 
 
 def test_a_document_holds_any_bytes() -> None:

@@ -1,0 +1,63 @@
+"""Writes consumed records to standard output, in the format that the command line asks for.
+
+Records are written in pieces of bounded size. The next piece is formatted when the reader has taken the last one, so a
+slow reader slows the command down and never fills its memory.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+
+from .consume_progress import Consumed
+from .consumed_output import line_text, record_document
+from .record_json import json_line
+
+PIECE_BYTES = 128 * 1024
+"""The size from which formatted records are written."""
+
+Format = Callable[[Consumed], bytes]
+"""Formats a record with its line end."""
+WriteOutput = Callable[[bytes], Awaitable[None]]
+
+
+class RecordOutput:
+    """Formats records and writes them."""
+
+    def __init__(self, record_format: Format, write: WriteOutput) -> None:
+        self._format = record_format
+        self._write = write
+
+    async def show(self, records: Iterable[Consumed]) -> None:
+        """Writes records, and returns when the reader of standard output has them."""
+        piece = bytearray()
+        for each in records:
+            piece += self._format(each)
+            if len(piece) >= PIECE_BYTES:
+                await self._write(bytes(piece))
+                piece.clear()
+        if piece:
+            await self._write(bytes(piece))
+
+
+def output_format(name: str) -> Format:
+    """Returns the format that `--output` names."""
+    return {"json": _json, "yaml": _yaml}.get(name, _line)
+
+
+def value_format(consumed: Consumed) -> bytes:
+    """Formats the value alone, byte for byte."""
+    return (consumed.record.value or b"") + b"\n"
+
+
+def _line(consumed: Consumed) -> bytes:
+    return f"{line_text(consumed)}\n".encode(sys.stdout.encoding or "ascii", "backslashreplace")
+
+
+def _json(consumed: Consumed) -> bytes:
+    return f"{json_line(consumed)}\n".encode()
+
+
+def _yaml(consumed: Consumed) -> bytes:
+    import yaml
+
+    text = yaml.safe_dump(record_document(consumed), sort_keys=False, default_flow_style=None, width=120)
+    return f"---\n{text}".encode(sys.stdout.encoding or "ascii", "backslashreplace")
