@@ -26,6 +26,7 @@ WRONG_SYSTEM = (
 )
 _COMMANDS = {
     "up": ("serving.up", "Run a whole local cluster."),
+    "status": ("health.status_command", "Show what runs, what is wrong, and what to do."),
     "serve sc": ("serving.serve_sc", "Run the Streaming Controller of a cluster."),
     "serve spu": ("serving.serve_spu", "Run an SPU of a cluster."),
     "spu register": ("objects.spu_commands", "Register SPUs, so that they may join the cluster."),

@@ -36,6 +36,11 @@ class ScClient:
         self.addresses = addresses
         self._connection: ServerConnection | None = None
 
+    @property
+    def address(self) -> Address:
+        """The address of the SC that responds; the first one that was given if none has responded yet."""
+        return self.addresses[0] if self._connection is None else self._connection.address
+
     async def list_objects(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
         """Lists the objects of a kind, all of them or those with some names."""
         response = await self._ask_checked(ListObjectsRequest(kind, None if names is None else list(names)))

@@ -101,6 +101,11 @@ class SpuClient:
         self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         return response
 
+    async def metadata_of_all(self) -> MetadataResponse:
+        """Asks for the SPUs that are online, and about all topics."""
+        response: MetadataResponse = await self._ask_guide(MetadataRequest(None, allow_auto_topic_creation=False))
+        return response
+
     async def spus(self) -> list[int]:
         """Returns the ids of the SPUs that are online."""
         return sorted(each.node_id for each in (await self.metadata()).brokers)

@@ -42,7 +42,8 @@ NOT_IN_EFFECT = 4
 
 _CLOCK = SystemClock()
 
-Ask = Callable[[ScClient, argparse.Namespace], Awaitable[None]]
+Ask = Callable[[ScClient, argparse.Namespace], Awaitable[int | None]]
+"""Asks servers and prints the result; returns the exit status, or None for success."""
 
 
 class UsageError(Exception):
@@ -69,6 +70,8 @@ class Command(Struct, frozen=True):
     is_watchable: bool = False
     """Whether the command has `--watch`, because it changes nothing."""
     wall_clock: WallClock = _CLOCK
+    watches_failures: bool = False
+    """Whether `--watch` goes on if the first attempt fails, because failures are what the command is about."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Adds the options of the command and the common ones."""
@@ -108,18 +111,18 @@ class Command(Struct, frozen=True):
             arguments.seen = seen
             statuses.append(await self._once(arguments, network, seen))
             # If the first attempt fails, the command ends, because a retry would hardly help.
-            while statuses[0] == DONE:
+            while self.watches_failures or statuses[0] == DONE:
                 await trio.sleep(arguments.watch)
                 await self._once(arguments, network, seen)
 
         await run_until_stopped(watch)
-        return statuses[0] if statuses else DONE
+        return statuses[0] if statuses and not self.watches_failures else DONE
 
     async def _once(self, arguments: argparse.Namespace, network: Network, seen: Seen | None) -> int:
         try:
             client = ScClient(network, _addresses(arguments))
             try:
-                await self.ask(client, arguments)
+                status = await self.ask(client, arguments)
             finally:
                 client.close()
         except (UsageError, DocumentError, FieldError, SettingsError) as error:
@@ -135,7 +138,7 @@ class Command(Struct, frozen=True):
         except UnicodeEncodeError as error:
             # Only bytes on the command line that are not text can lead to such a string.
             return self._fail(UsageError(f"{error.object!r:.300} is not Unicode"), WRONG_USAGE, seen)
-        return DONE
+        return DONE if status is None else status
 
     def _fail(self, error: Exception, status: int, seen: Seen | None) -> int:
         if seen is None or seen.is_news(str(error)):

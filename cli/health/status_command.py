@@ -1,0 +1,142 @@
+"""`tailrace status`: shows on one screen what runs, what is wrong, and what to do next.
+
+It asks the SC, which knows everything. If the SC is away, it asks SPUs, and says so. Exit status: 0 nothing is wrong, 1
+something is wrong, 3 no server responds.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+
+import trio
+from msgspec import Struct
+
+from tailrace.cli.clients.sc_client import SC, ScClient
+from tailrace.cli.clients.server_connection import UnreachableError
+from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
+from tailrace.cli.output.tables import fields
+from tailrace.cli.output.terminal import toned_text
+from tailrace.cli.output.tones import Tone
+from tailrace.controller.objects.objects import Object
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import parse_address
+
+from .cluster_facts import ClusterFacts, facts_of_metadata, facts_of_objects
+from .cluster_summary import faults_of, overview
+from .findings import Finding, Level, counted, finding_document, finding_text
+
+BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
+BOOTSTRAP_DEFAULT = "127.0.0.1:9092,127.0.0.1:9005"
+KINDS = ("spu", "spu-group", "topic", "partition")
+SC_SECONDS_MAX = 10.0
+"""How long the SC may take to respond."""
+SPU_SECONDS_MAX = 5.0
+"""How long SPUs may take to respond while the SC is away."""
+
+
+class Sighting(Struct, frozen=True):
+    """A cluster as one look has found it."""
+
+    source: str
+    """The server that described the cluster."""
+    facts: ClusterFacts
+    faults: list[Finding]
+
+
+def bootstrap_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--bootstrap`: the SPUs to ask if the SC is away."""
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help=f"SPUs to ask if the SC does not respond (default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
+    )
+
+
+async def _status(client: ScClient, arguments: argparse.Namespace) -> int:
+    sighting = await look(client, bootstrap_of(arguments))
+    show_documents(arguments, document_of(sighting), lambda: text_of(sighting))
+    return REFUSED if sighting.faults else DONE
+
+
+def bootstrap_of(arguments: argparse.Namespace) -> list[Address]:
+    """Returns the addresses of SPUs that the options, the environment or the default give."""
+    given, origin = arguments.bootstrap, "--bootstrap"
+    if given is None:
+        given, origin = os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE
+    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
+
+
+async def look(client: ScClient, bootstrap: Sequence[Address]) -> Sighting:
+    """Looks at the cluster through the SC, or else through SPUs. Raises UnreachableError if no server responds."""
+    try:
+        objects = await _objects(client)
+    except UnreachableError as away:
+        return await _look_without_sc(client, bootstrap, away)
+    facts = facts_of_objects(objects)
+    return Sighting(f"the SC at {client.address}", facts, faults_of(facts))
+
+
+async def _objects(client: ScClient) -> list[Object]:
+    with trio.move_on_after(SC_SECONDS_MAX):
+        return [each for kind in KINDS for each in objects_in(kind, await client.list_objects(kind))]
+    raise SC.is_silent(client.address, f"no response within {SC_SECONDS_MAX:g} seconds")
+
+
+async def _look_without_sc(client: ScClient, bootstrap: Sequence[Address], away: UnreachableError) -> Sighting:
+    spus = SpuClient(client.network, bootstrap, BOOTSTRAP)
+    try:
+        with trio.fail_after(SPU_SECONDS_MAX):
+            facts = facts_of_metadata(await spus.metadata_of_all())
+    except (UnreachableError, trio.TooSlowError):
+        raise UnreachableError(f"{away}. No SPU answers at {_listed(bootstrap)} either: see --bootstrap") from away
+    finally:
+        spus.close()
+    sc = Finding(
+        Level.PROBLEM,
+        "SC",
+        f"{str(away).partition('. ')[0][:1].upper()}{str(away).partition('. ')[0][1:]}; SPUs serve producers and "
+        "consumers meanwhile, but no leader is elected and nothing can be changed.",
+        "Start the SC with `tailrace serve sc` or `tailrace up`, or name its public address with --sc or TAILRACE_SC.",
+    )
+    return Sighting(f"SPUs at {_listed(bootstrap)}", facts, [sc, *faults_of(facts)])
+
+
+def _listed(addresses: Sequence[Address]) -> str:
+    return ", ".join(map(str, addresses))
+
+
+def text_of(sighting: Sighting) -> str:
+    """Formats the status for people: a verdict, what there is, and what is wrong with the next step of each."""
+    count = len(sighting.faults)
+    verdict = (
+        toned_text("All is well.", Tone.GOOD)
+        if not count
+        else toned_text(f"{counted(count, 'thing is', 'things are')} wrong.", Tone.BAD)
+    )
+    lines = [verdict, "", fields([("Asked", sighting.source), *overview(sighting.facts)])]
+    if count:
+        lines += ["", *(finding_text(each) for each in sighting.faults)]
+    return "\n".join(lines)
+
+
+def document_of(sighting: Sighting) -> dict[str, object]:
+    """Returns the status as a document for programs."""
+    facts = sighting.facts
+    internal = sum(each.is_internal for each in facts.topics)
+    return {
+        "well": not sighting.faults,
+        "asked": sighting.source,
+        "spus": [
+            {"id": each.id, "status": each.state} | ({"address": each.address} if each.address else {})
+            for each in facts.spus
+        ],
+        "topics": len(facts.topics) - internal,
+        "internalTopics": internal,
+        "partitions": len(facts.partitions),
+        "partitionsWithLeader": sum(each.leader is not None for each in facts.partitions),
+        "findings": [finding_document(each) for each in sighting.faults],
+    }
+
+
+COMMANDS = {"status": Command("status", bootstrap_option, _status, is_watchable=True, watches_failures=True)}
