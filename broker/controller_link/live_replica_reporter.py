@@ -25,7 +25,7 @@ from tailrace.protocol.internal.report_live_replicas import (
     ReportLiveReplicasRequest,
     ReportLiveReplicasResponse,
 )
-from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 from .spec_messages import reported_partition
@@ -186,6 +186,11 @@ class LiveReplicaReporter:
         yield from self._announced
         yield from (replica.key for replica in self._replicas)
 
+    def _name(self, reported: ReportedPartition) -> str:
+        """Returns the name of a partition for the log."""
+        replica = self._replicas.find(reported.topic_id, reported.partition)
+        return f"{reported.topic_id if replica is None else replica.spec.topic}/{reported.partition}"
+
     def _is_confirmed(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
         """Returns whether a newer spec has arrived: the proposal is then stored, or never will be."""
         replica = self._replicas.find(*key)
@@ -193,7 +198,8 @@ class LiveReplicaReporter:
 
     async def _report(self, report: Report, due: Sequence[ReportedPartition]) -> None:
         self._metrics.live_replica_updates += len(due)
-        self._logger.debug("live_replicas_updated", partitions=len(due))
+        if shows_debug():
+            self._logger.debug("live_replicas_updated", partitions=[self._name(each) for each in due])
         response = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if response.error_code != ErrorCode.NONE:
             # Another SPU leads. The specs with the new leader are on their way.

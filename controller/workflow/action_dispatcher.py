@@ -20,9 +20,10 @@ from tailrace.controller.state.actions import (
     Terminate,
     WithdrawStatus,
 )
+from tailrace.controller.state.object_names import ObjectNames
 from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
-from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater, names_of
+from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater
 
 
 class ActionDispatcher:
@@ -34,6 +35,7 @@ class ActionDispatcher:
         elections: ElectionUpdater,
         unreadable: Mapping[str, int],
         logger: FilteringBoundLogger,
+        names: ObjectNames,
     ) -> None:
         """`unreadable` has the keys in the store whose values cannot be read now."""
         self._key_value = key_value
@@ -41,6 +43,7 @@ class ActionDispatcher:
         self._provisioner = provisioner
         self._elections = elections
         self._unreadable = unreadable
+        self._names = names
         self._logger = logger
 
     def dispatch(self, actions: Iterable[Action]) -> None:
@@ -62,7 +65,7 @@ class ActionDispatcher:
             else:
                 self._connections.take(action)
         if dispatched and shows_debug():
-            self._logger.debug("actions_dispatched", actions=names_of(dispatched))
+            self._logger.debug("actions_dispatched", actions=self._names.of_actions(dispatched))
 
     def _unreadable_owner(self, found: Object) -> str | None:
         return next((owner for owner in _owners(found) if owner in self._unreadable), None)

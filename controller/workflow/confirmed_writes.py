@@ -16,8 +16,9 @@ from tailrace.controller.objects.objects import Partition, PartitionResolution, 
 from tailrace.controller.state.actions import KvAction
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import ObjectError, OversizedError, change_of, decode, key_of
+from tailrace.controller.state.object_names import ObjectNames
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
 from .readers import Backoff
 
@@ -102,10 +103,17 @@ class ConfirmedWrites:
         if not changes:
             return []
         versions = await self._write(changes)
-        self._logger.debug("update_written", updater="administration", changes=len(changes))
+        if shows_debug():
+            objects = [self._name(change.key) for change in changes]
+            self._logger.debug("update_written", updater="administration", changes=len(changes), objects=objects)
         for change, version in zip(changes, versions, strict=True):
             await self.wait_until(_is_seen(self, change, version))
         return [version is not None for version in versions]
+
+    def _name(self, key: str) -> str:
+        """Returns the name of an object that is in the Local Store, or else its key."""
+        found = self._local.objects.get(key)
+        return key if found is None else ObjectNames.of_object(found)
 
     async def _write(self, changes: Sequence[key_value.Change]) -> list[int | None]:
         backoff = Backoff()

@@ -21,7 +21,8 @@ from tailrace.controller.key_value.interface import (
 from tailrace.controller.objects.objects import Object
 from tailrace.controller.state.events import Event, Removed, Stored
 from tailrace.controller.state.object_codec import ObjectError, decode
-from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.controller.state.object_names import ObjectNames
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
 EVENTS_WAITING_MAX = 1000
 EVERYTHING = ""
@@ -64,9 +65,10 @@ class ConnectionReader(Struct, frozen=True):
 
     events: trio.MemorySendChannel[Event]
     logger: FilteringBoundLogger
+    names: ObjectNames
 
     async def read(self, event: Event) -> None:
-        self.logger.debug("event_read", reader="connections", happened=type(event).__name__)
+        _log_read(self.logger, "connections", event, self.names)
         await _send(self.events, event)
 
 
@@ -76,6 +78,7 @@ class KvReader(Struct):
     store: KeyValueStore
     events: trio.MemorySendChannel[Event]
     logger: FilteringBoundLogger
+    names: ObjectNames
     ignored: frozenset[str] = frozenset()
     """Keys that hold no objects, such as the key of the lease of the active SC."""
     counts: ReaderCounts = field(default_factory=ReaderCounts)
@@ -161,8 +164,13 @@ class KvReader(Struct):
 
     async def _report(self, event: Event) -> None:
         self.counts.read_events += 1
-        self.logger.debug("event_read", reader="store", happened=type(event).__name__)
+        _log_read(self.logger, "store", event, self.names)
         await _send(self.events, event)
+
+
+def _log_read(logger: FilteringBoundLogger, reader: str, event: Event, names: ObjectNames) -> None:
+    if shows_debug():
+        logger.debug("event_read", reader=reader, happened=type(event).__name__, objects=names.of_event(event))
 
 
 async def _send(events: trio.MemorySendChannel[Event], event: Event) -> None:

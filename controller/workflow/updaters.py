@@ -5,7 +5,6 @@ controllers never wait for it. Dropping an older action is safe: decisions are m
 when the newer version of the object arrives.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 from typing import Protocol
 
@@ -15,10 +14,11 @@ from msgspec import Struct, field
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import Entry, KeyValueStore, StoreUnavailable
 from tailrace.controller.objects.objects import Spu, SpuGroup
-from tailrace.controller.state.actions import ConnectionAction, Delete, KvAction, Provision, ProvisionerAction, Put
+from tailrace.controller.state.actions import ConnectionAction, KvAction, Provision, ProvisionerAction, Put
 from tailrace.controller.state.object_codec import OversizedError, change_of, key_of
+from tailrace.controller.state.object_names import ObjectNames, kind_of
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
 from .readers import Backoff, WrittenObject
 
@@ -111,7 +111,9 @@ class KvUpdater:
             self.written.pop(key, None)
         self._counts.written_objects += len(changes) - len(lost)
         self._counts.lost_writes += len(lost)
-        self._logger.debug("update_written", updater="store", changes=len(changes), lost=lost)
+        if shows_debug():
+            objects = [ObjectNames.of_object(action.object) for action in batch.values()]
+            self._logger.debug("update_written", updater="store", changes=len(changes), objects=objects, lost=lost)
 
     def _change(self, key: str, action: KvAction) -> key_value.Change | None:
         try:
@@ -135,13 +137,16 @@ class Connections(Protocol):
 class ConnectionUpdater:
     """Hands actions to the Connection Manager."""
 
-    def __init__(self, connections: Connections, logger: FilteringBoundLogger) -> None:
+    def __init__(self, connections: Connections, logger: FilteringBoundLogger, names: ObjectNames) -> None:
         self._connections = connections
         self._logger = logger
+        self._names = names
 
     def take(self, action: ConnectionAction) -> None:
         self._connections.apply(action)
-        self._logger.debug("update_written", updater="connections", action=type(action).__name__)
+        if shows_debug():
+            name = self._names.of_action(action)
+            self._logger.debug("update_written", updater="connections", action=kind_of(action), objects=[name])
 
 
 class Provisioner(Protocol):
@@ -223,22 +228,9 @@ class ProvisionerUpdater(Struct):
             reason = str(error) or f"it took more than {PROVISIONING_SECONDS_MAX} seconds"
             self.logger.error("provisioning_failed", spu=_spu_of(action), action=what, reason=reason)
             return False
-        self.logger.debug("update_written", updater="provisioner", action=what, spu=_spu_of(action))
+        self.logger.debug("update_written", updater="provisioner", action=what, objects=[f"spu/{_spu_of(action)}"])
         return True
 
 
 def _spu_of(action: ProvisionerAction) -> SpuId:
     return action.spu.spec.id if isinstance(action, Provision) else action.spu
-
-
-def names_of(actions: Iterable[object]) -> dict[str, int]:
-    """Counts the actions of each kind, for a log line."""
-    counted: dict[str, int] = {}
-    for action in actions:
-        name = (
-            f"{type(action).__name__}{type(action.object).__name__}"
-            if isinstance(action, Put | Delete)
-            else type(action).__name__
-        )
-        counted[name] = counted.get(name, 0) + 1
-    return counted

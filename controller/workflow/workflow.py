@@ -20,11 +20,12 @@ from tailrace.controller.state.actions import Action
 from tailrace.controller.state.cluster_mirror import ClusterMirror, MirrorChange
 from tailrace.controller.state.events import Event, Removed, Stored
 from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.state.observed import Observed
 from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 from tailrace.runtime.wall_clock import WallClock
 
 from .action_dispatcher import ActionDispatcher
@@ -74,6 +75,7 @@ class Workflow:
         `counts` continue when the SC becomes active again.
         """
         self.local = LocalStore()
+        self._names = names = ObjectNames(self.local)
         self.observed = Observed()
         self.cluster = Cluster()
         self.mirror = ClusterMirror(self.local, self.cluster)
@@ -82,8 +84,10 @@ class Workflow:
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """The channel to which readers and other parts of the SC send events."""
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
-        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
-        self.connection_reader = ConnectionReader(self.events, logger)
+        self.reader = KvReader(
+            store, self.events, logger, names, frozenset({LEADER_KEY}), counts.reader, updater.written
+        )
+        self.connection_reader = ConnectionReader(self.events, logger, names)
         self.writes = ConfirmedWrites(store, self.local, logger, guard, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
@@ -112,11 +116,12 @@ class Workflow:
         )
         actions = ActionDispatcher(
             self.key_value_updater,
-            ConnectionUpdater(connections, self._logger),
+            ConnectionUpdater(connections, self._logger, self._names),
             self.provisioner_updater,
             elections,
             self.reader.refused,
             self._logger,
+            self._names,
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -146,6 +151,7 @@ class Workflow:
 
     def _take_turn(self, events: list[Event], actions: ActionDispatcher, connections: PublishingConnections) -> None:
         """Handles events without waiting. SPUs get their specs before the mirror that mentions them."""
+        objects = self._names.of_events(events) if shows_debug() else []  # before removed objects are forgotten
         decided: list[Action] = []
         revision = 0
         for event in events:
@@ -156,7 +162,7 @@ class Workflow:
                 self._stored_events += 1
                 if self._use_broker_configs(event):
                     decided += self._dispatcher.on_broker_configs()
-        self._logger.debug("controllers_decided", events=len(events), actions=len(decided))
+        self._logger.debug("controllers_decided", events=len(events), objects=objects, actions=len(decided))
         actions.dispatch(decided)
         change = self.mirror.publish()
         if change:

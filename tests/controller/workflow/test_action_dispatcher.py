@@ -21,6 +21,7 @@ from tailrace.controller.state.actions import (
 )
 from tailrace.controller.state.events import Event, LogEndsReported
 from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.workflow.action_dispatcher import ActionDispatcher
 from tailrace.controller.workflow.updaters import (
     ConnectionUpdater,
@@ -34,6 +35,7 @@ from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.server.private_link import LinkClosed
 
 LOGGER = structlog.get_logger()
+NAMES = ObjectNames(LocalStore())
 ASK = AskLogEnd(SpuId(1), "first", NO_TOPIC_ID, 0, Epoch(3))
 MANAGED = Spu(SpuSpec(SpuId(11), SpuType.MANAGED, group="main"), version=4)
 PARTITION = Partition("orders", NO_TOPIC_ID, 0, PartitionSpec(SpuId(1), (SpuId(1),)), version=3)
@@ -69,7 +71,13 @@ class Taken:
         self._provisioner = provisioner
         self.elections = ElectionUpdater(NobodyThere(), LocalStore(), self._hear, lambda: 3, LOGGER)
         self.dispatcher = ActionDispatcher(
-            key_value, ConnectionUpdater(self, LOGGER), provisioner, self.elections, unreadable or {}, LOGGER
+            key_value,
+            ConnectionUpdater(self, LOGGER, NAMES),
+            provisioner,
+            self.elections,
+            unreadable or {},
+            LOGGER,
+            NAMES,
         )
 
     async def _hear(self, event: Event) -> None:
@@ -115,4 +123,6 @@ def test_nothing_is_deleted_because_its_owner_cannot_be_read() -> None:
 def test_the_log_shows_what_was_decided() -> None:
     with capture_logs() as logs:
         Taken().dispatch(Put(MANAGED), AddSpu(MANAGED))
-    assert [log["actions"] for log in logs if log["event"] == "actions_dispatched"] == [{"PutSpu": 1, "AddSpu": 1}]
+    assert [log["actions"] for log in logs if log["event"] == "actions_dispatched"] == [
+        {"PutSpu": ["spu/11"], "AddSpu": ["spu/11"]}
+    ]

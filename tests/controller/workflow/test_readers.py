@@ -9,7 +9,9 @@ from tailrace.controller.key_value.interface import Delete, Listing, Put, StoreU
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import ClusterIdentity, SpuGroup, SpuGroupSpec
 from tailrace.controller.state.events import Event, Removed, Stored
+from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import encode
+from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.workflow.readers import KvReader, WrittenObject
 
 
@@ -27,7 +29,7 @@ class Reading:
 
     def __init__(self, store: MemoryStore, ignored: frozenset[str] = frozenset(), room: int = 100) -> None:
         sending, self.receiving = trio.open_memory_channel[Event](room)
-        self.reader = KvReader(store, sending, structlog.get_logger(), ignored)
+        self.reader = KvReader(store, sending, structlog.get_logger(), ObjectNames(LocalStore()), ignored)
 
     def reported(self) -> list[Event]:
         events = []

@@ -23,7 +23,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.controller.state.actions import Delete, Provision, Put, Terminate
 from tailrace.controller.state.object_codec import decode
-from tailrace.controller.workflow.updaters import KvUpdater, NoProvisioner, ProvisionerUpdater, UpdaterCounts, names_of
+from tailrace.controller.workflow.updaters import KvUpdater, NoProvisioner, ProvisionerUpdater, UpdaterCounts
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
 LOGGER = structlog.get_logger()
@@ -232,8 +232,3 @@ async def test_an_sc_without_a_provisioner_logs_that() -> None:
         await NoProvisioner(structlog.get_logger()).provision(Spu(SpuSpec(SpuId(11), group="main")))
         await NoProvisioner(structlog.get_logger()).terminate(SpuId(11))
     assert [(log["event"], log["spu"]) for log in logs] == [("spu_not_provisioned", 11), ("spu_not_terminated", 11)]
-
-
-def test_actions_are_counted_by_kind_and_object() -> None:
-    counted = names_of([Put(group("a")), Put(group("b")), Delete(group("c")), provision(1)])
-    assert counted == {"PutSpuGroup": 2, "DeleteSpuGroup": 1, "Provision": 1}

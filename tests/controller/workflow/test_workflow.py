@@ -52,6 +52,24 @@ async def test_the_log_shows_each_stage_of_the_workflow() -> None:
         assert stage in stages
 
 
+async def test_one_topic_can_be_followed_through_all_stages_by_its_name() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    with capture_logs() as logs:
+        async with running_workflow(store) as running:
+            await running.connect(1, 2)
+            await running.administration.create_topics([NewTopic("orders", 1, 2), NewTopic("parcels", 1, 2)])
+            (partition,) = [each for each in running.workflow.local.partitions.values() if each.topic == "orders"]
+            await running.workflow.events.send(reported(partition, ((1, "store-1"),)))
+            await running.lose(partition.status.leader)
+    found = [log for log in logs if "/orders" in str(log)]
+    stages = {log["event"] for log in found}
+    assert stages >= {"event_read", "controllers_decided", "actions_dispatched", "update_written"}
+    updaters = {log["updater"] for log in found if log["event"] == "update_written"}
+    assert updaters == {"administration", "store", "connections"}
+    assert ["partition/orders/0"] in [log.get("objects") for log in found]
+
+
 async def test_elections_are_counted_and_told_but_for_the_first() -> None:
     store = MemoryStore()
     await put(store, *registered(1, 2))
