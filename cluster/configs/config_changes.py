@@ -58,8 +58,12 @@ def altered(
     alteration: Alteration,
     definitions: Mapping[str, ConfigDefinition],
     effective: Callable[[ConfigDefinition], Value],
+    *,
+    keeps_unknown: bool = False,
 ) -> dict[str, str]:
     """Returns the configs after all changes. Raises KafkaError if a change is impossible; then none may be made.
+
+    If `keeps_unknown`, a config without a definition can be set to any text. Otherwise it is refused.
 
     Lists are appended to, or subtracted from, the value that applies now, which is what the client sees.
     """
@@ -74,6 +78,9 @@ def altered(
         if change.text is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name[:_QUOTED_CHARACTERS_MAX]}: a value is missing")
         definition = definitions.get(change.name)
+        if definition is None and keeps_unknown and change.operation == Operation.SET:
+            result[change.name] = change.text
+            continue
         if definition is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no config {change.name[:_QUOTED_CHARACTERS_MAX]!r}")
         if change.operation == Operation.SET:

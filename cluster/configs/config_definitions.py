@@ -20,6 +20,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 class ConfigType(IntEnum):
     """The type of a config, with the numbers of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -80,6 +81,22 @@ class ConfigDefinition(Struct, frozen=True):
     """Whether the value is never shown."""
     hidden: bool = False
     """Whether the config can be set but is never listed."""
+
+
+def foreign_definition(name: str) -> ConfigDefinition:
+    """Returns the definition of a broker config that Kafka's tools have set and Tailrace does not know.
+
+    As in Kafka, its value is never shown: it may be a secret of a plug-in.
+    """
+    return ConfigDefinition(
+        name,
+        ConfigType.UNKNOWN,
+        None,
+        "Tailrace does not know this config.",
+        honoured=False,
+        read_only=True,
+        sensitive=True,
+    )
 
 
 class ConfiguredValue(NamedTuple):

@@ -100,6 +100,28 @@ def test_configs_are_altered_one_by_one(admin, create_topic):
     assert error_code(futures) == KafkaError.INVALID_CONFIG
 
 
+def test_a_broker_config_that_does_not_exist_is_kept_and_a_wrong_value_of_one_that_does_is_refused(admin):
+    (node, *_) = admin.list_topics(timeout=10).brokers
+    name = f"plugin.{uuid.uuid4().hex[:8]}.setting"
+
+    def alter(config, value, operation):
+        change = [ConfigEntry(config, value, incremental_operation=operation)]
+        resource = ConfigResource(ResourceType.BROKER, str(node), incremental_configs=change)
+        return admin.incremental_alter_configs([resource])
+
+    def found():
+        return only(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node))])).get(name)
+
+    only(alter(name, "secret", AlterConfigOpType.SET))
+    wait_until(lambda: found() is not None, what="the config is listed")
+    assert (found().value, found().is_sensitive, found().is_read_only, found().is_default) == (None, True, True, False)
+    only(alter(name, None, AlterConfigOpType.DELETE))
+    wait_until(lambda: found() is None, what="the config is no longer listed")
+    with pytest.raises(KafkaException):
+        only(alter(name, "secret", AlterConfigOpType.APPEND))
+    assert error_code(alter("log.cleaner.threads", "many", AlterConfigOpType.SET)) == KafkaError.INVALID_REQUEST
+
+
 def test_records_are_deleted_up_to_an_offset(admin, topic, make_producer, make_consumer):
     produce(make_producer(), topic, [b"%d" % number for number in range(10)], partition=0)
     assert only(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4

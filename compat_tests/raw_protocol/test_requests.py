@@ -1,6 +1,7 @@
 """Requests that no client sends, and the exact responses to them."""
 
 import struct
+import uuid
 
 import pytest
 from clients.batches import build_batch, patched
@@ -19,6 +20,7 @@ from raw import (
     request,
     string,
 )
+from waiting import wait_until
 
 UNKNOWN, NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION = -1, 0, 1, 2, 3
 MESSAGE_TOO_LARGE, INVALID_REQUIRED_ACKS, UNSUPPORTED_VERSION = 10, 21, 35
@@ -51,6 +53,15 @@ def test_metadata_from_version_1_on_lists_no_topics_for_an_empty_list_and_all_fo
     nothing = connection.call(METADATA, 1, metadata_request())
     everything = connection.call(METADATA, 1, struct.pack(">i", -1))
     assert topic.encode() not in nothing and topic.encode() in everything
+
+
+def test_a_metadata_request_that_creates_a_topic_first_says_that_it_is_unknown(connection):
+    name = f"created-by-metadata-{uuid.uuid4()}"
+    body = struct.pack(">i", 1) + string(name) + b"\1"
+    unknown = struct.pack(">h", UNKNOWN_TOPIC_OR_PARTITION) + string(name) + struct.pack(">bi", 0, 0)
+    assert connection.call(METADATA, 4, body).endswith(unknown), "there are no partitions yet"
+    found = struct.pack(">h", NONE) + string(name) + struct.pack(">bi", 0, 1)
+    wait_until(lambda: found in connection.call(METADATA, 4, body), what="the topic has a partition")
 
 
 def test_a_batch_is_stored_as_sent_except_for_its_offset_and_epoch(connection, topic):

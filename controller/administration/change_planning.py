@@ -46,6 +46,8 @@ PRODUCER_IDS_PER_MS = 1000
 DELETED_TOPICS_MAX = 1000
 """How many deleted topics are remembered. Topics that are forgotten cannot be brought back."""
 _REPLICA_BYTES_MAX = len("2147483647,")
+FOREIGN_CONFIG_BYTES_MAX = 65536
+"""How many bytes of broker configs that Tailrace does not know an SPU, or all SPUs together, may have."""
 _ROW_BYTES_MAX = len('"100000":[],')
 _WITHOUT_ROWS_BYTES_MAX = 128 * 1024
 """The space for the rest of a topic. Two of its configs may have long texts."""
@@ -305,9 +307,17 @@ def _config_overrides(alteration: Alteration, local: LocalStore, broker_configs:
         return broker_configs.value(definition.name) if own is None else parse(definition, own)
 
     try:
-        after = altered(before.configs, alteration, BROKER_CONFIGS, effective)
+        after = altered(before.configs, alteration, BROKER_CONFIGS, effective, keeps_unknown=True)
     except KafkaError as error:  # Kafka has a special error for configs of topics, but not for those of brokers.
         raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
+    foreign_bytes = sum(
+        len(name.encode()) + len(text.encode()) for name, text in after.items() if name not in BROKER_CONFIGS
+    )
+    if foreign_bytes > FOREIGN_CONFIG_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"configs that Tailrace does not know may take {FOREIGN_CONFIG_BYTES_MAX} bytes, and not {foreign_bytes}",
+        )
     return Put(replace(before, configs=after))
 
 

@@ -7,6 +7,9 @@
   have no configs here: INVALID_REQUEST.
 - A resource that is named again with the same keys is described once. Otherwise a small request could block all others.
 - Synonyms are all places where the config has a value; the one that applies comes first.
+- Broker configs that Kafka's tools have set and Tailrace does not know are listed without their value, as in Kafka.
+- Kafka 4.1 and later list `min.insync.replicas` of every topic as set for all brokers, because they store it when the
+  eligible leader replicas of KIP-966 are enabled. Here it is a default until someone sets it.
 - Without keys all configs are listed. Unknown keys are ignored.
 """
 
@@ -15,7 +18,13 @@ from typing import NamedTuple
 
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.config_changes import ResourceKind
-from tailrace.cluster.configs.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
+from tailrace.cluster.configs.config_definitions import (
+    ConfigDefinition,
+    ConfigSource,
+    ConfiguredValue,
+    foreign_definition,
+    text_of,
+)
 from tailrace.cluster.configs.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.configs.topic_configs import effective_value, places_of
@@ -132,12 +141,17 @@ def _of_this_spu(host: Host) -> Iterator[Entry]:
             yield Entry(definition, places[0].text, places[0].source, places)
         else:
             yield Entry(definition, None, ConfigSource.DEFAULT, places)
+    configs = host.broker_configs
+    for name in sorted({*configs.dynamic_own, *configs.dynamic_default}.difference(BROKER_CONFIGS)):
+        places = configs.layered((name,))
+        yield Entry(foreign_definition(name), places[0].text, places[0].source, places)
 
 
 def _of_all_spus(host: Host) -> Iterator[Entry]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     for name, text in sorted(host.broker_configs.dynamic_default.items()):
-        yield Entry(BROKER_CONFIGS[name], text, source, [ConfiguredValue(name, text, source)])
+        definition = BROKER_CONFIGS.get(name) or foreign_definition(name)
+        yield Entry(definition, text, source, [ConfiguredValue(name, text, source)])
 
 
 def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -4,8 +4,9 @@
   or not. For each resource either all changes are made or none. They have effect before the response leaves, in running
   replicas too.
 - As in Kafka, append and subtract change the list that applies now, even if the resource does not set it itself.
-- A broker config that does not exist is refused; Kafka stores it for plug-ins. More broker configs can be altered than
-  in Kafka, for example `num.partitions`. DescribeConfigs shows which ones by `read_only`.
+- As in Kafka, a broker config that does not exist can be set and deleted, and has no effect. It cannot be appended to.
+- More broker configs can be altered than in Kafka, for example `num.partitions`. DescribeConfigs shows which ones by
+  `read_only`.
 - The log level is set when the SPU starts. A change of loggers (8) is refused.
 """
 

@@ -1,15 +1,16 @@
 """Metadata, versions 0–13: the SPUs, and topics with their partitions, leaders and live replicas.
 
 - A client names topics by name or (v10 and later) by id, or none to get all of them. A topic is returned once.
-- If the client and `auto.create.topics.enable` allow it, a missing topic is created and returned in the same response.
-  Kafka first returns an error, and the topic when the client asks again.
+- If the client and `auto.create.topics.enable` allow it, a missing topic is created. As in Kafka, the response still
+  has UNKNOWN_TOPIC_OR_PARTITION for it, and the topic comes when the client asks again. Unlike in Kafka, the topic is
+  ready by then, and a topic that cannot be created comes with the reason.
 - An offline SPU leads nothing, and remains among the brokers for a while.
 - The address of this SPU is the address of the listener that the client is connected to. Another SPU that the client
   cannot reach is left out, and what it leads has LISTENER_NOT_FOUND, as in Kafka (see `advertised_addresses`).
 - Authorized operations, if the client asks for them, are all operations: there are no access rules.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
@@ -80,12 +81,19 @@ async def _create_and_respond(
         results = await host.create_topics(new)
     except KafkaError as error:
         results = [error] * len(new)
-    failed = {name: result for name, result in zip(missing, results, strict=True) if isinstance(result, KafkaError)}
-    return _response(host, context, request, _found(host, context, request.topics or [], failed))
+    errors = {name: _error_after_creation(name, result) for name, result in zip(missing, results, strict=True)}
+    return _response(host, context, request, _found(host, context, request.topics or [], errors))
+
+
+def _error_after_creation(name: str, result: TopicSpec | KafkaError) -> KafkaError:
+    """Returns the error of a topic in the response to the request that made this server create it."""
+    if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        return result
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name} did not exist when the client asked")
 
 
 def _found(
-    host: Host, context: RequestContext, asked: list[MetadataRequestTopic], not_created: dict[str, KafkaError]
+    host: Host, context: RequestContext, asked: list[MetadataRequestTopic], errors: Mapping[str, KafkaError]
 ) -> list[MetadataResponseTopic]:
     cluster = host.cluster
     describe = _describer(host, context)
@@ -94,7 +102,7 @@ def _found(
         if topic.topic_id != NO_TOPIC_ID:
             spec = cluster.topic_by_id(topic.topic_id)
         else:
-            spec = None if topic.name is None else cluster.topics.get(topic.name)
+            spec = None if topic.name is None or topic.name in errors else cluster.topics.get(topic.name)
         if spec is not None:
             if spec.id not in described:
                 described[spec.id] = describe(spec)
@@ -104,7 +112,7 @@ def _found(
             )
         else:
             name = topic.name or ""
-            error = not_created.get(name) or _why_unknown(topic.name)
+            error = errors.get(name) or _why_unknown(topic.name)
             described[name] = MetadataResponseTopic(
                 error_code=error.code, name=name, is_internal=name in INTERNAL_TOPICS
             )

@@ -325,7 +325,9 @@ def test_configs_that_a_group_cannot_set(name: str, text: str) -> None:
         Alteration(ResourceKind.TOPIC, "", ()),
         Alteration(ResourceKind.BROKER, "9", ()),
         Alteration(ResourceKind.BROKER, "1", (ConfigChange("node.id", Operation.SET, "2"),)),
-        Alteration(ResourceKind.BROKER, "1", (ConfigChange("no.such.config", Operation.SET, "2"),)),
+        Alteration(ResourceKind.BROKER, "1", (ConfigChange("no.such.config", Operation.APPEND, "2"),)),
+        Alteration(ResourceKind.BROKER, "", (ConfigChange("no.such.config", Operation.SET, "x" * 65536),)),
+        Alteration(ResourceKind.BROKER, "1", (ConfigChange("log.retention.ms", Operation.SET, "x"),)),
         Alteration(ResourceKind.BROKER_LOGGER, "1", ()),
     ],
 )

@@ -114,7 +114,7 @@ async def test_every_resource_has_a_result_of_its_own(autojump_clock: object) ->
 async def test_a_change_that_is_only_validated(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
-        good, bad = resource(TOPIC, "t", ("retention.ms", SET, "5")), resource(BROKER, "", ("nope", SET, "5"))
+        good, bad = resource(TOPIC, "t", ("retention.ms", SET, "5")), resource(BROKER, "", ("num.partitions", SET, "x"))
         answers = await alter(await running.client(), good, bad, validate_only=True)
         assert [code for _, _, code, _ in answers] == [0, ErrorCode.INVALID_REQUEST]
         assert running.spu.cluster.topics["t"].configs == {}

@@ -9,6 +9,7 @@ from spus import ADDRESS, RunningSpu, running_spu
 from tailrace.cluster.client_view import CLUSTER_OPERATIONS, OPERATIONS_UNKNOWN, TOPIC_OPERATIONS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import NO_TOPIC_ID
 from tailrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -140,22 +141,31 @@ async def test_an_invalid_name(autojump_clock: object, name: str | None, expecte
         assert not running.spu.cluster.topics
 
 
-async def test_a_missing_topic_is_created_and_described_in_one_response(autojump_clock: object) -> None:
+async def test_a_missing_topic_is_created_and_described_when_the_client_asks_again(autojump_clock: object) -> None:
     async with running_spu(broker={"num.partitions": "4"}) as running:
         await running.create("there")
-        response = await ask(await running.client(), named("there", "new"), create=True)
+        client = await running.client()
+        first = await ask(client, named("there", "new"), create=True)
+        assert errors(first) == [("there", 0), ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        assert (first.topics[1].partitions, first.topics[1].topic_id) == ([], NO_TOPIC_ID)
+        response = await ask(client, named("there", "new"), create=True)
         assert errors(response) == [("there", 0), ("new", 0)]
         assert len(response.topics[1].partitions) == 4
         assert running.spu.replicas.find("new", 3) is not None
 
 
-async def test_many_clients_that_ask_for_the_same_missing_topic_get_the_same(autojump_clock: object) -> None:
+async def test_many_clients_that_ask_for_the_same_missing_topic_create_it_once(autojump_clock: object) -> None:
     async with running_spu() as running:
         clients = [await running.client() for _ in range(5)]
-        for client in clients:
-            await client.send(client.encode(ApiKey.METADATA, BY_NAME_OR_ID, MetadataRequest(topics=named("new"))))
-        found = {(topic.error_code, topic.topic_id) for client in clients for topic in (await client.response()).topics}
-        assert found == {(0, running.spu.cluster.topics["new"].id)}
+        for expected in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE):
+            for client in clients:
+                request = MetadataRequest(topics=named("new"))
+                await client.send(client.encode(ApiKey.METADATA, BY_NAME_OR_ID, request))
+            found = {
+                (each.error_code, each.topic_id) for client in clients for each in (await client.response()).topics
+            }
+            created = running.spu.cluster.topics["new"].id
+            assert found == {(expected, NO_TOPIC_ID if expected else created)}
 
 
 @pytest.mark.parametrize(
