@@ -11,13 +11,13 @@ import importlib
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import NoReturn
 
 from tailrace import __version__
 
-from .output.tones import NO_COLOR
+from .command_parser import CommandParser, similar
 
 _PROGRAM = "tailrace"
 WRONG_SYSTEM = (
@@ -69,6 +69,7 @@ _COMMANDS = {
     "apply": ("objects.apply_command", "Create or change SPUs, SPU groups and topics as files describe them."),
     "log dump": ("files.log_dump", "Print the batches of a log file, or the entries of an index or other file."),
     "log verify": ("files.log_verify", "Check every byte of the logs in a directory."),
+    "completion": ("shell_completion", "Print a script with which a shell completes commands and options."),
 }
 """The module of each command, relative to `tailrace.cli`, and its description."""
 _ALIASES = {
@@ -90,6 +91,32 @@ _GROUPS = {
     "show": "List objects; short for the list commands.",
     "log": "Inspect log files offline.",
 }
+_SECTIONS = {
+    "start here": ("up", "topic", "produce", "consume"),
+    "more about data": ("group", "partition", "segment", "log"),
+    "the cluster": (
+        "status",
+        "spu",
+        "spu-group",
+        "serve",
+        "apply",
+        "replica",
+        "controller",
+        "connection",
+        "draw",
+        "show",
+    ),
+}
+"""The top-level commands by section of the help; those that are in none come last."""
+_OTHER_WORDS = {
+    "start": "up",
+    "run": "up",
+    "broker": "spu",
+    "brokers": "spu list",
+    "consumer-group": "group",
+    "consumer-groups": "group list",
+}
+"""What people who know other programs type, and our command for it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -140,19 +167,27 @@ def _end_of_output(error: OSError) -> int:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parses the arguments of one command and adds its `run`. Prints the usage and exits if they are wrong."""
+    """Parses the arguments of one command and adds its `run`.
+
+    Prints a help that was asked for, or says what is wrong, and exits.
+    """
+    if _begins_with(words, "--no-color") and words[1:]:
+        return parse([*words[1:], "--no-color"])
+    if _begins_with(words, "help"):
+        return parse([*words[1:], "--help"])
     command = next((each for each in (*_COMMANDS, *_ALIASES) if _begins_with(words, each)), None)
     if command is None:
         _explain(words)
-    return _parse_command(command, words[len(command.split()) :])
+    parser = _command_parser(command)
+    return parser.parse_all(words[len(command.split()) :])
 
 
 def _begins_with(words: Sequence[str], command: str) -> bool:
     return list(words[: len(command.split())]) == command.split()
 
 
-def _parse_command(command: str, words: Sequence[str]) -> argparse.Namespace:
-    """Parses with the parser of this command alone; to create those of all commands would take noticeable time."""
+def _command_parser(command: str) -> CommandParser:
+    """Makes the parser of this command alone; to create those of all commands would take noticeable time."""
     if not hasattr(select, "epoll"):
         print(f"{_PROGRAM}: {WRONG_SYSTEM}", file=sys.stderr)
         sys.exit(1)
@@ -160,62 +195,121 @@ def _parse_command(command: str, words: Sequence[str]) -> argparse.Namespace:
     module_name, text = _COMMANDS[meant]
     module = _import(f"tailrace.cli.{module_name}")
     runnable = getattr(module, "COMMANDS", {}).get(meant.rpartition(" ")[2], module)
-    parser = _parser(f"{_PROGRAM} {command}", text)
+    parser = CommandParser(f"{_PROGRAM} {command}", text, meant)
     runnable.configure(parser)
+    parser.add_last()
     parser.set_defaults(run=runnable.run)
-    return parser.parse_args(words)
+    return parser
+
+
+# help and wrong usage
 
 
 def _explain(words: Sequence[str]) -> NoReturn:
     """Prints the help that was asked for, or says that there is no such command, and exits."""
-    parser = _parser_of_all()
-    parser.parse_args(words)
-    parser.error("the first argument must be a command")
+    group = words[0] if words and words[0] in _GROUPS else None
+    words = words if group is None else words[1:]
+    help_text = _overview() if group is None else _group_help(group)
+    if words and words[0] in ("-h", "--help"):
+        print(help_text)
+        raise SystemExit(0)
+    if not words:
+        # A group alone is only a part of a command, and a script should notice that it lacks the rest.
+        print(help_text, file=sys.stdout if group is None else sys.stderr)
+        raise SystemExit(0 if group is None else 2)
+    parser = CommandParser(_PROGRAM if group is None else f"{_PROGRAM} {group}", "")
+    parser.usage = f"{parser.prog} COMMAND [OPTIONS]"
+    if group is None:
+        parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
+        if words[0] == "--version":
+            parser.parse_args(words)
+    if words[0].startswith("-"):
+        parser.error("the first argument must be a command")
+    parser.error(_no_such_command(words if group is None else [group, *words], parser.prog))
 
 
-def _parser_of_all() -> argparse.ArgumentParser:
-    """Makes a parser that knows the commands but not their arguments."""
-    parser = _parser(_PROGRAM, "Run and manage a Kafka-protocol broker cluster.")
-    parser.add_argument(
-        "--version", action="version", version=f"{_PROGRAM} {__version__}", help="Show the version and exit."
-    )
-    subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
+def _no_such_command(words: Sequence[str], program: str) -> str:
+    """Says that there is no such command, and which command was perhaps meant."""
+    typed = [each for each in words if not each.startswith("-")][:2] if words[0] in _GROUPS else words[:1]
+    text = f"there is no command {' '.join(typed)!r}"
+    guess = _guess([each for each in words[:2] if not each.startswith("-")])
+    text += f"; did you mean `{_PROGRAM} {guess}`?" if guess is not None else "."
+    return f"{text} `{program} --help` lists the commands"
+
+
+def _guess(words: Sequence[str]) -> str | None:
+    """Returns the command that is most similar to what was typed. People also type `list topics`."""
+    if not words:
+        return None
+    names = [*_COMMANDS, *_GROUPS]
+    if words[0] in _OTHER_WORDS:
+        return _OTHER_WORDS[words[0]]
+    # Two words are rarely similar to one, so these are two questions.
+    pairs = [name for name in names if " " in name]
+    if len(words) > 1:
+        if words[0] in _GROUPS:
+            of_group = {
+                name.partition(" ")[2]: name for name in (*pairs, *_ALIASES) if _begins_with(name.split(), words[0])
+            }
+            found = similar(words[1], of_group)
+            return None if found is None else of_group[found]
+        for order in (words, [*reversed(words)]):
+            if (found := similar(" ".join(order), pairs)) is not None:
+                return found
+    return similar(words[0], [name for name in names if " " not in name])
+
+
+def _overview() -> str:
+    """Returns the help of the whole program."""
+    top = {command: _text(command) for command in _COMMANDS if " " not in command} | _GROUPS
+    listed = [name for names in _SECTIONS.values() for name in names]
+    sections = {**_SECTIONS, "other commands": tuple(name for name in top if name not in listed)}
+    about = [
+        "Run and manage a Kafka-protocol broker cluster. It has two kinds of servers:",
+        "  An SPU (Streaming Processing Unit) is a broker: it stores records and serves clients.",
+        "  The SC (Streaming Controller) decides which topics, SPUs and leaders there are.",
+    ]
+    options = {"-h, --help": "Show this help and exit.", "--version": "Show the version and exit."}
+    listings = {section: {name: top[name] for name in names} for section, names in sections.items()}
+    return _help(_PROGRAM, about, {**listings, "options": options})
+
+
+def _group_help(group: str) -> str:
+    """Returns the help of a group of commands."""
+    commands = {
+        command.rpartition(" ")[2]: _text(command)
+        for command in (*_COMMANDS, *_ALIASES)
+        if command.rpartition(" ")[0] == group
+    }
+    return _help(f"{_PROGRAM} {group}", [_GROUPS[group]], {"commands": commands})
+
+
+def _help(program: str, about: Sequence[str], listings: Mapping[str, Mapping[str, str]]) -> str:
+    width = max(len(name) for listing in listings.values() for name in listing) + 2
+    lines = [f"usage: {program} COMMAND [OPTIONS]", "", *about]
+    for title, listing in listings.items():
+        lines += ["", f"{title}:", *(f"  {name:{width}}{text}" for name, text in listing.items())]
+    return "\n".join([*lines, "", f"`{program} COMMAND --help` shows the options of a command, and examples."])
+
+
+def _text(command: str) -> str:
+    """Returns the sentence that says what a command does."""
+    return _COMMANDS[_ALIASES.get(command, command)][1]
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Makes a parser of all commands with their arguments, from which completions are made."""
+    parser = argparse.ArgumentParser(_PROGRAM, description="Run and manage a Kafka-protocol broker cluster.")
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}", help="Show the version.")
+    commands = parser.add_subparsers(metavar="COMMAND")
     groups = {
-        group: _add_parser(subcommands, group, text).add_subparsers(metavar="COMMAND", required=True)
-        for group, text in _GROUPS.items()
+        name: commands.add_parser(name, help=text).add_subparsers(metavar="COMMAND") for name, text in _GROUPS.items()
     }
     for command in (*_COMMANDS, *_ALIASES):
-        _, text = _COMMANDS[_ALIASES.get(command, command)]
         group, _, name = command.rpartition(" ")
-        _add_parser(groups[group] if group else subcommands, name, text)
+        among = groups[group] if group else commands
+        among.add_parser(name, help=_text(command), parents=[_command_parser(command)], add_help=False)
     return parser
-
-
-def _add_parser(
-    subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
-    return _with_help(subcommands.add_parser(name, help=text, description=text, add_help=False))
-
-
-def _parser(program: str, text: str) -> argparse.ArgumentParser:
-    return _with_help(argparse.ArgumentParser(prog=program, description=text, add_help=False))
-
-
-def _with_help(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Adds the options of every command: `--help`, with a description in the style of the others, and `--no-color`."""
-    parser.add_argument("-h", "--help", action="help", help="Show this help and exit.")
-    parser.add_argument("--no-color", action=_NoColor, help=f"Show no colours, as with {NO_COLOR}=1.")
-    return parser
-
-
-class _NoColor(argparse.Action):
-    """Turns colours off by the environment variable, which logs, libraries and child processes respect as well."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
-
-    def __call__(self, *_: object) -> None:
-        os.environ[NO_COLOR] = "1"
 
 
 def _import(module_name: str) -> ModuleType:

@@ -10,7 +10,8 @@ from architecture_map import written
 from tailrace.broker.descriptions.replica_counts import ReplicaCounts
 from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
 from tailrace.broker.spu_counters import BrokerMetrics
-from tailrace.cli.main import parse
+from tailrace.cli.examples import EXAMPLES
+from tailrace.cli.main import _COMMANDS, parse
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.config_definitions import text_of
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
@@ -65,7 +66,9 @@ def test_relative_links_lead_somewhere(page: str) -> None:
 
 @pytest.mark.parametrize("command", _commands())
 def test_commands_are_ones_that_tailrace_knows(command: str) -> None:
-    assert parse(shlex.split(command, comments=True)[1:]).run
+    words = shlex.split(command, comments=True)[1:]
+    redirected = next((number for number, word in enumerate(words) if word[:1] in ("|", "<", ">")), None)
+    assert parse(words[:redirected]).run
 
 
 def test_make_targets_exist() -> None:
@@ -154,3 +157,9 @@ def test_committed_text_names_no_machine() -> None:
     for page in PAGES:
         for path in re.findall(r"(?<![\w.$<>{}-])/(?:work|root|tmp|home|opt)/\S*", _text(page)):
             pytest.fail(f"{page} names {path}")
+
+
+def test_each_command_has_an_example_in_its_help() -> None:
+    """The examples are in cli/examples.py; tests/cli/test_examples.py parses them."""
+    assert set(EXAMPLES) == set(_COMMANDS), "add the command to EXAMPLES in cli/examples.py"
+    assert all(EXAMPLES.values())

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from terminals import on_terminal
 
 from tailrace import __version__
-from tailrace.cli.main import main, parse
+from tailrace.cli.main import _COMMANDS, main, parse
 
 
 def _exit_status(*words: str) -> object:
@@ -22,7 +23,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"tailrace {__version__}\n"
 
 
-@pytest.mark.parametrize("words", [[], ["log"], ["fly"], ["log", "fly"], ["up", "--fly"], ["--", "topic", "list"]])
+@pytest.mark.parametrize("words", [["log"], ["fly"], ["log", "fly"], ["up", "--fly"], ["--", "topic", "list"]])
 def test_an_unknown_command_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status(*words) == 2
     assert capsys.readouterr().err.startswith("usage: tailrace")
@@ -128,3 +129,58 @@ def test_a_terminal_gets_no_escapes_if_the_command_line_or_the_environment_says_
     assert "\x1b[" in on_terminal(words)[1]
     assert "\x1b[" not in on_terminal([*words, "--no-color"])[1]
     assert "\x1b[" not in on_terminal(words, {"NO_COLOR": "1"})[1]
+
+
+def test_a_bare_command_prints_the_help_which_begins_with_what_newcomers_need(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _exit_status() == 0
+    text = capsys.readouterr().out
+    assert _exit_status("--help") == 0
+    assert capsys.readouterr().out == text
+    commands = [line.split()[0] for line in text.splitlines() if re.match("  [a-z]", line)]
+    assert commands[:4] == ["up", "topic", "produce", "consume"]
+    for name in ("An SPU", "The SC"):
+        assert len([line for line in text.splitlines() if line.startswith(f"  {name} (")]) == 1
+    assert set(commands) >= {command.split()[0] for command in _COMMANDS}
+
+
+def test_a_group_alone_is_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("topic") == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert _exit_status("topic", "--help") == 0
+    assert capsys.readouterr().out == captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["topics"], "topic"),
+        (["topics", "list"], "topic list"),
+        (["list", "topics"], "topic list"),
+        (["topic", "lst"], "topic list"),
+        (["topic", "crate", "orders"], "topic create"),
+        (["consum", "orders"], "consume"),
+        (["brokers"], "spu list"),
+        (["show", "topic"], "show topics"),
+    ],
+)
+def test_an_unknown_command_is_told_the_one_that_was_meant(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _exit_status(*words) == 2
+    assert f"did you mean `tailrace {meant}`?" in capsys.readouterr().err
+
+
+def test_help_can_be_asked_for_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("help", "topic", "create") == 0
+    text = capsys.readouterr().out
+    assert _exit_status("topic", "create", "--help") == 0
+    assert capsys.readouterr().out == text
+
+
+def test_no_color_may_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    parse(["--no-color", "topic", "list"])
+    assert os.environ.pop("NO_COLOR") == "1"
