@@ -6,8 +6,8 @@ import select
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import trio
 
@@ -68,6 +68,66 @@ async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
         nursery.cancel_scope.cancel()
     if failures:
         raise failures[0]
+
+
+class Stop:
+    """A request to stop that a signal has made, for work that ends what it has begun."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        """The signal; None until one arrives."""
+        self._waiting: trio.CancelScope | None = None
+
+    @contextmanager
+    def ends_waiting(self) -> Iterator[None]:
+        """Cancels the block inside when a stop is asked for, and at once if it was asked for before."""
+        with trio.CancelScope() as self._waiting:
+            if self.signal is not None:
+                self._waiting.cancel()
+            try:
+                yield
+            finally:
+                self._waiting = None
+
+    def ask(self, which: int) -> None:
+        """Asks for a stop."""
+        self.signal = which
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+
+async def run_stoppable(work: Callable[[Stop], Awaitable[None]]) -> Stop:
+    """Runs `work`. The first signal is a request to stop, and the second cancels the work."""
+    failures: list[BaseException] = []
+    stop = Stop()
+
+    async def run() -> None:
+        try:
+            await work(stop)
+        except Exception as error:
+            failures.append(error)
+        nursery.cancel_scope.cancel()
+
+    async with stop_signals() as signals, trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        stop.ask(await anext(signals))
+        await anext(signals)
+        nursery.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+    return stop
+
+
+def file_input(path: str) -> Callable[[int], Awaitable[bytes]]:
+    """Opens a file and returns the function that reads on in it; nothing is left at its end. Raises OSError."""
+    # The file stays open until the process ends, as standard input does.
+    number = os.open(path, os.O_RDONLY)
+
+    async def read(count: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return os.read(number, count)
+
+    return read
 
 
 async def read_input(count: int) -> bytes:

@@ -58,6 +58,15 @@ class NotInEffectError(Exception):
         self.sentences = sentences
 
 
+class StoppedError(Exception):
+    """A signal ended the command before it was done; the message says how far it came."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.status = 128 + signal_number
+        """The exit status with which shells report such an end."""
+
+
 class Command(Struct, frozen=True):
     """One command: its options, and a function that asks servers and prints what they respond."""
 
@@ -131,6 +140,8 @@ class Command(Struct, frozen=True):
             return self._fail(error, REFUSED, seen)
         except UnreachableError as error:
             return self._fail(error, UNREACHABLE, seen)
+        except StoppedError as error:
+            return self._fail(error, error.status, seen)
         except NotInEffectError as error:
             for sentence in error.sentences:
                 say(self.name, sentence)

@@ -18,8 +18,8 @@ _MASK = 0xFFFF_FFFF
 class PartitionChooser:
     """Chooses the partition of each record.
 
-    A record with a key goes where every Kafka client puts it. Records without a key that arrive together go to the same
-    random partition.
+    A record that names a partition goes there, and a record with a key where every Kafka client puts it. Other records
+    that arrive together go to the same random partition.
     """
 
     def __init__(self, partitions: Sequence[Partition], chosen: Partition | None, chance: Chance) -> None:
@@ -33,7 +33,9 @@ class PartitionChooser:
         divided: dict[Partition, list[Entry]] = {}
         for entry in entries:
             partition = without_key
-            if entry.key is not None and self._chosen is None:
+            if entry.partition is not None and self._chosen is None:
+                partition = Partition(partition.topic, entry.partition)
+            elif entry.key is not None and self._chosen is None:
                 partition = self._partitions[partition_of_key(entry.key, len(self._partitions))]
             divided.setdefault(partition, []).append(entry)
         return divided

@@ -1,89 +1,109 @@
-"""`tailrace produce`: sends the lines of standard input to a topic.
+"""`tailrace produce`: sends records to a topic, from the lines of an input or from a generator.
 
-Lines are sent as they arrive. With acks=all they are sent as an idempotent producer, so that a batch that is sent again
-after a failure is stored once.
+Records are sent as they arrive. With acks=all they are sent as an idempotent producer, so that a batch that is sent
+again after a failure is stored once.
 """
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Sequence
 
 from tailrace.cli.clients.log_client import ACKS_OF_ALL, LogClient
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.sc_options import Command, UsageError, say, show_documents
+from tailrace.cli.options.sc_options import Command, StoppedError, UsageError, say, show_documents
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.protocol.batches.compression import Compression
 from tailrace.runtime.chance import Chance, RandomChance
-from tailrace.runtime.process import read_input
+from tailrace.runtime.process import Stop, file_input, read_input, run_stoppable
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
+from .generated_records import GeneratedRecords
 from .partition_chooser import PartitionChooser
+from .produce_options import ACKS, LINE_END, check, configure, entry_reader, generation, headers_of
+from .produce_sources import GeneratedSource, InputSource, ReadInput, Source
 from .produced_batches import ProducedBatches
-from .produced_lines import Headers, LineFormat, Lines
+from .produced_lines import Lines
 
-INPUT_BYTES_AT_ONCE = 512 * 1024
-_ACKS = {"all": ACKS_OF_ALL, "1": 1}
-
-ReadInput = Callable[[int], Awaitable[bytes]]
-"""Reads at most the given number of bytes; returns nothing at the end of the input."""
-
-
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", metavar="TOPIC[/PARTITION]", help="Topic, or one of its partitions.")
-    parser.add_argument("--key-separator", metavar="TEXT", type=_text, help="Text that ends the key in each line.")
-    parser.add_argument("--null", metavar="TEXT", help="Text that stands for no value.")
-    parser.add_argument(
-        "--header", metavar="NAME=VALUE", action="append", default=[], help="Header of each record; may be repeated."
-    )
-    parser.add_argument(
-        "--acks", choices=_ACKS, default="all", help="Replicas that must acknowledge a record (default: all)."
-    )
-    parser.add_argument(
-        "--compression",
-        choices=[each.name.lower() for each in Compression],
-        default="none",
-        help="Compression of the records (default: none).",
-    )
+_KEY_BYTES = 20
+"""About how many bytes of a generated record are not its value."""
 
 
 def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
-    """Makes the function that sends the lines of an input."""
+    """Makes the function that sends records; `read` reads standard input."""
 
     async def produce(spus: SpuClient, arguments: argparse.Namespace) -> None:
+        check(arguments)
+        headers = headers_of(arguments.header)
         client = LogClient(spus)
-        lines = Lines(LineFormat(_bytes(arguments.key_separator), _bytes(arguments.null)))
-        headers = _headers(arguments.header)
-        chooser = PartitionChooser(*await _partitions(client, arguments.topic), chance)
-        acks = _ACKS[arguments.acks]
+        partitions, chosen = await _partitions(client, arguments.topic)
+        source = _source(arguments, read, partitions, chosen)
+        acks = ACKS[arguments.acks]
         name = await client.producer_name() if acks == ACKS_OF_ALL else None
         batches = ProducedBatches(name, Compression[arguments.compression.upper()], headers)
-        if sys.stdin is not None and sys.stdin.isatty():
-            say("produce", "type one record per line; end with Ctrl-D")
-        try:
-            is_over = False
-            while not is_over:
-                data = await _input(read)
-                is_over = not data
-                for partition, entries in chooser.divide(lines.feed(data) if data else lines.end()).items():
-                    batches.add(partition, entries, wall_clock.now_ms())
+        chooser = PartitionChooser(partitions, chosen, chance)
+        progress = _progress(arguments)
+
+        async def work(stop: Stop) -> None:
+            while True:
+                entries = None
+                with stop.ends_waiting():
+                    entries = await source.next()
+                if entries is None:
+                    return
+                for partition, its_entries in chooser.divide(entries).items():
+                    batches.add(partition, its_entries, wall_clock.now_ms())
                 await _send(client, batches, acks)
-                if lines.fault is not None:
-                    raise UsageError(str(lines.fault))
+                if progress is not None:
+                    progress.move_to(batches.count)
+                source.check()
+
+        try:
+            stop = await run_stoppable(work)
         except (UsageError, RefusedError, UnreachableError) as error:
             raise type(error)(f"{error}{_written_before(batches)}") from error
+        finally:
+            if progress is not None:
+                progress.clear()
         show_documents(arguments, _documents(batches), lambda: _table(batches))
+        if stop.signal is not None:
+            raise StoppedError(_stopped(batches), stop.signal)
 
     return produce
 
 
-async def _input(read: ReadInput) -> bytes:
-    try:
-        return await read(INPUT_BYTES_AT_ONCE)
-    except OSError as error:
-        raise UsageError(f"standard input: {error.strerror}") from error
+def _source(
+    arguments: argparse.Namespace, read: ReadInput, partitions: list[Partition], chosen: Partition | None
+) -> Source:
+    generated = generation(arguments)
+    if generated is not None:
+        records = GeneratedRecords(
+            RandomChance(generated.seed),
+            generated.value_bytes,
+            generated.key_count,
+            [each.number for each in partitions],
+        )
+        return GeneratedSource(records, generated.count, generated.value_bytes + _KEY_BYTES, generated.rate)
+    name = "standard input"
+    if arguments.input_file is not None:
+        name = arguments.input_file
+        try:
+            read = file_input(name)
+        except OSError as error:
+            raise UsageError(f"{name}: {error.strerror}") from error
+    elif sys.stdin is not None and sys.stdin.isatty():
+        say("produce", "type one record per line; end with Ctrl-D")
+    read_entry = entry_reader(arguments, partitions, is_chosen=chosen is not None)
+    return InputSource(read, Lines(read_entry, arguments.delimiter or LINE_END), name)
+
+
+def _progress(arguments: argparse.Namespace) -> Progress | None:
+    """Returns a bar for generated records, whose number is known; None for an input."""
+    if arguments.generate is None:
+        return None
+    return Progress(arguments.generate, wanted=False, doing="producing", amount="{:,} records".format)
 
 
 async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Partition | None]:
@@ -116,7 +136,7 @@ async def _send(client: LogClient, batches: ProducedBatches, acks: int) -> None:
 def _written_before(batches: ProducedBatches) -> str:
     if not batches.count:
         return ""
-    return f"; {batches.count} {'record was' if batches.count == 1 else 'records were'} written before"
+    return f"; {_records(batches.count)} {'was' if batches.count == 1 else 'were'} written before"
 
 
 def _documents(batches: ProducedBatches) -> list[dict[str, object]]:
@@ -134,41 +154,27 @@ def _documents(batches: ProducedBatches) -> list[dict[str, object]]:
 
 def _table(batches: ProducedBatches) -> str:
     if not batches.written:
-        return "Nothing was written: the input has no lines."
+        return "Nothing was written: there was no record in the input."
     return table(
         ("TOPIC", "PARTITION", "RECORDS", "FIRST OFFSET", "LAST OFFSET"),
         [tuple(document.values()) for document in _documents(batches)],
     )
 
 
-# command line
+def _stopped(batches: ProducedBatches) -> str:
+    written = f"stopped after {_records(batches.count)} {'was' if batches.count == 1 else 'were'} written"
+    if not batches.waiting_count:
+        return written
+    return f"{written}; {batches.waiting_count} more may have been written"
 
 
-def _headers(given: Sequence[str]) -> Headers:
-    headers: list[tuple[str, bytes | None]] = []
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--header {each}: expected NAME=VALUE")
-        name.encode()  # raises UnicodeEncodeError: clients cannot read a header whose name is not text
-        headers.append((name, _bytes(value)))
-    return headers
-
-
-def _bytes(text: str | None) -> bytes | None:
-    """Returns the bytes that were on the command line."""
-    return None if text is None else text.encode(errors="surrogateescape")
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("the text is empty")
-    return text
+def _records(count: int) -> str:
+    return f"{count} {'record' if count == 1 else 'records'}"
 
 
 def commands(read: ReadInput, wall_clock: WallClock, chance: Chance) -> dict[str, Command]:
     """Makes the command."""
-    return {"produce": spu_command("produce", _options, producing(read, wall_clock, chance))}
+    return {"produce": spu_command("produce", configure, producing(read, wall_clock, chance))}
 
 
 COMMANDS = commands(read_input, SystemClock(), RandomChance())

@@ -44,6 +44,11 @@ class ProducedBatches(Struct):
         """The number of records that were acknowledged."""
         return sum(each.records for each in self.written.values())
 
+    @property
+    def waiting_count(self) -> int:
+        """The number of records that were not acknowledged."""
+        return sum(len(records) for slices in self._waiting.values() for records in slices)
+
     def add(self, partition: Partition, entries: Iterable[Entry], now_ms: int) -> None:
         """Adds entries to the batches that wait for a partition."""
         slices = self._waiting.setdefault(partition, deque())

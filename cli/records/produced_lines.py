@@ -1,13 +1,12 @@
 """Splits text into lines, and each line into the key and the value of a record."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 LINE_BYTES_MAX = 32 * 2**20
 """The longest line; topics accept smaller records unless their limit was raised far."""
-
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -26,6 +25,10 @@ class Entry(NamedTuple):
 
 class LineError(Exception):
     """A line is wrong; the message is one sentence that says how."""
+
+
+ReadEntry = Callable[[bytes, int], Entry]
+"""Reads one line, whose number is for errors. Raises LineError."""
 
 
 class LineFormat(Struct, frozen=True):
@@ -51,8 +54,9 @@ class LineFormat(Struct, frozen=True):
 class Lines:
     """Splits a text that arrives in pieces. Every byte but the line end belongs to the line."""
 
-    def __init__(self, line_format: LineFormat) -> None:
-        self._format = line_format
+    def __init__(self, read_entry: ReadEntry, line_end: bytes = b"\n") -> None:
+        self._read_entry = read_entry
+        self._line_end = line_end
         self._rest = bytearray()
         self._count = 0
         self.fault: LineError | None = None
@@ -60,12 +64,14 @@ class Lines:
 
     def feed(self, data: bytes) -> list[Entry]:
         """Returns the entries of the lines that are complete now, up to a wrong one."""
-        *whole, rest = data.split(b"\n")
-        if whole:
-            whole[0] = bytes(self._rest) + whole[0]
-            self._rest.clear()
-        self._rest += rest
-        entries = self._entries(whole)
+        # The line end may have begun in an earlier piece.
+        searched = max(0, len(self._rest) - len(self._line_end) + 1)
+        self._rest += data
+        entries: list[Entry] = []
+        if self._rest.find(self._line_end, searched) >= 0:
+            *whole, rest = bytes(self._rest).split(self._line_end)
+            self._rest[:] = rest
+            entries = self._entries(whole)
         if len(self._rest) > LINE_BYTES_MAX and self.fault is None:
             self.fault = LineError(f"line {self._count + 1} is longer than {LINE_BYTES_MAX // 2**20} MiB")
         return entries
@@ -81,7 +87,7 @@ class Lines:
                 break
             self._count += 1
             try:
-                entries.append(self._format.entry(line, self._count))
+                entries.append(self._read_entry(line, self._count))
             except LineError as fault:
                 self.fault = fault
         return entries

@@ -118,6 +118,48 @@ def test_new_records_are_shown_until_the_command_is_stopped(bootstrap, topic, pr
     assert following.returncode == 0
 
 
+def test_records_come_back_exactly_from_json_lines(create_topic, make_producer, bootstrap, read_all):
+    topic, copy = create_topic(partitions=3), create_topic(partitions=3)
+    producer = make_producer()
+    headers = [("a", b"1"), ("a", b"\xff"), ("b", b"")]
+    contents = [
+        None,
+        b"",
+        b"text",
+        b"\x00\xff",
+        b'{"id": 1}',
+        b'["\xc3\xa4", 1.50]',
+        b'{"base64": ""}',
+        b'{"a":\n1}',
+        b"17",
+    ]
+    for number, value in enumerate(contents):
+        for key in contents[number or 1 :]:  # the client refuses a record without key and value
+            producer.send(topic, value, key, headers[: number % 4], partition=number % 3, timestamp_ms=1000 + number)
+    producer.flush()
+    lines = tailrace_output("consume", topic, "--output", "json", "--bootstrap", bootstrap)
+    tailrace_output("produce", copy, "--json", "--bootstrap", bootstrap, standard_input=lines)
+
+    def records(name):
+        found = read_all(name, 3, 44)
+        return sorted((r.partition, r.offset, r.timestamp, repr(r.key), repr(r.value), repr(r.headers)) for r in found)
+
+    assert records(copy) == records(topic)
+
+
+def test_a_producer_that_is_stopped_says_what_it_wrote(bootstrap, topic):
+    command = tailrace("produce", topic, "--output", "json", "--bootstrap", bootstrap)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producing:
+        producing.stdin.write(b"one\ntwo\nthr")
+        producing.stdin.flush()
+        reading = tailrace("consume", topic, "--values", "--follow", "--count", "2", "--bootstrap", bootstrap)
+        assert subprocess.run(reading, capture_output=True, timeout=20, check=True).stdout == b"one\ntwo\n"
+        os.kill(producing.pid, signal.SIGINT)
+        written, said = producing.communicate(timeout=20)
+    assert (producing.returncode, said) == (130, b"tailrace produce: stopped after 2 records were written\n")
+    assert [(each["records"], each["lastOffset"]) for each in json.loads(written)] == [(2, 1)]
+
+
 def test_errors_are_one_sentence(bootstrap, topic):
     where = ("--bootstrap", bootstrap)
     assert run_to_end(tailrace("consume", f"{topic}-not", *where)) == (

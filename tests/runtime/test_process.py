@@ -11,8 +11,11 @@ import trio.testing
 
 from tailrace.runtime import process
 from tailrace.runtime.process import (
+    Stop,
     allow_many_files,
+    file_input,
     read_input,
+    run_stoppable,
     run_until_stopped,
     running_ms,
     stop_signals,
@@ -121,6 +124,54 @@ async def test_input_may_be_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     with path.open("rb") as file:
         monkeypatch.setattr(process, "STANDARD_INPUT", file.fileno())
         assert [await read_input(2) for _ in range(3)] == [b"ab", b"c", b""]
+
+
+@pytest.mark.trio
+async def test_a_file_is_read_like_an_input(tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(b"abc")
+    read = file_input(str(file))
+    assert [await read(2), await read(2), await read(2)] == [b"ab", b"c", b""]
+    with pytest.raises(FileNotFoundError):
+        file_input(str(tmp_path / "none"))
+
+
+@pytest.mark.trio
+async def test_the_first_signal_lets_work_end_what_it_has_begun() -> None:
+    done = []
+
+    async def work(stop: Stop) -> None:
+        with stop.ends_waiting():
+            os.kill(os.getpid(), signal.SIGTERM)
+            await trio.sleep_forever()
+        await trio.testing.wait_all_tasks_blocked()
+        done.append(stop.signal)
+        with stop.ends_waiting():
+            await trio.sleep_forever()
+
+    assert (await run_stoppable(work)).signal == signal.SIGTERM
+    assert done == [signal.SIGTERM]
+
+
+@pytest.mark.trio
+async def test_the_second_signal_cancels_the_work() -> None:
+    async def work(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.testing.wait_all_tasks_blocked()
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+    assert (await run_stoppable(work)).signal == signal.SIGINT
+
+
+@pytest.mark.trio
+async def test_work_that_can_be_stopped_ends_by_itself_too() -> None:
+    async def work(stop: Stop) -> None:
+        if stop.signal is None:
+            raise ValueError("it failed")
+
+    with pytest.raises(ValueError, match="it failed"):
+        await run_stoppable(work)
 
 
 @contextmanager

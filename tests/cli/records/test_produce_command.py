@@ -1,10 +1,14 @@
 import errno
 import io
 import json
+import os
+import signal
 import sys
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+import trio
 from record_commands import record_commands
 
 from tailrace.protocol.batches.compression import Compression
@@ -30,7 +34,7 @@ async def test_every_line_is_a_record(autojump_clock: object, capsys: Capture) -
 async def test_without_a_line_nothing_is_written(autojump_clock: object, capsys: Capture) -> None:
     async with record_commands() as commands:
         assert await commands.produce("", "orders") == 0
-        assert capsys.readouterr().out == "Nothing was written: the input has no lines.\n"
+        assert capsys.readouterr().out == "Nothing was written: there was no record in the input.\n"
 
 
 async def test_keys_have_their_partitions_and_nothing_else_has(autojump_clock: object, capsys: Capture) -> None:
@@ -138,3 +142,130 @@ async def test_a_person_at_a_terminal_is_told_how_it_ends(
     async with record_commands() as commands:
         assert await commands.produce("a\n", "orders") == 0
         assert capsys.readouterr().err == "tailrace produce: type one record per line; end with Ctrl-D\n"
+
+
+async def test_json_lines_are_written_as_they_were_read(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands(partitions=3) as commands:
+        await commands.running.create("copy", 3)
+        lines = [
+            '{"value": "first", "partition": 2, "timestamp": 5}',
+            '{"key": {"id": 1}, "value": [1,  2], "headers": [{"name": "a", "value": {"base64": "/w=="}}, '
+            '{"name": "a"}]}',
+            '{"key": {"base64": "gA=="}, "value": null, "partition": 0, "headers": [{"name": {"base64": "/w=="}}]}',
+        ]
+        assert await commands.produce("\n".join(lines), "orders", "--json") == 0
+        capsys.readouterr()
+        assert await commands.consume("orders", "--output", "json") == 0
+        original = capsys.readouterr().out
+        assert '"value": [1,  2]' in original
+        commands.running.world.clock.time_ms += 1000
+        assert await commands.produce(original, "copy", "--json") == 0
+        capsys.readouterr()
+        assert await commands.consume("copy", "--output", "json") == 0
+        assert sorted(capsys.readouterr().out.splitlines()) == sorted(original.replace("orders", "copy").splitlines())
+
+
+async def test_a_partition_on_the_command_line_counts_more_than_that_of_a_line(
+    autojump_clock: object, capsys: Capture
+) -> None:
+    async with record_commands(partitions=2) as commands:
+        line = '{"value": "v", "partition": 5}\n'
+        assert await commands.produce(line, "orders", "--json") == 2
+        assert "line 1: orders has no partition 5; remove the field `partition`" in capsys.readouterr().err
+        assert await commands.produce(line, "orders/1", "--json", "--output", "json") == 0
+        assert json.loads(capsys.readouterr().out)[0]["partition"] == 1
+
+
+async def test_a_wrong_json_line_is_the_end(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands() as commands:
+        assert await commands.produce('{"value": "1"}\n{"vaule": "2"}\n', "orders", "--json") == 2
+        assert capsys.readouterr().err == (
+            "tailrace produce: line 2: Object contains unknown field `vaule`; 1 record was written before\n"
+        )
+
+
+async def test_a_file_is_read_and_records_end_as_one_likes(
+    autojump_clock: object, capsys: Capture, tmp_path: Path
+) -> None:
+    file = tmp_path / "orders.bin"
+    file.write_bytes(b"a\t1\n\0b\t2")
+    async with record_commands() as commands:
+        words = ("orders", "--delimiter", "\\0", "--key-separator", "\\t")
+        assert await commands.produce("not this", *words, "--input-file", str(file)) == 0
+        capsys.readouterr()
+        assert await commands.consume("orders", "--output", "json") == 0
+        records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [(each["key"], each["value"]) for each in records] == [("a", "1\n"), ("b", "2")]
+        assert await commands.produce("", "orders", "--input-file", str(tmp_path / "none")) == 2
+        assert capsys.readouterr().err == f"tailrace produce: {tmp_path / 'none'}: No such file or directory\n"
+
+
+async def test_generated_records_are_the_same_for_a_seed(autojump_clock: object, capsys: Capture) -> None:
+    async def values(*words: str) -> list[tuple[str, int, str]]:
+        async with record_commands(partitions=3) as commands:
+            assert await commands.produce("", "orders", "--generate", "200", *words) == 0
+            capsys.readouterr()
+            assert await commands.consume("orders", "--output", "json") == 0
+            records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+            return sorted((each["key"] or "", each["partition"], json.dumps(each["value"])) for each in records)
+
+    first = await values("--seed", "7", "--rate", "100", "--size", "60", "--keys", "5")
+    assert first == await values("--seed", "7", "--size", "60", "--keys", "5")
+    assert first != await values("--seed", "8", "--size", "60", "--keys", "5")
+    assert {key for key, _, _ in first} == {f"key-{number}" for number in range(5)}
+    assert {len(value) for _, _, value in first} == {60}
+    assert await values("--keys", "0") == await values("--keys", "0", "--rate", "1000")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--rate", "5"], "--rate: only --generate takes it"),
+        (["--seed", "0"], "--seed: only --generate takes it"),
+        (["--generate", "5", "--json"], "--json: --generate reads no input"),
+        (["--generate", "5", "--key-separator", ":"], "--key-separator: --generate reads no input"),
+        (["--json", "--null", "NULL"], "--null: lines of --json say which key and value they have"),
+    ],
+)
+async def test_an_option_without_an_effect_is_refused(
+    autojump_clock: object, capsys: Capture, words: list[str], why: str
+) -> None:
+    async with record_commands() as commands:
+        assert await commands.produce("a\n", "orders", *words) == 2
+        assert capsys.readouterr() == ("", f"tailrace produce: {why}\n")
+
+
+async def test_a_person_who_stops_it_learns_what_was_written(autojump_clock: object, capsys: Capture) -> None:
+    statuses = []
+
+    async def produce() -> None:
+        statuses.append(await commands.produce("", "orders", "--generate", "100", "--rate", "1"))
+
+    async with record_commands() as commands:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(produce)
+            await trio.sleep(2.5)
+            os.kill(os.getpid(), signal.SIGINT)
+        captured = capsys.readouterr()
+        assert (statuses, captured.err) == ([130], "tailrace produce: stopped after 3 records were written\n")
+        assert captured.out.splitlines()[1].split() == ["orders", "0", "3", "0", "2"]
+
+
+async def test_a_second_signal_does_not_wait_for_brokers(autojump_clock: object, capsys: Capture) -> None:
+    statuses = []
+
+    async def produce() -> None:
+        statuses.append(await commands.produce("a\nb\n", "orders", at_once=100))
+
+    async with record_commands() as commands:
+        commands.replica().is_leader = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(produce)
+            await trio.sleep(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await trio.sleep(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert statuses == [143]
+        assert capsys.readouterr().err == (
+            "tailrace produce: stopped after 0 records were written; 2 more may have been written\n"
+        )
