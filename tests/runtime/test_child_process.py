@@ -26,10 +26,11 @@ async def test_a_child_speaks_by_lines_and_ends_with_a_status() -> None:
 async def test_a_child_is_asked_to_stop_and_killed_if_it_does_not() -> None:
     program = """
         import signal
-        signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         print("ready", flush=True)
         while True:
-            signal.pause()
+            signal.sigwait({signal.SIGTERM})
+            print("asked", flush=True)
     """
     child = await start_child(_python(program), ENVIRONMENT)
     with trio.fail_after(20):

@@ -3,6 +3,7 @@
 import base64
 import os
 import ssl
+import tempfile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -121,11 +122,11 @@ def _content(section: Any, name: str, files: Files, directory: str) -> bytes:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: bytes) -> None:
-    """Loads a certificate and its key. The library takes only files, so they pass through one in memory."""
-    descriptor = os.memfd_create("certificate")
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(certificate)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    """Loads a certificate and its key. The library takes only files, so they pass through one without a name.
+
+    That is not a file in memory, because Pythons that are built for old systems lack `os.memfd_create`.
+    """
+    with tempfile.TemporaryFile() as file:
+        file.write(certificate)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
