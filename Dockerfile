@@ -23,4 +23,7 @@ RUN useradd --system --uid 10001 tailrace && install --directory --owner tailrac
 ENV PATH=/tailrace/bin:$PATH TAILRACE_DATA=/data TAILRACE_METRICS=0.0.0.0:9008
 USER tailrace
 VOLUME /data
+# Whether the process responds. Whether it serves clients is /readyz, which a standby never is.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9008/healthz', timeout=4)"]
 ENTRYPOINT ["tailrace"]

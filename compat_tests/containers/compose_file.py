@@ -21,7 +21,7 @@ _SERVICE_KEYS = {
     *("image", "build", "entrypoint", "command", "environment", "ports", "volumes", "depends_on"),
     *("restart", "stop_grace_period", "healthcheck"),
 }
-_INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "ENTRYPOINT"}
+_INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "HEALTHCHECK", "ENTRYPOINT"}
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+):-([^}]*)\})")
 
 
@@ -33,6 +33,7 @@ class Image(Struct, frozen=True):
     environment: dict[str, str]
     user: str | None
     volumes: list[str]
+    health_command: list[str]
 
 
 class Published(Struct, frozen=True):
@@ -90,6 +91,7 @@ def read_images() -> dict[str, Image]:
             dict(word.split("=", 1) for word in shlex.split(output.get("ENV", ""))),
             output.get("USER"),
             output.get("VOLUME", "").split(),
+            json.loads(output.get("HEALTHCHECK", "CMD []").partition("CMD")[2]),
         )
     return images
 

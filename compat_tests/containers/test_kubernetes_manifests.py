@@ -17,7 +17,8 @@ from containers.namespaces import Machine, Namespace, programs
 from waiting import wait_until
 
 READY_SECONDS_MAX = 30
-ENTRYPOINT = read_images()["tailrace"].entrypoint
+IMAGE = read_images()["tailrace"]
+ENTRYPOINT = IMAGE.entrypoint
 KUBERNETES_VERSIONS = ("1.30", "1.37")
 """The oldest and the newest version whose schemas the manifests must fit."""
 
@@ -171,7 +172,10 @@ def test_the_pods_make_a_cluster_that_serves_clients(machine: Machine, tmp_path:
         asked = client.run([sys.executable, PROGRAM, "kafka-python", "brokers", f"{names[0]}:9092"])
         assert asked.returncode == 0, asked.stderr
         assert asked.stdout.count(":9092") == 2 and names[1] in asked.stdout, asked.stdout
+        for each in running:
+            assert each.namespace.run(IMAGE.health_command).returncode == 0
         assert [each.stop() for each in (*spus, sc)] == [0, 0, 0]
+        assert sc.namespace.run(IMAGE.health_command).returncode != 0
     finally:
         for each in running:
             if each.process is not None:
