@@ -4,12 +4,12 @@ Only the source of specs changes the mirror, so everything that clients are told
 plain lookups in attributes and dictionaries, because every Metadata request needs them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from tailrace.protocol.ids import SpuId, TopicId
 
-from .specs import PartitionSpec, SpuSpec, TopicSpec
+from .specs import PartitionSpec, SpuSpec, TopicSpec, WaitingTopic
 
 NO_CONTROLLER = SpuId(-1)
 
@@ -35,6 +35,8 @@ class Cluster:
         self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
         self.group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType(self._group_configs)
         """The configs of consumer groups, by group id; groups without configs of their own are left out."""
+        self.waiting_topics: Mapping[str, WaitingTopic] = MappingProxyType({})
+        """By name, the topics that no client can use yet, so that clients are told the reason."""
         self.gone_watchers: list[Callable[[TopicSpec], None]] = []
         """Functions to call with each topic that was removed, even if a new topic has its name."""
 
@@ -89,6 +91,13 @@ class Cluster:
             for watcher in self.gone_watchers:
                 watcher(topic)
             self.topics_version += 1
+
+    def put_waiting_topics(self, topics: Iterable[WaitingTopic]) -> None:
+        """Replaces the topics that no client can use yet."""
+        waiting = {topic.name: topic for topic in topics}
+        if waiting != self.waiting_topics:
+            self.waiting_topics = MappingProxyType(waiting)
+            self.version += 1
 
     def put_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
         """Replaces the configs of a group; they may be empty."""

@@ -99,4 +99,13 @@ class TopicSpec(Struct, frozen=True):
     internal: bool = False
 
 
+class WaitingTopic(Struct, frozen=True):
+    """A topic that is stored, but that no client can use yet: it waits for SPUs, or for a person who corrects it."""
+
+    id: TopicId
+    name: str
+    error: int
+    """The error code that tells clients why."""
+
+
 NO_LEADER = SpuId(-1)

@@ -14,7 +14,7 @@ from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
 
-from .spec_messages import configs_of, spu_spec, topic_spec
+from .spec_messages import configs_of, spu_spec, topic_spec, waiting_topic
 
 
 class MirrorUpdater:
@@ -60,6 +60,7 @@ class MirrorUpdater:
             cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
         for group in message.groups:
             cluster.put_group_configs(group.group, configs_of(group.configs))
+        cluster.put_waiting_topics(map(waiting_topic, message.waiting_topics))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
         self._version = message.version
         if message.is_full:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.cluster.shelf_lookup import has_shelf
-from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec
+from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec, WaitingTopic
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_replicas
@@ -50,6 +50,10 @@ def held_specs(message: apply_specs.ApplySpecsRequest, spu: SpuId) -> HeldSpecs:
         own_configs=configs_of(message.own_configs),
         size_bytes=None if message.size_bytes < 0 else message.size_bytes,
     )
+
+
+def waiting_topic(topic: apply_metadata.WaitingTopic) -> WaitingTopic:
+    return WaitingTopic(topic.topic_id, topic.name, topic.error_code)
 
 
 def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:

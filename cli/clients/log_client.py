@@ -22,7 +22,7 @@ from tailrace.protocol.messages.produce import (
 )
 
 from .log_facts import LogEnds, Partition, by_topic, first_timestamp
-from .server_connection import ClosedError, RefusedError, UnreachableError, refusal, unless_refused
+from .server_connection import ClosedError, RefusedError, UnreachableError, error_name, refusal, unless_refused
 from .spu_client import SPU, SpuClient
 
 EARLIEST = -2
@@ -71,7 +71,9 @@ class LogClient:
         """Returns the partitions of each topic."""
         answers: dict[str, list[Partition] | RefusedError] = {each: _no_such_topic(each) for each in topics}
         for each in (await self._spus.metadata(topics)).topics if topics else ():
-            if each.name is not None and not each.error_code:
+            if each.name is not None and each.error_code:
+                answers[each.name] = _why_unusable(each.name, each.error_code)
+            elif each.name is not None:
                 answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
         return answers
 
@@ -250,6 +252,20 @@ def _refused_by_leader(answer: PartitionData | PartitionProduceResponse) -> Refu
     if refused is not None and refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return RefusedError("the leader does not have the partition yet", ErrorCode.LEADER_NOT_AVAILABLE)
     return refused
+
+
+def _why_unusable(topic: str, error: int) -> RefusedError:
+    """Returns the reason why a server gives no partitions of a topic."""
+    match error:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return _no_such_topic(topic)
+        case ErrorCode.INVALID_REPLICATION_FACTOR:
+            why = f"it waits for more SPUs, and `tailrace topic describe {topic}` says how many it needs"
+        case ErrorCode.INVALID_REPLICA_ASSIGNMENT | ErrorCode.INVALID_PARTITIONS:
+            why = f"its spec is impossible, and `tailrace topic describe {topic}` says why"
+        case _:
+            return RefusedError(f"{topic}: {error_name(error)}", error)
+    return RefusedError(f"topic {topic} exists, but has no replicas yet: {why}", error)
 
 
 def _no_such_topic(topic: str) -> RefusedError:

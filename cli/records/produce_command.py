@@ -16,6 +16,7 @@ from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.process import Stop, file_input, read_input, run_stoppable
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -113,7 +114,9 @@ async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Pa
         raise UsageError(f"{text}: expected TOPIC or TOPIC/PARTITION")
     partitions = (await client.partitions([topic]))[topic]
     if isinstance(partitions, RefusedError):
-        raise RefusedError(f"{partitions}; create it with `tailrace topic create {topic}`")
+        is_missing = partitions.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        advice = f"; create it with `tailrace topic create {topic}`" if is_missing else ""
+        raise RefusedError(f"{partitions}{advice}", partitions.code)
     chosen = None if numbers is None else Partition(topic, numbers[0])
     if chosen is not None and chosen not in partitions:
         raise RefusedError(f"there is no partition {chosen}")

@@ -121,6 +121,9 @@ def _metadata(
         spus=[_spu(spu) for spu in spus],
         topics=[_topic(topic) for topic in topics],
         groups=[_group(cluster, group) for group in groups],
+        waiting_topics=[
+            apply_metadata.WaitingTopic(each.id, each.name, each.error) for each in cluster.waiting_topics.values()
+        ],
     )
 
 

@@ -6,12 +6,13 @@ published together, since the partitions of a topic tend to change together.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tailrace.cluster.cluster import NO_CONTROLLER, Cluster
-from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
+from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec, WaitingTopic
 from tailrace.cluster.specs import PartitionSpec as MirroredPartition
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.objects import (
@@ -26,6 +27,7 @@ from tailrace.controller.objects.objects import (
     Topic,
     TopicResolution,
 )
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
 
 from .local_store import Change, LocalStore
@@ -34,6 +36,10 @@ PUBLIC = "PUBLIC"
 """The name of the listener for clients, whose address is part of an SPU's spec."""
 PRIVATE = "PRIVATE"
 """The name of the listener for other SPUs."""
+
+
+WAITING_TOPICS_MAX = 1000
+"""How many topics that no client can use yet are mirrored. Clients are told that the others do not exist."""
 
 
 class MirrorChange(Struct, frozen=True):
@@ -49,6 +55,8 @@ class MirrorChange(Struct, frozen=True):
     """The consumer groups whose own configs have changed."""
     is_identity_changed: bool = False
     """Whether the cluster's id, or the SPU to which clients send admin requests, has changed."""
+    are_waiting_topics_changed: bool = False
+    """Whether clients get an error for other topics than before, or another error."""
     are_overrides_changed: bool = False
     """Whether broker configs that were set at run time have changed.
 
@@ -101,6 +109,7 @@ class ClusterMirror:
         """Brings the mirror up to date and returns what has changed."""
         spus, removed_spus = self._publish_spus()
         topics, removed_topics, partitions = self._publish_topics()
+        are_waiting_topics_changed = bool(self._changed_topics) and self._publish_waiting_topics()
         groups = self._publish_groups()
         is_identity_changed = self._is_identity_changed and self._publish_identity()
         are_overrides_changed = self._are_overrides_changed
@@ -119,6 +128,7 @@ class ClusterMirror:
             partitions,
             tuple(groups),
             is_identity_changed,
+            are_waiting_topics_changed,
             are_overrides_changed,
         )
 
@@ -171,6 +181,13 @@ class ClusterMirror:
                     if changed is not None:
                         partitions[topic_id] = changed
         return put, removed, partitions
+
+    def _publish_waiting_topics(self) -> bool:
+        before = self._cluster.version
+        hidden = (each for each in self._store.unfinished_topics.values() if each.name not in self._cluster.topics)
+        waiting = (_waiting_topic(each) for each in hidden)
+        self._cluster.put_waiting_topics(islice((each for each in waiting if each is not None), WAITING_TOPICS_MAX))
+        return self._cluster.version != before
 
     def _publish_groups(self) -> list[str]:
         changed = []
@@ -232,6 +249,22 @@ def _private_endpoint(spu: Spu) -> Endpoint | None:
     if spu.spec.type is SpuType.CUSTOM and private.port and private != PrivateEndpoint() and reported is not None:
         return Endpoint(PRIVATE, private.host, private.port)
     return None if reported is None else Endpoint(PRIVATE, reported.host, reported.port)
+
+
+def _waiting_topic(topic: Topic) -> WaitingTopic | None:
+    """Returns the error for a topic that the controller cannot give replicas to, or None for other topics.
+
+    Kafka's brokers use the same codes if they cannot create a topic that a client asks for. Most clients report them
+    and ask again, so they find the topic when it has replicas.
+    """
+    match topic.status.resolution:
+        case TopicResolution.INSUFFICIENT_RESOURCES:
+            return WaitingTopic(topic.id, topic.name, ErrorCode.INVALID_REPLICATION_FACTOR)
+        case TopicResolution.INVALID_CONFIG:
+            error = ErrorCode.INVALID_REPLICA_ASSIGNMENT if topic.spec.replica_map else ErrorCode.INVALID_PARTITIONS
+            return WaitingTopic(topic.id, topic.name, error)
+        case _:
+            return None
 
 
 def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:

@@ -105,6 +105,20 @@ class GroupState(Struct):
     )
 
 
+class WaitingTopic(Struct):
+    """Inside ApplyMetadataRequest."""
+
+    topic_id: UUID = NO_UUID
+    name: str = ""
+    error_code: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("name", "string", "0+"),
+        Field("error_code", "int16", "0+"),
+    )
+
+
 class ApplyMetadataRequest(Struct):
     """Versions 0, flexible: 0+."""
 
@@ -118,6 +132,7 @@ class ApplyMetadataRequest(Struct):
     removed_topics: list[UUID] = field(default_factory=list)
     groups: list[GroupState] = field(default_factory=list)
     hidden_topics: list[UUID] = field(default_factory=list)
+    waiting_topics: list[WaitingTopic] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 10051
     VERSIONS: ClassVar[str] = "0"
@@ -133,6 +148,7 @@ class ApplyMetadataRequest(Struct):
         Field("removed_topics", "uuid", "0+", array=True),
         Field("groups", GroupState, "0+", array=True),
         Field("hidden_topics", "uuid", "0+", array=True, tag=0, tagged="0+"),
+        Field("waiting_topics", WaitingTopic, "0+", array=True, tag=1, tagged="0+"),
     )
 
 

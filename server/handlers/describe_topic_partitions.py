@@ -4,6 +4,7 @@
   partitions as the client or `max.request.partition.size.limit` allows, and says where the next page starts.
 - Kafka has eligible leaders outside the in-sync replicas; we do not. Their arrays are empty and never null: the schema
   allows null, but the Java client, and so Spark, crashes on it.
+- A topic that no client can use yet gets the error that Metadata has for it.
 - Every client may do everything with a topic, so that its authorized operations are all operations.
 """
 
@@ -18,6 +19,7 @@ from tailrace.cluster.client_view import (
     online_spus,
     reachable_spus,
 )
+from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -61,7 +63,7 @@ def _page(
     for name in names:
         topic = cluster.topics.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unusable(cluster, name))
             first_partition = 0  # the topic was deleted since the last page
             continue
         if left == 0:
@@ -102,16 +104,17 @@ def _described(
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unusable(cluster: Cluster, name: str) -> DescribeTopicPartitionsResponseTopic:
+    waiting = cluster.waiting_topics.get(name)
     try:
         check_topic_name(name)
     except KafkaError as error:
         topic = _error(name, error.code)
     else:
-        topic = _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic = _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if waiting is None else waiting.error)
     topic.topic_authorized_operations = TOPIC_OPERATIONS
     return topic
 
 
-def _error(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+def _error(name: str, code: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)

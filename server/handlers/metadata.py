@@ -4,6 +4,8 @@
 - If the client and `auto.create.topics.enable` allow it, a missing topic is created. As in Kafka, the response still
   has UNKNOWN_TOPIC_OR_PARTITION for it, and the topic comes when the client asks again. Unlike in Kafka, the topic is
   ready by then, and a topic that cannot be created comes with the reason.
+- A topic that waits for SPUs gets INVALID_REPLICATION_FACTOR, and one whose replicas are impossible
+  INVALID_REPLICA_ASSIGNMENT. Kafka refuses to create such topics. They are left out if the client asks for all topics.
 - An offline SPU leads nothing, and remains among the brokers for a while.
 - The address of this SPU is the address of the listener that the client is connected to. Another SPU that the client
   cannot reach is left out, and what it leads has LISTENER_NOT_FOUND, as in Kafka (see `advertised_addresses`).
@@ -28,6 +30,7 @@ from tailrace.cluster.client_view import (
     online_spus,
     reachable_spus,
 )
+from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.cluster.topic_planning import NewTopic
@@ -69,7 +72,8 @@ def _to_create(host: Host, request: MetadataRequest) -> list[str]:
     if not request.allow_auto_topic_creation or not host.broker_configs.settings.auto_create_topics:
         return []
     names = dict.fromkeys(topic.name for topic in request.topics or () if topic.topic_id == NO_TOPIC_ID)
-    return [name for name in names if name and name not in host.cluster.topics and name not in INTERNAL_TOPICS]
+    there = (host.cluster.topics, host.cluster.waiting_topics, INTERNAL_TOPICS)
+    return [name for name in names if name and not any(name in each for each in there)]
 
 
 async def _create_and_respond(
@@ -112,11 +116,16 @@ def _found(
             )
         else:
             name = topic.name or ""
-            error = errors.get(name) or _why_unknown(topic.name)
+            error = errors.get(name) or _why_unusable(host.cluster, topic.name)
             described[name] = MetadataResponseTopic(
                 error_code=error.code, name=name, is_internal=name in INTERNAL_TOPICS
             )
     return list(described.values())
+
+
+def _why_unusable(cluster: Cluster, name: str | None) -> KafkaError:
+    waiting = cluster.waiting_topics.get(name or "")
+    return _why_unknown(name) if waiting is None else KafkaError(ErrorCode(waiting.error), "it has no replicas yet")
 
 
 def _why_unknown(name: str | None) -> KafkaError:

@@ -4,6 +4,7 @@ import trio
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import (
     ApplyMetadataRequest,
@@ -12,6 +13,7 @@ from tailrace.protocol.internal.apply_metadata import (
     PartitionState,
     SpuState,
     TopicState,
+    WaitingTopic,
 )
 from tailrace.protocol.internal.apply_metadata import Endpoint as StatedEndpoint
 
@@ -52,6 +54,18 @@ def test_changes_leave_the_rest_as_it_was() -> None:
     assert {spu: spec.online for spu, spec in cluster.spus.items()} == {1: True, 2: False}
     assert {name: len(topic.partitions) for name, topic in cluster.topics.items()} == {"a": 3}
     assert cluster.controller_id == 2
+
+
+def test_topics_that_wait_are_replaced_by_each_message() -> None:
+    waiting = [WaitingTopic(C, "c", ErrorCode.INVALID_REPLICATION_FACTOR)]
+    first = _full(1, _topic(A, "a"))
+    first.waiting_topics = waiting
+    cluster, mirror = _updated(first)
+    assert {name: each.error for name, each in cluster.waiting_topics.items()} == {
+        "c": ErrorCode.INVALID_REPLICATION_FACTOR
+    }
+    mirror.apply(ApplyMetadataRequest(False, 2, "cluster", 1, topics=[_topic(C, "c")]))
+    assert (sorted(cluster.topics), dict(cluster.waiting_topics)) == (["a", "c"], {})
 
 
 def test_what_is_not_in_the_full_metadata_is_removed_also_if_a_name_was_reused() -> None:

@@ -19,6 +19,7 @@ from tailrace.controller.objects.objects import (
     TopicSpec,
 )
 from tailrace.controller.state.cluster_mirror import NO_CHANGE, MirrorChange, mirrored_spu
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 
@@ -90,6 +91,33 @@ def test_the_controller_is_the_lowest_spu_that_is_online() -> None:
     sc.settle()
     assert publish(sc).is_identity_changed
     assert sc.brain.cluster.controller_id == 2
+
+
+def test_a_topic_that_waits_is_hidden_and_clients_get_the_reason() -> None:
+    sc = model(1)
+    publish(sc)
+    sc.write(topic("wide", 1, 2))
+    sc.write(topic("wrong", 1, 1, {0: (9,)}, number=2))
+    sc.settle()
+    assert publish(sc) == MirrorChange(are_waiting_topics_changed=True)
+    cluster = sc.brain.cluster
+    assert {name: each.error for name, each in cluster.waiting_topics.items()} == {
+        "wide": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "wrong": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    }
+    told = whole_metadata(cluster, sc.brain.store).waiting_topics
+    assert sorted((each.topic_id, each.name) for each in told) == [(topic_id(1), "wide"), (topic_id(2), "wrong")]
+    assert publish(sc) == NO_CHANGE
+    sc.write(custom(2))
+    sc.start_spu(2)
+    sc.settle()
+    change = publish(sc)
+    assert [each.name for each in change.topics] == ["wide"]
+    assert sorted(cluster.waiting_topics) == ["wrong"]
+    sc.delete_topic("wrong")
+    sc.settle()
+    assert publish(sc).are_waiting_topics_changed
+    assert not cluster.waiting_topics
 
 
 def test_a_topic_appears_once_and_whole_with_its_leaders() -> None:

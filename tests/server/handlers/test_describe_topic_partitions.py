@@ -1,9 +1,12 @@
 """DescribeTopicPartitions: pages in order, and the arrays that must never be null."""
 
+from uuid import UUID
+
 import pytest
 from simulation.client import WireClient
 from spus import RunningSpu, running_spu
 
+from tailrace.cluster.specs import WaitingTopic
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_topic_partitions import (
@@ -34,6 +37,15 @@ async def page(client: WireClient, *names: str, limit: int = 2000, cursor: tuple
     ]
     following = response.next_cursor
     return topics, None if following is None else (following.topic_name, following.partition_index)
+
+
+async def test_a_topic_that_waits_has_the_error_that_tells_why() -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        running.spu.cluster.put_waiting_topics(
+            [WaitingTopic(UUID(int=7), "wide", ErrorCode.INVALID_REPLICATION_FACTOR)]
+        )
+        assert await page(client, "wide") == ([("wide", ErrorCode.INVALID_REPLICATION_FACTOR, [])], None)
 
 
 async def two_topics(running: RunningSpu) -> WireClient:

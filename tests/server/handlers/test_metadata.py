@@ -7,6 +7,7 @@ from simulation.client import WireClient
 from spus import ADDRESS, RunningSpu, running_spu
 
 from tailrace.cluster.client_view import CLUSTER_OPERATIONS, OPERATIONS_UNKNOWN, TOPIC_OPERATIONS
+from tailrace.cluster.specs import WaitingTopic
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_TOPIC_ID
@@ -196,3 +197,14 @@ async def test_operations_are_listed_only_when_requested(autojump_clock: object)
         assert only(silent).topic_authorized_operations == silent.cluster_authorized_operations == OPERATIONS_UNKNOWN
         assert only(told).topic_authorized_operations == TOPIC_OPERATIONS == 3576
         assert told.cluster_authorized_operations == CLUSTER_OPERATIONS == 8096
+
+
+async def test_a_topic_that_waits_is_not_created_again_and_has_the_error_that_tells_why() -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        wide = WaitingTopic(UUID(int=7), "wide", ErrorCode.INVALID_REPLICATION_FACTOR)
+        running.spu.cluster.put_waiting_topics([wide])
+        for create in (False, True):
+            answer = await ask(client, named("wide"), create=create)
+            assert errors(answer) == [("wide", ErrorCode.INVALID_REPLICATION_FACTOR)]
+        assert errors(await ask(client, None)) == []
