@@ -17,7 +17,7 @@ from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.occupants import in_use, process_with_lock
+from tailrace.runtime.neighbours.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (

@@ -6,6 +6,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "up": (
         "tailrace up",
         "tailrace up --data ./data --public 127.0.0.1:9092",
+        "tailrace up --ephemeral --topic orders:6 --topic payments",
         "tailrace up --spus 3 --set num.partitions=6",
     ),
     "status": ("tailrace status", "tailrace status --watch 5"),

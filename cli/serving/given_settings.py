@@ -64,6 +64,13 @@ class GivenSettings:
             raise SettingsError(f"--{name} {value}: expected a number from {minimum} to {maximum}")
         return int(value)
 
+    def switch(self, name: str) -> bool:
+        """Returns whether something is on; it is off if nothing is given."""
+        value = (self.text(name) or "false").lower()
+        if value not in ("true", "false"):
+            raise SettingsError(f"--{name} {value}: expected true or false")
+        return value == "true"
+
     def seconds(self, name: str, default: float) -> float:
         """Returns a number of seconds."""
         value = self.text(name)

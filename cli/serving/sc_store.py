@@ -9,7 +9,7 @@ from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt,
 from tailrace.controller.key_value.opening import open_store
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.occupants import in_use, process_with_lock
+from tailrace.runtime.neighbours.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 
 from .serving import CannotServeError

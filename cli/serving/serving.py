@@ -18,8 +18,8 @@ from msgspec import Struct
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.neighbours.occupants import in_use, process_on_port
 from tailrace.runtime.network import CannotListenError
-from tailrace.runtime.occupants import in_use, process_on_port
 from tailrace.runtime.process import allow_many_files, end_of_input, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError

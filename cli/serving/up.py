@@ -9,6 +9,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 
 import trio
 from msgspec import Struct
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from tailrace.broker.spu_storage import StartError as SpuStartError
 from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
-from tailrace.controller.key_value.opening import SQLITE
+from tailrace.controller.key_value.opening import MEMORY, SQLITE
 from tailrace.controller.objects.objects import (
     GROUP_REPLICAS_MAX,
     PrivateEndpoint,
@@ -34,11 +35,13 @@ from tailrace.controller.streaming_controller import ScAddresses, StreamingContr
 from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
+from tailrace.runtime.neighbours.ephemeral_directory import ephemeral_directory, usual_parent
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 
 from . import serve_sc, serve_spu
+from .first_topics import FirstTopic, create_missing, first_topics
 from .given_settings import GivenSettings
 from .local_launcher import LocalLauncher
 from .managed_spus import FIRST_ID, GROUP, ManagedSpus
@@ -56,7 +59,7 @@ from .serving import (
     stop_with_parent,
 )
 
-NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
+NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private", "topic", "ephemeral"}
 DEFAULT_LISTENERS = (
     ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC, flag="--public"),
     ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092), flag="--public"),
@@ -64,6 +67,9 @@ DEFAULT_LISTENERS = (
 
 BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """The broker configs that differ from those of other servers: the first local consumer need not wait for others."""
+
+EPHEMERAL_DEFAULTS = {"log.flush.interval.ms": str(2**63 - 1), "log.flush.interval.bytes": str(2**63 - 1)}
+"""The broker configs of a cluster whose data is removed in any case: nothing is synced to the disk."""
 
 OUTDATED_FILE = "controller.json"
 """The file of a data directory from before there was a Streaming Controller."""
@@ -77,12 +83,36 @@ class UpSettings(Struct, frozen=True):
     """The number of SPUs; None for as many as last time, or one the first time."""
     managed: ManagedSpus
     log: LogSettings
+    topics: tuple[FirstTopic, ...] = ()
+    """The topics that exist when the cluster is ready."""
+    is_ephemeral: bool = False
+    """Whether the data is in a temporary directory. Then the data directory is where that directory is made."""
+
+    def in_directory(self, path: str) -> "UpSettings":
+        """Returns these settings with another data directory, and a store in memory."""
+        return replace(
+            self,
+            sc=replace(self.sc, data_directory=f"{path}/sc", store=MEMORY),
+            managed=replace(self.managed, data_directory=path),
+        )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     public = ",".join(str(each.address) for each in DEFAULT_LISTENERS)
     add_common_flags(parser, public=public, metrics=str(serve_spu.DEFAULT_METRICS))
+    parser.add_argument(
+        "--topic",
+        metavar="NAME[:PARTITIONS[:REPLICAS]]",
+        action="append",
+        help="Topic to create before the cluster is ready, unless it exists. May be repeated.",
+    )
+    parser.add_argument(
+        "--ephemeral",
+        action="store_const",
+        const="true",
+        help="Keep the data in a temporary directory (in DIR if --data is given), and remove it at the end.",
+    )
     parser.add_argument("--spus", metavar="N", help="Number of SPUs (default: as many as last time, the first time 1).")
     parser.add_argument(
         "--private",
@@ -114,8 +144,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_settings(given: GivenSettings) -> UpSettings:
     """Reads the settings of the whole cluster."""
-    data = given.data_directory()
-    broker = BROKER_DEFAULTS | given.broker_settings()
+    is_ephemeral = given.switch("ephemeral")
+    data = usual_parent() if is_ephemeral and not given.has("data") else given.data_directory()
+    broker = BROKER_DEFAULTS | (EPHEMERAL_DEFAULTS if is_ephemeral else {}) | given.broker_settings()
     metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
     sc = ScSettings(
         f"{data}/sc",
@@ -134,10 +165,30 @@ def read_settings(given: GivenSettings) -> UpSettings:
         broker,
         are_listeners_chosen=given.has("public"),
     )
-    return UpSettings(sc, given.whole_number("spus", 1, GROUP_REPLICAS_MAX), managed, log_settings(given))
+    return UpSettings(
+        sc,
+        given.whole_number("spus", 1, GROUP_REPLICAS_MAX),
+        managed,
+        log_settings(given),
+        first_topics(given.texts("topic")) if given.has("topic") else (),
+        is_ephemeral,
+    )
 
 
 async def _up(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
+    if not settings.is_ephemeral:
+        await _up_in_directory(settings, seams, stops, until_input_ends=until_input_ends)
+        return
+    parent = settings.managed.data_directory
+    async with AsyncExitStack() as stack:
+        try:
+            path = await stack.enter_async_context(ephemeral_directory(seams.files, parent))
+        except OSError as error:
+            raise CannotServeError(f"{parent}: {error.strerror}; choose another directory with --data") from error
+        await _up_in_directory(settings.in_directory(path), seams, stops, until_input_ends=until_input_ends)
+
+
+async def _up_in_directory(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
     if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
         raise CannotServeError(
             f"{settings.managed.data_directory} has data of an old version without a Streaming Controller, which "
@@ -200,6 +251,8 @@ class _Cluster:
     async def _announce(self, launcher: LocalLauncher, served: ScAddresses) -> None:
         try:
             addresses = await launcher.first_addresses(map(SpuId, self._spus))
+            if self._settings.topics:
+                await create_missing(self._settings.topics, addresses[0], self._seams.network)
         except CannotServeError as error:
             self._failure = error
             self.stop()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.occupants import in_use, process_on_port, process_with_lock
+from tailrace.runtime.neighbours.occupants import in_use, process_on_port, process_with_lock
 
 
 def test_the_process_that_listens_on_a_port_is_found() -> None:

@@ -7,7 +7,7 @@ import glob
 import os
 from contextlib import suppress
 
-from .files import Files
+from tailrace.runtime.files import Files
 
 _LISTEN = "0A"
 """The state of a socket that listens, in /proc/net/tcp."""

@@ -1,0 +1,62 @@
+"""`tailrace up --topic` and `--ephemeral`: topics that exist at the ready line, and data that nothing is left of."""
+
+import os
+from pathlib import Path
+
+import pytest
+from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
+from confluent_kafka.admin import AdminClient
+
+UP = tailrace("up", "--public", "127.0.0.1:0", "--metrics", "off", *FREE_PORTS)
+
+
+def _partitions(bootstrap):
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def test_topics_exist_at_the_ready_line_and_are_left_alone_later(tmp_path):
+    server = Server(tmp_path, "up", READY_LINE)
+    data = ["--data", str(tmp_path / "data")]
+    try:
+        ready = server.start([*UP, *data, "--topic", "orders:6:1", "--topic", "payments", "--set", "num.partitions=2"])
+        assert _partitions(ready[1]) == {"orders": 6, "payments": 2}
+        server.stop()
+        ready = server.start([*UP, *data, "--topic", "orders:3", "--topic", "parcels"])
+        assert _partitions(ready[1]) == {"orders": 6, "payments": 2, "parcels": 1}
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("topic", "status", "reason"),
+    [
+        ("orders:six", 2, "--topic orders:six: 'six' is not a number of partitions"),
+        ("orders:1:3", 1, "--topic orders: "),
+    ],
+)
+def test_an_impossible_topic_ends_the_start_with_its_reason(topic, status, reason, tmp_path):
+    ended, output = run_to_end([*UP, "--data", str(tmp_path), "--topic", topic])
+    assert ended == status
+    assert output.splitlines()[-1].startswith(f"tailrace up: {reason}")
+
+
+def test_nothing_is_left_of_an_ephemeral_cluster(tmp_path):
+    """Not at its end, and after a kill not after the next start."""
+    parent = tmp_path / "parent"
+    command = [*UP, "--ephemeral", "--data", str(parent), "--topic", "orders:6", "--spus", "2"]
+    killed, server = Server(tmp_path, "killed", READY_LINE), Server(tmp_path, "up", READY_LINE)
+    try:
+        data = Path(killed.start(command)[3])
+        assert data.parent == parent
+        assert (data / "spu-2").is_dir()
+        killed.kill()
+        assert data.exists()
+        ready = server.start(command)
+        assert not data.exists()
+        assert _partitions(ready[1]) == {"orders": 6}
+        assert server.stop() == 0
+        assert os.listdir(parent) == []
+    finally:
+        killed.kill()
+        server.kill()
