@@ -40,6 +40,22 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace topic alter orders --partitions 12",
         "tailrace topic alter orders --config retention.ms=3600000 --delete-config cleanup.policy",
     ),
+    "topic offsets": ("tailrace topic offsets orders --time 2026-01-31T12:00:00Z",),
+    "topic truncate": (
+        "tailrace topic truncate orders --before 7d",
+        "tailrace topic truncate orders/0 --before 4711 --execute",
+    ),
+    "config list": ("tailrace config list topic",),
+    "config describe": (
+        "tailrace config describe topic orders",
+        "tailrace config describe topic orders retention.ms",
+        "tailrace config describe broker 1 --all",
+    ),
+    "config set": (
+        "tailrace config set topic orders retention.ms=86400000",
+        "tailrace config set broker all log.retention.ms=86400000 --dry-run",
+    ),
+    "config reset": ("tailrace config reset topic orders retention.ms",),
     "partition list": ("tailrace partition list orders", "tailrace partition list --lagging --watch 5"),
     "partition describe": ("tailrace partition describe orders/0",),
     "partition states": ("tailrace partition states",),

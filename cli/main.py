@@ -44,6 +44,12 @@ _COMMANDS = {
     "topic delete": ("objects.topic_commands", "Delete a topic; for some time it can be restored."),
     "topic undelete": ("objects.topic_commands", "Restore a deleted topic with its data."),
     "topic alter": ("objects.topic_commands", "Change the configs of a topic, or add partitions."),
+    "topic offsets": ("administration.offset_commands", "Show where the logs of topics begin and end."),
+    "topic truncate": ("administration.offset_commands", "Delete the records before an offset or a time."),
+    "config list": ("administration.config_commands", "List the configs that topics, brokers or groups have set."),
+    "config describe": ("administration.config_commands", "Show configs with their values, sources and meaning."),
+    "config set": ("administration.config_commands", "Set configs of a topic, a broker or a group."),
+    "config reset": ("administration.config_commands", "Reset configs to their defaults."),
     "partition list": ("objects.partition_commands", "List partitions with their leaders, replicas and lags."),
     "partition describe": ("objects.partition_commands", "Show the replicas, shelves and epochs of partitions."),
     "partition states": (
@@ -81,6 +87,7 @@ _GROUPS = {
     "spu": "Manage SPUs.",
     "spu-group": "Manage groups of SPUs that the cluster starts and stops.",
     "topic": "Manage topics.",
+    "config": "Show and change the configs of topics, brokers and groups.",
     "partition": "Inspect partitions.",
     "replica": "Inspect the replicas that SPUs hold.",
     "segment": "Inspect the segments of partitions.",
@@ -93,7 +100,7 @@ _GROUPS = {
 }
 _SECTIONS = {
     "start here": ("up", "topic", "produce", "consume"),
-    "more about data": ("group", "partition", "segment", "log"),
+    "more about data": ("group", "config", "partition", "segment", "log"),
     "the cluster": (
         "status",
         "spu",

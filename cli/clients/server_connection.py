@@ -71,7 +71,8 @@ class Role(Struct, frozen=True):
 
     def is_another(self, address: Address, why: object) -> UnreachableError:
         """Returns the error for a server of another kind."""
-        return UnreachableError(f"the server at {address} is not an {self.name}: {why}")
+        article = "a" if self.name == "broker" else "an"
+        return UnreachableError(f"the server at {address} is not {article} {self.name}: {why}")
 
 
 async def connect_to_one_of(

@@ -45,7 +45,7 @@ PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 2.0
 
 SPU = Role("SPU", "`tailrace spu list` shows which are online")
-BOOTSTRAP = Role("SPU", "Name another with --bootstrap")
+BOOTSTRAP = Role("broker", "Name another with --bootstrap or TAILRACE_BOOTSTRAP")
 
 PASSING = frozenset(
     {
@@ -109,6 +109,20 @@ class SpuClient:
     async def spus(self) -> list[int]:
         """Returns the ids of the SPUs that are online."""
         return sorted(each.node_id for each in (await self.metadata()).brokers)
+
+    async def ask_first(self, request: Any) -> Any:
+        """Asks the server that was found first, for what every server can answer. Does not ask twice.
+
+        Returns the response without checking it for errors. Raises UnreachableError and RefusedError.
+        """
+        await self.metadata()
+        assert self._guide is not None, "the metadata came from it"
+        try:
+            return await self._guide.ask(request)
+        except (UnreachableError, trio.Cancelled):
+            self._guide.close()
+            self._guide = None
+            raise
 
     async def ask(self, spu_id: int, request: Any, version_max: int | None = None) -> Any:
         """Asks one SPU, and returns the response without checking it for errors.

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
-from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
+from tailrace.cli.options.sc_options import BOOTSTRAP_VARIABLE, DONE, REFUSED, Command, objects_in, show_documents
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
@@ -26,7 +26,6 @@ from .cluster_facts import ClusterFacts, facts_of_metadata, facts_of_objects
 from .cluster_summary import faults_of, overview
 from .findings import Finding, Level, counted, finding_document, finding_text
 
-BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092,127.0.0.1:9005"
 KINDS = ("spu", "spu-group", "topic", "partition")
 SC_SECONDS_MAX = 10.0

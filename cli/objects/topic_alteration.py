@@ -9,6 +9,8 @@ from typing import cast
 
 from msgspec import Struct
 
+from tailrace.cli.administration import broker_topics
+from tailrace.cli.clients.admin_client import AdminClient
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.document_files import read_document
@@ -21,6 +23,7 @@ from tailrace.cli.options.sc_options import (
     show_documents,
     text_of_file,
 )
+from tailrace.cli.options.spu_options import only_the_sc
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.objects import Topic, TopicResolution
 from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX, read_rows
@@ -75,6 +78,17 @@ async def alter(client: ScClient, arguments: argparse.Namespace) -> None:
     waiting = waiting_topics(topics)
     if waiting:
         raise NotInEffectError(waiting)
+
+
+async def alter_through_broker(admin: AdminClient, arguments: argparse.Namespace) -> None:
+    """Alters a topic through a broker, and shows it as it is then."""
+    alteration = alteration_of(arguments)
+    if alteration.replication_factor is not None:
+        raise only_the_sc("--replication-factor")
+    if alteration.rows is not None and alteration.partitions is None:
+        raise UsageError("--replica-assignment: give --partitions too, because it adds the partitions")
+    rows = None if alteration.rows is None else list(alteration.rows.values())
+    await broker_topics.alter(admin, arguments, alteration.configs, alteration.partitions, rows)
 
 
 def alteration_of(arguments: argparse.Namespace) -> Alteration:

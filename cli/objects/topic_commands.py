@@ -3,6 +3,7 @@
 import argparse
 from typing import cast
 
+from tailrace.cli.administration import broker_topics
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
@@ -17,10 +18,11 @@ from tailrace.cli.options.sc_options import (
     show_documents,
     wait_seconds,
 )
+from tailrace.cli.options.spu_options import broker_command
 from tailrace.controller.objects.objects import DeletedTopic, Object, Topic
 from tailrace.protocol.error_codes import ErrorCode
 
-from .topic_alteration import alter, alter_options, rows_of_file
+from .topic_alteration import alter, alter_options, alter_through_broker, rows_of_file
 from .topic_tables import creation_text, deleted_table, description, state_unless_provisioned, topic_table
 from .unfinished_topics import is_in_effect, waiting_topics
 
@@ -153,10 +155,12 @@ def _topics(found: list[Object]) -> list[Topic]:
 
 
 COMMANDS = {
-    "create": Command("topic create", _create_options, _create),
-    "list": Command("topic list", _list_options, _list, is_watchable=True),
-    "describe": Command("topic describe", _describe_options, _describe, is_watchable=True),
-    "delete": Command("topic delete", _delete_options, _delete),
+    "create": broker_command("topic create", _create_options, _create, broker_topics.create),
+    "list": broker_command("topic list", _list_options, _list, broker_topics.list_topics, is_watchable=True),
+    "describe": broker_command(
+        "topic describe", _describe_options, _describe, broker_topics.describe, is_watchable=True
+    ),
+    "delete": broker_command("topic delete", _delete_options, _delete, broker_topics.delete),
     "undelete": Command("topic undelete", _undelete_options, _undelete),
-    "alter": Command("topic alter", alter_options, alter),
+    "alter": broker_command("topic alter", alter_options, alter, alter_through_broker),
 }

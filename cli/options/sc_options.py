@@ -31,6 +31,7 @@ from .document_files import DocumentError, read_documents
 
 SC_VARIABLE = "TAILRACE_SC"
 SC_DEFAULT = "127.0.0.1:9003"
+BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
 OUTPUTS = ("table", "json", "yaml")
 WAIT_SECONDS_MAX = 3600
 
@@ -160,7 +161,15 @@ class Command(Struct, frozen=True):
 def _addresses(arguments: argparse.Namespace) -> list[Address]:
     given, origin = arguments.sc, "--sc"
     if given is None:
-        given, origin = os.environ.get(SC_VARIABLE) or SC_DEFAULT, SC_VARIABLE
+        given, origin = os.environ.get(SC_VARIABLE) or None, SC_VARIABLE
+    if given is None:
+        # To ask the SC at the default address could be to ask another cluster.
+        if not hasattr(arguments, "bootstrap") and os.environ.get(BOOTSTRAP_VARIABLE):
+            raise UsageError(
+                f"only the SC can answer this, and {BOOTSTRAP_VARIABLE} names brokers: name the SC of that cluster "
+                f"with --sc or {SC_VARIABLE}"
+            )
+        given = SC_DEFAULT
     return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
 
 

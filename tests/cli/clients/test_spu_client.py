@@ -162,7 +162,7 @@ async def test_while_nobody_is_there_at_all_it_is_waited(autojump_clock: trio.te
             return dict.fromkeys(keys, spu_id)
 
         began = trio.current_time()
-        with pytest.raises(UnreachableError, match="the SPU at spu-1:9005 does not answer"):
+        with pytest.raises(UnreachableError, match="the broker at spu-1:9005 does not answer"):
             await client.ask_each(["a"], client.coordinators, ask)
         assert trio.current_time() - began > PATIENCE_SECONDS / 2
         client.close()

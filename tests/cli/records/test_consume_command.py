@@ -207,7 +207,7 @@ async def test_a_batch_that_cannot_be_read_is_named(autojump_clock: object, caps
         (["orders/7"], 1, "there is no partition orders/7"),
         (["orders", "--from", "end"], 2, "--from end: there are no records yet; add --follow to wait for them"),
         (["orders", "--values", "--output", "json"], 2, "--values: leave out --output json"),
-        (["orders", "--bootstrap", "nowhere:1"], 3, "the SPU at nowhere:1 does not answer: connection refused. "),
+        (["orders", "--bootstrap", "nowhere:1"], 3, "the broker at nowhere:1 does not answer: connection refused. "),
     ],
 )
 async def test_what_cannot_be_done_is_said_in_a_sentence(

@@ -111,7 +111,7 @@ async def test_input_that_cannot_be_read_is_the_end(autojump_clock: object, caps
         (["orders:x"], 2, "orders:x: expected TOPIC, or TOPIC:0,1 for some of its partitions"),
         (["orders", "--header", "a"], 2, "--header a: expected NAME=VALUE"),
         (["orders", "--header", "\udcff=1"], 2, "'\\udcff' is not Unicode"),
-        (["orders", "--bootstrap", "nowhere:1"], 3, "the SPU at nowhere:1 does not answer: connection refused. "),
+        (["orders", "--bootstrap", "nowhere:1"], 3, "the broker at nowhere:1 does not answer: connection refused. "),
     ],
 )
 async def test_what_cannot_be_done_is_said_in_a_sentence(

@@ -1,0 +1,167 @@
+"""`tailrace topic offsets` and `tailrace topic truncate`: where logs begin and end, and the deletion of old records."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from tailrace.cli.clients.admin_client import AdminClient
+from tailrace.cli.clients.log_client import LogClient
+from tailrace.cli.clients.log_facts import LogEnds, Partition
+from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
+from tailrace.cli.clients.spu_client import SpuClient
+from tailrace.cli.options.sc_options import UsageError, show_documents
+from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.output.tables import table
+from tailrace.cli.output.times import duration_ms, moment, moment_ms
+from tailrace.runtime.wall_clock import SystemClock, WallClock
+
+END = "end"
+_CLOCK = SystemClock()
+
+
+class Cut(Struct, frozen=True):
+    """What truncation does to one partition."""
+
+    partition: Partition
+    log: LogEnds
+    before: int
+    """The first offset to keep."""
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are deleted; compacted ones have no record."""
+        return self.before - self.log.start
+
+
+def planned(partition: Partition, log: LogEnds, wanted: int) -> Cut:
+    """Returns the cut at an offset that was asked for; -1 (no record is that young) and later offsets mean the end."""
+    before = log.end if wanted < 0 else min(max(wanted, log.start), log.end)
+    return Cut(partition, log, before)
+
+
+def _offsets_options(parser: argparse.ArgumentParser) -> None:
+    _partition_options(parser)
+    parser.add_argument(
+        "--time",
+        metavar="TIME",
+        type=moment,
+        help="Show the offset of the first record since TIME too, such as 2026-01-31T12:00:00Z.",
+    )
+
+
+async def _offsets(spus: SpuClient, arguments: argparse.Namespace) -> None:
+    logs = LogClient(spus)
+    partitions = await _partitions(logs, arguments.topics)
+    ends = _each(await logs.ends(partitions))
+    found: Mapping[Partition, int] = {}
+    if arguments.time is not None:
+        found = _each(await logs.offsets_at(partitions, arguments.time))
+    documents, rows = [], []
+    for partition in partitions:
+        log = ends[partition]
+        at = found.get(partition, -1)
+        document = {"topic": partition.topic, "partition": partition.number, "start": log.start, "end": log.end}
+        documents.append(document if arguments.time is None else {**document, "at": None if at < 0 else at})
+        rows.append((*document.values(), None if at < 0 else at))
+    titles = ("TOPIC", "PARTITION", "START", "END", "AT TIME")
+    count = len(titles) if arguments.time is not None else len(titles) - 1
+    show_documents(arguments, documents, lambda: table(titles[:count], [row[:count] for row in rows]))
+
+
+def _truncate_options(parser: argparse.ArgumentParser) -> None:
+    _partition_options(parser)
+    parser.add_argument(
+        "--before",
+        metavar="WHERE",
+        required=True,
+        help="Delete the records before this offset, this time (2026-01-31T12:00:00Z), this age (90m, 2d), or the end.",
+    )
+    parser.add_argument("--execute", action="store_true", help="Delete the records; otherwise only show what would go.")
+
+
+def truncating(wall_clock: WallClock) -> SpuAsk:
+    """Makes the function that deletes records, or shows what it would delete."""
+
+    async def truncate(spus: SpuClient, arguments: argparse.Namespace) -> None:
+        logs = LogClient(spus)
+        where = _where(arguments.before, wall_clock.now_ms())
+        partitions = await _partitions(logs, arguments.topics)
+        ends = _each(await logs.ends(partitions))
+        wanted: Mapping[Partition, int]
+        if where.since_ms is None:
+            wanted = dict.fromkeys(partitions, where.offset)
+        else:
+            wanted = _each(await logs.offsets_at(partitions, where.since_ms))
+        cuts = [planned(each, ends[each], wanted[each]) for each in partitions]
+        if arguments.execute:
+            before = {cut.partition: cut.before for cut in cuts if cut.offsets > 0}
+            _each(await AdminClient(spus).delete_records(before) if before else {})
+        note = "The records were deleted." if arguments.execute else "Nothing was deleted: add --execute to do it."
+        rows = [
+            (cut.partition.topic, cut.partition.number, cut.log.start, cut.before, cut.log.end, cut.offsets)
+            for cut in cuts
+        ]
+        titles = ("TOPIC", "PARTITION", "START", "NEW START", "END", "DELETES")
+        names = ("topic", "partition", "start", "newStart", "end", "deletes")
+        documents = [dict(zip(names, row, strict=True)) for row in rows]
+        show_documents(
+            arguments,
+            {"executed": arguments.execute, "partitions": documents},
+            lambda: f"{table(titles, rows)}\n{note}",
+        )
+
+    return truncate
+
+
+class _Where(Struct, frozen=True):
+    offset: int = -1
+    since_ms: int | None = None
+
+
+def _where(text: str, now_ms: int) -> _Where:
+    if text == END:
+        return _Where()
+    if re.fullmatch(r"[0-9]{1,18}", text) is not None:
+        return _Where(int(text))
+    if (age_ms := duration_ms(text)) is not None:
+        return _Where(since_ms=max(0, now_ms - age_ms))
+    if (since_ms := moment_ms(text)) is not None:
+        return _Where(since_ms=max(0, since_ms))
+    raise UsageError(f"--before: {text!r:.100} is no offset, no time, no age such as 90m, and not `{END}`")
+
+
+def _partition_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "topics", metavar="TOPIC[:P,P]", nargs="+", help="Topics, or some of their partitions: orders/0 or orders:0,2."
+    )
+
+
+async def _partitions(logs: LogClient, texts: Sequence[str]) -> list[Partition]:
+    named = [named_topic(text) for text in texts]
+    there = await logs.partitions([topic for topic, _ in named])
+    found: list[Partition] = []
+    for topic, numbers in named:
+        of_topic = unless_refused(there[topic])
+        for number in numbers or ():
+            if Partition(topic, number) not in of_topic:
+                raise RefusedError(f"there is no partition {topic}/{number}")
+        found += of_topic if numbers is None else [Partition(topic, number) for number in numbers]
+    return sorted(set(found))
+
+
+def _each(answers: Mapping[Partition, Answer | RefusedError]) -> dict[Partition, Answer]:
+    """Returns the answers if none of them is a refusal; raises the first refusal, with its partition."""
+    found: dict[Partition, Answer] = {}
+    for partition, answer in answers.items():
+        if isinstance(answer, RefusedError):
+            raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
+        found[partition] = answer
+    return found
+
+
+COMMANDS = {
+    "offsets": spu_command("topic offsets", _offsets_options, _offsets, is_watchable=True),
+    "truncate": spu_command("topic truncate", _truncate_options, truncating(_CLOCK)),
+}

@@ -1,0 +1,301 @@
+"""Administers topics, partitions and configs through any broker, with Kafka's protocol alone.
+
+Every broker forwards changes to its controller. So the client asks the server that it has found first: a broker at a
+bootstrap address, or the SC. Only the configs of a broker, and deletions of records, are asked of a certain broker.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+
+from .log_facts import Partition, by_topic
+from .server_connection import RefusedError, check, refusal
+from .spu_client import SpuClient
+
+CHANGE_TIMEOUT_MS = 30_000
+"""How long a broker may take for a change; less than the client waits for its response."""
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
+_SET = 0
+_DELETE = 1
+_PREFERRED = 0
+_UNCLEAN = 1
+
+
+class NewTopic(Struct, frozen=True):
+    """A topic to create. -1 stands for the default of the cluster."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    rows: Mapping[int, Sequence[int]] | None = None
+    """The replicas of each partition, the leader first; instead of the two numbers."""
+    configs: Mapping[str, str] = {}
+
+
+class ConfigResource(Struct, frozen=True):
+    """A topic, a broker, the default of all brokers (an empty name), or a group."""
+
+    kind: int
+    name: str
+
+
+class ConfigSynonym(Struct, frozen=True):
+    """A place from which a config can get its value."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class Config(Struct, frozen=True):
+    """A config with the value that is in effect, and what the server says about it."""
+
+    name: str
+    value: str | None
+    source: int
+    """Kafka's number of the place from which the value comes; see `config_tables.SOURCES`."""
+    is_read_only: bool
+    is_sensitive: bool
+    type: int
+    documentation: str | None
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+class Reassignment(Struct, frozen=True):
+    """Replicas of a partition that are being moved."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class AdminClient:
+    """Administers a cluster. Raises RefusedError with the server's reason, and UnreachableError."""
+
+    def __init__(self, spus: SpuClient) -> None:
+        self._spus = spus
+
+    # topics
+
+    async def topics(self, names: Sequence[str] | None = None) -> list[MetadataResponseTopic]:
+        """Describes all topics, or those with some names, ordered by name. Raises RefusedError for a missing one."""
+        if names is not None:
+            response = await self._spus.metadata(names)
+        else:
+            response = await self._ask(MetadataRequest(None, allow_auto_topic_creation=False))
+        for topic in response.topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise RefusedError(f"there is no topic {topic.name!r}", topic.error_code)
+            check(topic)
+        return sorted(response.topics, key=lambda topic: topic.name or "")
+
+    async def cluster(self) -> MetadataResponse:
+        """Returns the brokers that are online, the controller and the id of the cluster."""
+        return await self._spus.metadata()
+
+    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> Any:
+        """Creates a topic and returns the server's result, which has its partitions, replication factor and id."""
+        from tailrace.protocol.messages.create_topics import (
+            CreatableReplicaAssignment,
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
+
+        rows = topic.rows or {}
+        wanted = CreatableTopic(
+            topic.name,
+            -1 if rows else topic.partitions,
+            -1 if rows else topic.replication_factor,
+            [CreatableReplicaAssignment(number, list(row)) for number, row in sorted(rows.items())],
+            [CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+        )
+        response = await self._ask(CreateTopicsRequest([wanted], CHANGE_TIMEOUT_MS, validate_only))
+        return _the_only(response.topics)
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic."""
+        from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+        request = DeleteTopicsRequest([DeleteTopicState(name)], [name], CHANGE_TIMEOUT_MS)
+        _the_only((await self._ask(request)).responses)
+
+    async def add_partitions(self, topic: str, count: int, rows: Sequence[Sequence[int]] | None = None) -> None:
+        """Increases the number of partitions to `count`; `rows` are the replicas of the added ones."""
+        from tailrace.protocol.messages.create_partitions import (
+            CreatePartitionsAssignment,
+            CreatePartitionsRequest,
+            CreatePartitionsTopic,
+        )
+
+        assignments = None if rows is None else [CreatePartitionsAssignment(list(row)) for row in rows]
+        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, assignments)], CHANGE_TIMEOUT_MS)
+        _the_only((await self._ask(request)).results)
+
+    # configs
+
+    async def config_resources(self, kind: int) -> list[str]:
+        """Lists the names of the resources of a kind; the brokers are those that are online."""
+        from tailrace.protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+        if kind == TOPIC_RESOURCE:
+            return [topic.name or "" for topic in await self.topics()]
+        if kind == BROKER_RESOURCE:
+            return [str(broker) for broker in await self._spus.spus()]
+        response = await self._ask(ListConfigResourcesRequest([kind]))
+        check(response)
+        return sorted(each.resource_name for each in response.config_resources)
+
+    async def configs(self, resource: ConfigResource, *, documented: bool = True) -> list[Config]:
+        """Returns all configs of a resource, ordered by name."""
+        from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+        wanted = DescribeConfigsResource(resource.kind, resource.name, None)
+        request = DescribeConfigsRequest([wanted], include_synonyms=True, include_documentation=documented)
+        result = _the_only((await self._ask_of(resource, request)).results)
+        found = [
+            Config(
+                each.name,
+                each.value,
+                each.config_source,
+                each.read_only,
+                each.is_sensitive,
+                each.config_type,
+                each.documentation,
+                tuple(ConfigSynonym(one.name, one.value, one.source) for one in each.synonyms),
+            )
+            for each in result.configs
+        ]
+        return sorted(found, key=lambda config: config.name)
+
+    async def alter_configs(
+        self, resource: ConfigResource, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """Sets configs; None resets a config to what it is without this resource's own value."""
+        from tailrace.protocol.messages.incremental_alter_configs import (
+            AlterableConfig,
+            AlterConfigsResource,
+            IncrementalAlterConfigsRequest,
+        )
+
+        configs = [AlterableConfig(name, _DELETE if value is None else _SET, value) for name, value in changes.items()]
+        wanted = AlterConfigsResource(resource.kind, resource.name, configs)
+        _the_only((await self._ask_of(resource, IncrementalAlterConfigsRequest([wanted], validate_only))).responses)
+
+    # partitions
+
+    async def delete_records(self, before: Mapping[Partition, int]) -> dict[Partition, int | RefusedError]:
+        """Deletes the records before an offset in each partition (-1: before the high watermark).
+
+        Returns the first offset that is left in each partition, or why nothing was deleted.
+        """
+        from tailrace.protocol.messages.delete_records import (
+            DeleteRecordsPartition,
+            DeleteRecordsRequest,
+            DeleteRecordsTopic,
+        )
+
+        async def ask(spu_id: int, keys: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
+            topics = [
+                DeleteRecordsTopic(
+                    topic, [DeleteRecordsPartition(number, before[Partition(topic, number)]) for number in numbers]
+                )
+                for topic, numbers in by_topic(keys)
+            ]
+            response = await self._spus.ask(spu_id, DeleteRecordsRequest(topics, CHANGE_TIMEOUT_MS))
+            return {
+                Partition(topic.name, each.partition_index): refusal(each) or each.low_watermark
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        async def leaders(keys: Sequence[Partition]) -> Mapping[Partition, int | RefusedError]:
+            places = await self._spus.leaders(keys)
+            return {each: places[each] for each in keys}
+
+        return await self._spus.ask_each(before, leaders, ask)
+
+    async def elect_leaders(
+        self, partitions: Iterable[Partition] | None, *, unclean: bool = False
+    ) -> dict[Partition, RefusedError | None]:
+        """Elects the preferred leaders of partitions, or of all (None). `unclean` elects any replica instead.
+
+        Returns why there was no election for each partition that has one in the response; None for an elected leader.
+        """
+        from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+        wanted = None if partitions is None else [TopicPartitions(*each) for each in by_topic(partitions)]
+        kind = _UNCLEAN if unclean else _PREFERRED
+        response = await self._ask(ElectLeadersRequest(kind, wanted, CHANGE_TIMEOUT_MS))
+        check(response)
+        return {
+            Partition(topic.topic, each.partition_id): refusal(each)
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        }
+
+    async def reassign(
+        self, replicas: Mapping[Partition, Sequence[int] | None]
+    ) -> dict[Partition, RefusedError | None]:
+        """Begins to move the replicas of partitions; None cancels a move. Returns what was refused."""
+        from tailrace.protocol.messages.alter_partition_reassignments import (
+            AlterPartitionReassignmentsRequest,
+            ReassignablePartition,
+            ReassignableTopic,
+        )
+
+        topics = []
+        for topic, numbers in by_topic(replicas):
+            rows = [(number, replicas[Partition(topic, number)]) for number in numbers]
+            topics.append(
+                ReassignableTopic(
+                    topic, [ReassignablePartition(number, None if row is None else list(row)) for number, row in rows]
+                )
+            )
+        response = await self._ask(AlterPartitionReassignmentsRequest(CHANGE_TIMEOUT_MS, topics=topics))
+        check(response)
+        return {
+            Partition(topic.name, each.partition_index): refusal(each)
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+    async def reassignments(self) -> dict[Partition, Reassignment]:
+        """Returns all moves that are under way."""
+        from tailrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+
+        response = await self._ask(ListPartitionReassignmentsRequest(CHANGE_TIMEOUT_MS, None))
+        check(response)
+        return {
+            Partition(topic.name, each.partition_index): Reassignment(
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    async def _ask_of(self, resource: ConfigResource, request: Any) -> Any:
+        """Asks the broker that a resource names, or any server."""
+        if resource.kind != BROKER_RESOURCE or not resource.name:
+            return await self._ask(request)
+        if not resource.name.isdecimal():
+            raise RefusedError(f"{resource.name!r} is not the id of a broker", ErrorCode.INVALID_REQUEST)
+        await self._spus.metadata()
+        return await self._spus.ask(int(resource.name), request)
+
+    async def _ask(self, request: Any) -> Any:
+        return await self._spus.ask_first(request)
+
+
+def _the_only(results: Sequence[Any]) -> Any:
+    """Returns the only result of a response. Raises RefusedError if it has an error, or is missing."""
+    if len(results) != 1:
+        raise RefusedError("the response does not contain this")
+    check(results[0])
+    return results[0]

@@ -1,0 +1,74 @@
+"""The admin client takes apart what brokers answer, and keeps their reasons."""
+
+import pytest
+import trio
+from public_sc import ADDRESS, PublicSc, public_sc, tailrace
+
+from tailrace.cli.clients.admin_client import BROKER_RESOURCE, TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+
+
+async def with_spus(sc: PublicSc, *ids: int) -> AdminClient:
+    for each in ids:
+        words = ("--id", str(each), "--public", f"spu-{each}:9005", "--private", f"spu-{each}:9006")
+        assert await tailrace(sc.network, "spu", "register", *words) == 0
+    await sc.running.connect(*ids)
+    return AdminClient(SpuClient(sc.network, [ADDRESS], BOOTSTRAP))
+
+
+async def test_topics_are_created_changed_and_deleted() -> None:
+    async with public_sc() as sc:
+        admin = await with_spus(sc, 1, 2)
+        await admin.create_topic(NewTopic("orders", rows={0: [1, 2], 1: [2, 1]}, configs={"retention.ms": "5000"}))
+        await admin.add_partitions("orders", 3)
+        (topic,) = await admin.topics()
+        assert [each.replica_nodes for each in topic.partitions][:2] == [[1, 2], [2, 1]]
+        assert len(topic.partitions) == 3
+        await admin.delete_topic("orders")
+        assert await admin.topics() == []
+        with pytest.raises(RefusedError, match="there is no topic 'orders'"):
+            await admin.topics(["orders"])
+
+
+async def test_a_dry_run_creates_nothing() -> None:
+    async with public_sc() as sc:
+        admin = await with_spus(sc, 1)
+        result = await admin.create_topic(NewTopic("orders", 4, 1), validate_only=True)
+        assert result.num_partitions == 4
+        assert await admin.topics() == []
+
+
+async def test_configs_have_sources_and_documentation() -> None:
+    async with public_sc() as sc:
+        admin = await with_spus(sc, 1)
+        await admin.create_topic(NewTopic("orders", 1, 1))
+        orders = ConfigResource(TOPIC_RESOURCE, "orders")
+        await admin.alter_configs(orders, {"retention.ms": "5000"})
+        found = {each.name: each for each in await admin.configs(orders)}
+        assert (found["retention.ms"].value, found["retention.ms"].source) == ("5000", 1)
+        assert all(each.documentation for each in found.values())
+        await admin.alter_configs(orders, {"retention.ms": None})
+        found = {each.name: each for each in await admin.configs(orders)}
+        assert found["retention.ms"].source == 5
+        assert await admin.config_resources(TOPIC_RESOURCE) == ["orders"]
+        assert await admin.config_resources(BROKER_RESOURCE) == ["1"]
+        with pytest.raises(RefusedError, match="'one' is not the id of a broker"):
+            await admin.configs(ConfigResource(BROKER_RESOURCE, "one"))
+
+
+async def test_replicas_are_moved_and_leaders_elected() -> None:
+    async with public_sc() as sc:
+        admin = await with_spus(sc, 1, 2)
+        await admin.create_topic(NewTopic("orders", rows={0: [1]}))
+        zero = Partition("orders", 0)
+        assert await admin.reassign({zero: [2, 1]}) == {zero: None}
+        (move,) = (await admin.reassignments()).values()
+        assert (move.replicas, move.adding, move.removing) == ((2, 1), (2,), ())
+        assert await admin.reassign({zero: None}) == {zero: None}
+        with trio.fail_after(20):
+            while await admin.reassignments():  # noqa: ASYNC110 # The SC removes the new replica first.
+                await trio.sleep(0.01)
+        refused = (await admin.elect_leaders([Partition("orders", 7)]))[Partition("orders", 7)]
+        assert refused is not None
