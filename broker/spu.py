@@ -359,7 +359,7 @@ class Spu:
         await trio.lowlevel.checkpoint()
         if self._not_ready is not None:
             return Readiness(False, f"SPU {self.id} {self._not_ready}")
-        if trio.current_time() < self.lease.end:
+        if trio.current_time() < self.lease.last_end:
             return Readiness(True, f"SPU {self.id} serves clients and holds its lease")
         return Readiness(True, f"SPU {self.id} serves clients; the Streaming Controller does not respond")
 

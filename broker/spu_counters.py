@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tailrace.broker.groups.common.group_counts import GroupCounts
+from tailrace.broker.replicas.append_samples import DeliveryLatencies
 from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server.server_metrics import ServerMetrics
@@ -37,3 +38,4 @@ class BrokerMetrics:
         self.shelf_filled_bytes = 0
         self.shelf_read_bytes = 0
         self.lookups = LookupReads()
+        self.deliveries = DeliveryLatencies()

@@ -6,7 +6,8 @@ of its lease.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ def counters(metrics: object, described: tuple[tuple[str, str], ...]) -> Iterato
 
     for attribute, text in described:
         yield CounterMetricFamily(f"tailrace_{attribute}", text, value=getattr(metrics, attribute))
+
+
+def cumulative(bounds: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
+    """Returns the buckets of a histogram as Prometheus has them: each counts everything up to its bound."""
+    below = accumulate(counts)
+    return [("+Inf" if bound == inf else str(bound), count) for bound, count in zip((*bounds, inf), below, strict=True)]
 
 
 def render(families: Callable[[], Iterator["Metric"]]) -> bytes:

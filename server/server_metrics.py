@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import Api
 
-from .metric_text import counters
+from .metric_text import counters, cumulative
 from .outbox import SentRecords
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ class ServerMetrics:
             labels=["api", "version", "client"],
         )
         for (api_key, version, client), counted in sorted(self.requests.items()):
-            buckets: list[tuple[str, float]] = []
-            below = 0
-            for bound, count in zip((*LATENCY_BUCKETS_SECONDS, float("inf")), counted.buckets, strict=True):
-                below += count
-                buckets.append(("+Inf" if bound == float("inf") else str(bound), below))
+            buckets = cumulative(LATENCY_BUCKETS_SECONDS, counted.buckets)
             labels = [self._apis[api_key].key.name.lower(), str(version), client]
             requests.add_metric(labels, buckets=buckets, sum_value=counted.seconds)
         yield requests

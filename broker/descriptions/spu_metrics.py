@@ -10,9 +10,10 @@ from msgspec import Struct, field
 
 from tailrace.broker.groups.hosting import group_metrics
 from tailrace.broker.groups.hosting.group_metrics import GroupGauges
+from tailrace.broker.replicas.append_samples import DELIVERY_BUCKETS_SECONDS
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.server import metric_text
-from tailrace.server.metric_text import counters, gauge, labels
+from tailrace.server.metric_text import counters, cumulative, gauge, labels
 
 from .replica_counts import PartitionGauges, ReplicaCounts
 
@@ -129,11 +130,18 @@ _PEER_COUNTERS = (
 
 
 def _families(metrics: BrokerMetrics, gauges: SpuGauges) -> Iterator["Metric"]:
-    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
     yield from metrics.server.families()
     yield from counters(metrics, _COUNTERS)
     yield from counters(metrics.lookups, _LOOKUPS)
+    deliveries = HistogramMetricFamily(
+        "tailrace_produce_to_consume_seconds",
+        "Time from the append of a sampled record to its being sent to a consumer.",
+    )
+    buckets = cumulative(DELIVERY_BUCKETS_SECONDS, metrics.deliveries.buckets)
+    deliveries.add_metric([], buckets=buckets, sum_value=metrics.deliveries.seconds)
+    yield deliveries
     yield GaugeMetricFamily(
         "tailrace_flush_lag_seconds",
         "Age of the oldest append that is not synced to the disk.",

@@ -26,6 +26,7 @@ from tailrace.storage.directory.checkpoints import ReplicaKey, SavedHighWatermar
 from tailrace.storage.log.log import Log
 
 from .acknowledgements import Acknowledgements, AcknowledgementWaiter
+from .append_samples import AppendSamples
 from .topic_settings import TopicSettings
 
 
@@ -103,6 +104,7 @@ class Replica:
         "_on_offline",
         "_role_watcher",
         "_spu",
+        "append_samples",
         "damaged_from",
         "deleted_end",
         "flush_running",
@@ -131,6 +133,7 @@ class Replica:
         "waiting_acknowledgements",
         "waiting_fetches",
         "waiting_syncs",
+        "wants_append_note",
     )
 
     def __init__(
@@ -191,6 +194,10 @@ class Replica:
         """The offset after which headers are damaged; set with `offline_reason` if the disk itself works."""
         self.unsynced_since: float | None = None
         self.flush_running = False
+        self.append_samples: AppendSamples | None = None
+        """When a few records were appended; None before the first one."""
+        self.wants_append_note = True
+        """Whether the flusher takes note of the next append: for its policy, or as a sample."""
         self.replication: Replication | None = None
         """None if the partition has no other replica."""
         self.is_leader = False

@@ -6,6 +6,7 @@ replica offline and is never retried: a second sync would report records as safe
 
 import trio
 
+from tailrace.broker.replicas.append_samples import AppendSamples
 from tailrace.broker.replicas.deadlines import Deadlines
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu_counters import BrokerMetrics
@@ -29,8 +30,8 @@ class Flusher:
 
     def on_appended(self, replica: Replica) -> None:
         """Applies the policy. Called once per turn for each replica that records were appended to."""
-        if replica.unsynced_since is None:
-            self._begin_waiting(replica, trio.current_time())
+        if replica.wants_append_note:
+            self._note_append(replica)
         if replica.log.wants_sync():
             self.flush(replica)
 
@@ -45,6 +46,16 @@ class Flusher:
         if not replica.flush_running and replica.offline_reason is None:
             replica.flush_running = True
             self._nursery.start_soon(self._flush, replica)
+
+    def _note_append(self, replica: Replica) -> None:
+        """Takes note of the first append after a sync."""
+        now = trio.current_time()
+        replica.wants_append_note = False
+        if replica.append_samples is None:
+            replica.append_samples = AppendSamples()
+        replica.append_samples.note(replica.log.log_end - 1, now)
+        if replica.unsynced_since is None:
+            self._begin_waiting(replica, now)
 
     def _begin_waiting(self, replica: Replica, since: float) -> None:
         replica.unsynced_since = since
@@ -70,6 +81,7 @@ class Flusher:
         if replica.log.synced_end < replica.log.log_end:
             self._begin_waiting(replica, started)  # these records were appended while the sync ran
             self.on_appended(replica)
+        replica.wants_append_note = True
 
     async def _sync(self, replica: Replica) -> float:
         """Syncs the log, and returns the Trio time at which the sync began."""

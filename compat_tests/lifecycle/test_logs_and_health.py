@@ -8,6 +8,7 @@ import ssl
 
 import pytest
 from cluster import FREE_PORTS, READY_LINE, Server, tailrace
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 TLS_CLIENTS = 5
@@ -54,6 +55,16 @@ def get(address, path):
     return response.status, response.read().decode()
 
 
+def deliver_one_record(bootstrap):
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    producer.produce("orders", b"one", partition=7)
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    consumer.assign([TopicPartition("orders", 7, 0)])
+    assert consumer.poll(20).value() == b"one"
+    consumer.close()
+
+
 def test_a_start_a_stop_and_strange_clients_are_a_few_lines(logged):
     bootstrap = logged.start()
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -63,7 +74,9 @@ def test_a_start_a_stop_and_strange_clients_are_a_few_lines(logged):
         assert get(served["address"], "/healthz") == (200, "alive\n")
         status, line = get(served["address"], "/readyz")
         assert (status, line.startswith("ready: ")) == (200, True)
-    assert named(events, "metrics_served")
+    (metrics,) = [served["address"] for served in named(events, "metrics_served")][-1:]
+    deliver_one_record(bootstrap)
+    assert "tailrace_produce_to_consume_seconds_count 1.0\n" in get(metrics, "/metrics")[1]
 
     status, text = get(bootstrap, "/")
     assert status == 400

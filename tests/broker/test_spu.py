@@ -1,5 +1,7 @@
 """An SPU's life: what a clean stop, a kill, a broken disk and a deleted topic leave behind."""
 
+import math
+
 import pytest
 import structlog
 import trio
@@ -362,18 +364,21 @@ async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object)
         assert 'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
 
 
-async def test_an_spu_is_ready_while_it_serves_clients(autojump_clock: object) -> None:
+async def test_an_spu_is_ready_while_it_serves_clients(autojump_clock: trio.testing.MockClock) -> None:
     async with running_spu() as running:
         text = await running.scraped("/readyz")
         assert text.startswith("HTTP/1.1 200 OK\r\n")
         assert text.endswith("\r\n\r\nready: SPU 1 serves clients and holds its lease\n")
+        autojump_clock.autojump_threshold = math.inf  # the time for which it waits for the client must not pass yet
         await running.client()
+        await trio.testing.wait_all_tasks_blocked()
         running.server.stop()
         await trio.testing.wait_all_tasks_blocked()
         text = await running.scraped("/readyz")
         assert text.startswith("HTTP/1.1 503 Service Unavailable\r\n")
         assert text.endswith("\r\n\r\nnot ready: SPU 1 is stopping\n")
         assert (await running.scraped("/healthz")).startswith("HTTP/1.1 200 OK\r\n")
+        autojump_clock.autojump_threshold = 0
 
 
 async def test_an_spu_without_a_streaming_controller_is_ready_once_it_serves(autojump_clock: object) -> None:

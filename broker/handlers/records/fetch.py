@@ -38,6 +38,7 @@ from uuid import UUID
 import trio
 from msgspec import Struct
 
+from tailrace.broker.replicas.append_samples import AppendSamples
 from tailrace.broker.replicas.deadlines import Timer
 from tailrace.broker.replicas.replica import IsolatedError, Replica
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
@@ -151,7 +152,7 @@ class ShelvedPart(Struct, eq=False):
 class Reading:
     """The result of one pass over the partitions of a fetch."""
 
-    __slots__ = ("bytes", "bytes_left", "found", "responds_at_once", "shelved")
+    __slots__ = ("bytes", "bytes_left", "found", "responds_at_once", "sampled", "shelved")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_left = bytes_max
@@ -162,6 +163,8 @@ class Reading:
         """Whether there is an error, a divergence or a better replica, which the consumer should know without
         waiting."""
         self.shelved: list[ShelvedPart] = []
+        self.sampled: list[tuple[AppendSamples, int, int]] = []
+        """Ranges of offsets that are sent and may contain sampled records."""
 
 
 class Fetch:
@@ -299,9 +302,24 @@ class Fetch:
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
+                samples = replica.append_samples
+                if samples is not None and samples.newest >= offset and 2 * len(found) <= bytes_max:
+                    self._note_sampled(reading, replica, samples, offset, end)
         elif offset >= end and self._host.isolation.is_isolated(replica):
             raise replica.isolated_error()
         return data
+
+    def _note_sampled(self, reading: Reading, replica: Replica, samples: AppendSamples, offset: int, end: int) -> None:
+        """Notes a read that has reached the readable end: it found much less than there was room for."""
+        if replica.is_leader and not self._reads_uncommitted:
+            reading.sampled.append((samples, offset, end))
+
+    def _count_deliveries(self, reading: Reading) -> None:
+        """Counts how long the sampled records took that are sent now."""
+        now = trio.current_time()
+        for samples, start, end in reading.sampled:
+            for appended_at in samples.appended_at(start, end):
+                self._host.metrics.deliveries.count(now - appended_at)
 
     async def read_through(self, reading: Reading) -> FetchResponse:
         """Reads all parts that are on shelves, each as far as it fits into the room reserved for it, and makes the
@@ -373,6 +391,8 @@ class Fetch:
         if session is not None and len(session.partitions) > 1:
             session.move_to_end(served)
         self._host.metrics.fetched_bytes += reading.bytes
+        if reading.sampled:
+            self._count_deliveries(reading)
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if reading.responds_at_once and self._context.api_version >= LEADERS_FROM:
             self._add_leader_hints(reading, response)

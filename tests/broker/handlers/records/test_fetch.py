@@ -169,6 +169,44 @@ async def opened_session(client: WireClient) -> int:
     return session
 
 
+async def test_the_time_from_append_to_consumer_is_counted_when_the_record_is_sent(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running_spu() as running:
+        client, other = await running.client(), await running.client()
+        await running.create("t")
+        deliveries = running.spu.metrics.deliveries
+        answers: list[FetchResponse] = []
+
+        async def follow(min_bytes: int) -> None:
+            answers.append(await ask(client, fetch(wanted(), wait_ms=2000, min_bytes=min_bytes)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, 10_000)  # it reads the record at once, and is sent it at its deadline
+            await trio.sleep(0.5)
+            await produce(other, batch(b"a"))
+            assert sum(deliveries.buckets) == 0
+        assert offsets(answers[0]) == [0]
+        assert sum(deliveries.buckets) == 1
+        assert deliveries.seconds == pytest.approx(1.5)
+        await ask(client, fetch(wanted(), replica_id=DEBUGGING_REPLICA))
+        await ask(client, fetch(wanted(1)))
+        assert sum(deliveries.buckets) == 1, "neither a tool nor a fetch behind the record counts"
+        text = await running.scraped()
+        assert 'tailrace_produce_to_consume_seconds_bucket{le="2.5"} 1.0\n' in text
+        assert 'tailrace_produce_to_consume_seconds_bucket{le="1.0"} 0.0\n' in text
+
+
+async def test_a_fetch_far_from_the_end_counts_no_delivery(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"x" * 700))
+        await produce(client, batch(b"y" * 700))
+        assert offsets(await ask(client, fetch(wanted(bytes_max=1000)))) == [0]
+        assert sum(running.spu.metrics.deliveries.buckets) == 0
+
+
 async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.testing.MockClock) -> None:
     """A consumer sends this when it closes its session while all its partitions are paused."""
     async with running_spu() as running:
