@@ -85,6 +85,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "apply": ("tailrace apply --file cluster.yaml", "tailrace topic list --output yaml | tailrace apply --file -"),
     "log dump": ("tailrace log dump ./data/spu-1/orders-0/00000000000000000000.log --records",),
     "log verify": ("tailrace log verify ./data --progress",),
+    "config check": ("tailrace config check", "tailrace config check tailrace.toml --server spu"),
     "completion": (
         "tailrace completion bash >~/.local/share/bash-completion/completions/tailrace",
         'eval "$(tailrace completion zsh)"',

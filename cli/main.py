@@ -75,6 +75,7 @@ _COMMANDS = {
     "apply": ("objects.apply_command", "Create or change SPUs, SPU groups and topics as files describe them."),
     "log dump": ("files.log_dump", "Print the batches of a log file, or the entries of an index or other file."),
     "log verify": ("files.log_verify", "Check every byte of the logs in a directory."),
+    "config check": ("serving.config_check", "Check a settings file and the environment, and start nothing."),
     "completion": ("shell_completion", "Print a script with which a shell completes commands and options."),
 }
 """The module of each command, relative to `tailrace.cli`, and its description."""
@@ -87,7 +88,7 @@ _GROUPS = {
     "spu": "Manage SPUs.",
     "spu-group": "Manage groups of SPUs that the cluster starts and stops.",
     "topic": "Manage topics.",
-    "config": "Show and change the configs of topics, brokers and groups.",
+    "config": "Show and change the configs of topics, brokers and groups; check the settings of servers.",
     "partition": "Inspect partitions.",
     "replica": "Inspect the replicas that SPUs hold.",
     "segment": "Inspect the segments of partitions.",

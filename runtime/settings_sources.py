@@ -1,16 +1,25 @@
 """Merges a server's settings from a TOML file, the environment and flags; the last source wins.
 
 Every setting has one name. `public` is the flag `--public`, the environment variable `TAILRACE_PUBLIC`, and the line
-`public = …` of the file. Kafka's own broker settings (`num.partitions`) are in the file's table `[broker]`.
+`public = …` of the file. Kafka's own broker settings (`num.partitions`) are in the file's table `[broker]`, and in
+environment variables such as `TAILRACE_BROKER_NUM_PARTITIONS`.
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
 from .settings import SettingsError
 
 ENVIRONMENT_PREFIX = "TAILRACE_"
+BROKER_PREFIX = "TAILRACE_BROKER_"
+CONFIG_VARIABLE = "TAILRACE_CONFIG"
+"""The environment variable that names the settings file."""
+CLIENT_VARIABLES = frozenset({"TAILRACE_SC", "TAILRACE_BOOTSTRAP"})
+"""The environment variables of commands that are clients, which a shell may have as well."""
+_FOREIGN = re.compile(r"TAILRACE_TEST_\w+|\w+_SERVICE_(HOST|PORT(_\w+)?)|\w+_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?")
+"""Variables that are no settings: those of our tests, and those that Kubernetes sets for a service called tailrace."""
 TABLE = "broker"
 """The name of the table of broker settings. It is not a single value, so flags and the environment cannot set it."""
 
@@ -39,12 +48,33 @@ def merge(
         raise SettingsError(f"the settings file has no setting {unknown[0]!r}; there are: {', '.join(sorted(names))}")
     merged = dict(file)
     for name in names - {TABLE}:
-        variable = ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
+        variable = variable_of(name)
         if environment.get(variable):  # an empty variable counts as none, as in files of Docker Compose
             merged[name] = environment[variable]
         if flags.get(name) is not None:
             merged[name] = flags[name]
     return merged
+
+
+def variable_of(name: str) -> str:
+    """Returns the environment variable of a setting."""
+    return ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
+
+
+def broker_variable_of(config: str) -> str:
+    """Returns the environment variable of a broker config."""
+    return BROKER_PREFIX + config.upper().replace(".", "_")
+
+
+def broker_configs_of(environment: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+    """Returns the `known` broker configs that environment variables set."""
+    return {name: environment[variable] for name in known if environment.get(variable := broker_variable_of(name))}
+
+
+def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> list[str]:
+    """Returns the variables that look like settings of ours and are none; `known` are those that are settings."""
+    ours = {name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and environment[name]}
+    return sorted(name for name in ours - set(known) if _FOREIGN.fullmatch(name) is None)
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:

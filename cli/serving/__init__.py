@@ -1,1 +1,1 @@
-"""Commands that run servers: `tailrace up`, `serve sc`, `serve spu`. Of the other rooms it imports clients only."""
+"""Commands that run servers: `tailrace up`, `serve sc`, `serve spu`. May import clients, options and output."""

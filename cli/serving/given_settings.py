@@ -11,21 +11,45 @@ from typing import overload
 
 from msgspec.structs import replace
 
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SettingsError, parse_address
-from tailrace.runtime.settings_sources import TABLE, default_data_directory, merge, read_file
+from tailrace.runtime.settings_sources import (
+    BROKER_PREFIX,
+    CLIENT_VARIABLES,
+    CONFIG_VARIABLE,
+    ENVIRONMENT_PREFIX,
+    TABLE,
+    broker_configs_of,
+    broker_variable_of,
+    default_data_directory,
+    merge,
+    read_file,
+    unknown_variables,
+    variable_of,
+)
 
 OFF = "off"
+ALL_NAMES = frozenset(
+    {"data", "public", "private", "metrics", "log-level", "log-format"}
+    | {"spus", "sc", "sc-private", "topic", "ephemeral"}
+    | {"store", "reconciliation", "replace-after"}
+    | {"id", "rack"}
+)
+"""The settings of all servers, which an environment file may set for several of them."""
 
 
 class GivenSettings:
     """The merged settings, by name."""
 
-    def __init__(self, merged: Mapping[str, object], pairs: list[str]) -> None:
-        """Takes the merged settings, and the values NAME=VALUE of `--set` as `pairs`."""
+    def __init__(
+        self, merged: Mapping[str, object], pairs: list[str], variables: Mapping[str, str] | None = None
+    ) -> None:
+        """Takes the merged settings, the values NAME=VALUE of `--set`, and the broker configs of the environment."""
         self._merged = merged
         self._pairs = pairs
+        self._variables = variables or {}
 
     def has(self, name: str) -> bool:
         """Whether the setting was given."""
@@ -125,7 +149,7 @@ class GivenSettings:
         return path
 
     def broker_settings(self) -> dict[str, str]:
-        """Returns the broker configs from the file and `--set`."""
+        """Returns the broker configs from the file, the environment and `--set`."""
         table = self._merged.get(TABLE, {})
         if not isinstance(table, dict):
             raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
@@ -137,6 +161,7 @@ class GivenSettings:
         broker = {
             str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
         }
+        broker.update(self._variables)
         for entry in self._pairs:
             name, equals, value = entry.partition("=")
             if not equals:
@@ -149,14 +174,51 @@ def given_settings(names: Collection[str], arguments: argparse.Namespace) -> Giv
     """Merges the parsed flags, the environment, and the file of `--config`."""
     known = frozenset(names) | {TABLE}
     file: dict[str, object] = {}
-    if arguments.config:
-        try:
-            content = RealFiles(read_only=True).read(arguments.config)
-        except OSError as error:
-            raise SettingsError(f"--config {arguments.config}: {error.strerror}") from error
-        file = read_file(arguments.config, content)
+    path = arguments.config or os.environ.get(CONFIG_VARIABLE)
+    if path:
+        file = read_file(path, content_of(path))
     flags = {name: getattr(arguments, name.replace("-", "_"), None) for name in names}
-    return GivenSettings(merge(known, file, os.environ, flags), arguments.set)
+    for variable in unknown_broker_variables(os.environ):
+        raise SettingsError(about_unknown(variable))
+    variables = broker_configs_of(os.environ, BROKER_CONFIGS)
+    return GivenSettings(merge(known, file, os.environ, flags), arguments.set, variables)
+
+
+def content_of(path: str) -> bytes:
+    """Reads a settings file. Raises SettingsError."""
+    try:
+        return RealFiles(read_only=True).read(path)
+    except OSError as error:
+        raise SettingsError(f"--config {path}: {error.strerror}") from error
+
+
+def unknown_broker_variables(environment: Mapping[str, str]) -> list[str]:
+    """Returns the environment variables that should set a broker config, which does not exist."""
+    return [each for each in unknown_variables(environment, _variables()) if each.startswith(BROKER_PREFIX)]
+
+
+def ineffective_variables(environment: Mapping[str, str]) -> list[str]:
+    """Returns the other environment variables that look like settings of ours and have no effect."""
+    return [each for each in unknown_variables(environment, _variables()) if not each.startswith(BROKER_PREFIX)]
+
+
+def about_unknown(variable: str) -> str:
+    """Says that an environment variable sets nothing, and which one was perhaps meant."""
+    import difflib  # imported here because it is slow to load and needed only after a typing error
+
+    kind, prefix = "setting", ENVIRONMENT_PREFIX
+    if variable.startswith(BROKER_PREFIX):
+        kind, prefix = "broker config", BROKER_PREFIX
+    # All have the prefix in common, so it says nothing about what is similar.
+    names = [each.removeprefix(prefix) for each in _variables() if each.startswith(prefix)]
+    close = difflib.get_close_matches(variable.removeprefix(prefix), names, n=1)
+    return f"{variable}: there is no such {kind}" + (f"; did you mean {prefix}{close[0]}?" if close else "")
+
+
+def _variables() -> list[str]:
+    """Returns all environment variables that are settings of a server or a client."""
+    settings = map(variable_of, sorted(ALL_NAMES))
+    return [*settings, CONFIG_VARIABLE, *CLIENT_VARIABLES, *map(broker_variable_of, BROKER_CONFIGS)]
 
 
 def _listener(name: str, text: str, where: str) -> ListenerSettings:

@@ -7,6 +7,7 @@ and exits with status 1, or with status 2 if a setting is wrong.
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -24,7 +25,7 @@ from tailrace.runtime.process import allow_many_files, end_of_input, running_ms,
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
 
-from .given_settings import GivenSettings, given_settings
+from .given_settings import GivenSettings, about_unknown, given_settings, ineffective_variables
 
 LOG_FORMATS = ("text", "json")
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
@@ -132,6 +133,8 @@ def run_server(
         seams = _seams_of(given)
     except SettingsError as error:
         return _refuse(command, error, WRONG_SETTING)
+    for variable in ineffective_variables(os.environ):
+        print(f"tailrace {command}: {about_unknown(variable)}", file=sys.stderr, flush=True)
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)

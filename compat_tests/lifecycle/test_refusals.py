@@ -1,6 +1,7 @@
 """`tailrace up` that cannot start says what is wrong, where, and what to do, and exits with a status for scripts."""
 
 import os
+import pwd
 import subprocess
 
 import pytest
@@ -52,3 +53,15 @@ def test_a_file_and_an_empty_path_are_no_data_directories(tmp_path):
     assert status == 2
     assert "--data: the path is empty" in said
     assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])
+def test_without_a_home_the_user_database_says_where_the_data_is(home, tmp_path):
+    """The working directory is never the place."""
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")} | home
+    done = subprocess.run(tailrace("config", "check"), env=variables, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0
+    user = pwd.getpwuid(os.getuid()).pw_dir
+    (data,) = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("data ")]
+    assert data == f"{user}/.local/share/tailrace"
+    assert list(tmp_path.iterdir()) == []

@@ -41,6 +41,28 @@ def test_an_impossible_topic_ends_the_start_with_its_reason(topic, status, reaso
     assert output.splitlines()[-1].startswith(f"tailrace up: {reason}")
 
 
+def test_a_broker_config_can_be_an_environment_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAILRACE_BROKER_NUM_PARTITIONS", "3")
+    monkeypatch.setenv("TAILRACE_TOPIC", "orders,payments:2")
+    monkeypatch.setenv("TAILRACE_EPHEMERAL", "true")
+    monkeypatch.setenv("TAILRACE_PUBLC", "127.0.0.1:9")
+    server = Server(tmp_path, "up", READY_LINE)
+    try:
+        ready = server.start([*UP, "--data", str(tmp_path)])
+        assert _partitions(ready[1]) == {"orders": 3, "payments": 2}
+        said = "tailrace up: TAILRACE_PUBLC: there is no such setting; did you mean TAILRACE_PUBLIC?"
+        assert said in server.errors().splitlines()
+    finally:
+        server.stop()
+    monkeypatch.setenv("TAILRACE_BROKER_NUM_PARTITONS", "4")
+    status, output = run_to_end([*UP, "--data", str(tmp_path)])
+    assert (status, output) == (
+        2,
+        "tailrace up: TAILRACE_BROKER_NUM_PARTITONS: there is no such broker config; "
+        "did you mean TAILRACE_BROKER_NUM_PARTITIONS?\n",
+    )
+
+
 def test_nothing_is_left_of_an_ephemeral_cluster(tmp_path):
     """Not at its end, and after a kill not after the next start."""
     parent = tmp_path / "parent"

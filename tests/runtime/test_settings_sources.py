@@ -4,7 +4,15 @@ import pwd
 import pytest
 
 from tailrace.runtime.settings import SettingsError
-from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
+from tailrace.runtime.settings_sources import (
+    broker_configs_of,
+    broker_variable_of,
+    default_data_directory,
+    merge,
+    read_file,
+    unknown_variables,
+    variable_of,
+)
 
 NAMES = frozenset({"data", "public", "log-level"})
 
@@ -78,3 +86,26 @@ def test_without_a_usable_home_the_user_database_names_one(
 
 def test_an_empty_variable_sets_nothing() -> None:
     assert merge(NAMES, {"data": "file"}, {"TAILRACE_DATA": ""}, {}) == {"data": "file"}
+
+
+def test_a_broker_config_has_a_variable_with_underscores() -> None:
+    environment = {"TAILRACE_BROKER_LOG_RETENTION_MS": "1", "TAILRACE_BROKER_NUM_PARTITIONS": "", "OTHER": "x"}
+    assert broker_variable_of("log.retention.ms") == "TAILRACE_BROKER_LOG_RETENTION_MS"
+    assert broker_configs_of(environment, ["log.retention.ms", "num.partitions"]) == {"log.retention.ms": "1"}
+
+
+def test_variables_that_others_set_are_not_taken_for_settings() -> None:
+    environment = {
+        "TAILRACE_PUBLIC": "h:1",
+        "TAILRACE_PUBLC": "h:1",
+        "TAILRACE_BROKER_FLY": "1",
+        "TAILRACE_EMPTY": "",
+        "TAILRACE_TEST_BOOTSTRAP": "h:1",
+        # as Kubernetes sets them in the pods beside services
+        "TAILRACE_SERVICE_HOST": "10.0.0.1",
+        "TAILRACE_SERVICE_PORT_KAFKA": "9092",
+        "TAILRACE_PORT": "tcp://10.0.0.1:9092",
+        "TAILRACE_SC_PORT_9003_TCP_ADDR": "10.0.0.1",
+    }
+    known = [variable_of("public"), variable_of("log-level")]
+    assert unknown_variables(environment, known) == ["TAILRACE_BROKER_FLY", "TAILRACE_PUBLC"]
