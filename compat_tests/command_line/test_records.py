@@ -138,7 +138,7 @@ def test_records_come_back_exactly_from_json_lines(create_topic, make_producer, 
             producer.send(topic, value, key, headers[: number % 4], partition=number % 3, timestamp_ms=1000 + number)
     producer.flush()
     lines = tailrace_output("consume", topic, "--output", "json", "--bootstrap", bootstrap)
-    tailrace_output("produce", copy, "--json", "--bootstrap", bootstrap, standard_input=lines)
+    tailrace_output("produce", copy, "--json", "--bootstrap", bootstrap, standard_input=lines.encode())
 
     def records(name):
         found = read_all(name, 3, 44)
@@ -155,7 +155,8 @@ def test_a_producer_that_is_stopped_says_what_it_wrote(bootstrap, topic):
         reading = tailrace("consume", topic, "--values", "--follow", "--count", "2", "--bootstrap", bootstrap)
         assert subprocess.run(reading, capture_output=True, timeout=20, check=True).stdout == b"one\ntwo\n"
         os.kill(producing.pid, signal.SIGINT)
-        written, said = producing.communicate(timeout=20)
+        producing.wait(timeout=20)  # the input stays open
+        written, said = producing.communicate()
     assert (producing.returncode, said) == (130, b"tailrace produce: stopped after 2 records were written\n")
     assert [(each["records"], each["lastOffset"]) for each in json.loads(written)] == [(2, 1)]
 
