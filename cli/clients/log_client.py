@@ -77,6 +77,15 @@ class LogClient:
                 answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
         return answers
 
+    async def all_partitions(self) -> dict[str, list[Partition]]:
+        """Returns the partitions of all topics, in the order of their names."""
+        topics = (await self._spus.metadata_of_all()).topics
+        return {
+            each.name: sorted(Partition(each.name, one.partition_index) for one in each.partitions)
+            for each in sorted(topics, key=lambda each: each.name or "")
+            if each.name is not None and not each.error_code
+        }
+
     async def offsets_at(
         self, partitions: Iterable[Partition], timestamp: int, *, uncommitted: bool = False
     ) -> Offsets:

@@ -28,6 +28,10 @@ class LogEnds(Struct, frozen=True):
     end: int
     """The offset after the last record."""
 
+    def ending_at(self, end: int) -> "LogEnds":
+        """Returns the bounds of the part before an offset."""
+        return LogEnds(self.start, max(self.start, min(self.end, end)))
+
 
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
     """Groups partitions as requests need them: each topic once, with its partitions, in order."""

@@ -1,5 +1,6 @@
 """The progress of a reader in each partition, and when it has read all that it wants."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -8,6 +9,8 @@ from tailrace.cli.clients.log_client import Fetched
 from tailrace.cli.clients.log_facts import LogEnds, Partition, fetched_batches
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import KafkaError
+
+_NO_END = 2**63
 
 
 class Consumed(NamedTuple):
@@ -23,13 +26,15 @@ class Consuming(Struct):
     """The progress of a reader."""
 
     positions: dict[Partition, int]
-    """The next offset to read in each partition."""
+    """The next offset to read in each partition. Everything before it was shown, or is not wanted."""
     ends: dict[Partition, int] | None
     """The offset at which to stop in each partition; None if the reader never stops."""
     count: int | None = None
     """How many more records are wanted; None if all are."""
     uncommitted: bool = False
     """Whether the reader also wants records that are not committed."""
+    matches: Callable[[Record], bool] | None = None
+    """Which records to show; None if all are."""
 
     @property
     def wanted(self) -> dict[Partition, int]:
@@ -47,18 +52,24 @@ class Consuming(Struct):
         """
         end = None if self.ends is None else self.ends[partition]
         first = position = self.positions[partition]
+        limit = _NO_END if end is None else end
         found: list[Consumed] = []
         try:
             for following, records in fetched_batches(fetched.records):
                 for each in records:
-                    if each.offset >= first and (end is None or each.offset < end) and len(found) != self.count:
+                    if first <= each.offset < limit and (self.matches is None or self.matches(each)):
+                        if len(found) == self.count:
+                            return self._took(partition, found[-1].record.offset + 1 if found else first, found)
                         found.append(Consumed(partition, each, each.offset < fetched.high_watermark))
-                position = max(position, following)
+                position = max(position, min(following, limit))
         except KafkaError:
             if position == first:
                 raise
         if end is not None and not fetched.records and (self.uncommitted or fetched.high_watermark >= end):
             position = end  # compaction has removed the records, or an uncommitted end was truncated
+        return self._took(partition, position, found)
+
+    def _took(self, partition: Partition, position: int, found: list[Consumed]) -> list[Consumed]:
         self.positions[partition] = position
         if self.count is not None:
             self.count -= len(found)

@@ -147,6 +147,29 @@ def test_records_come_back_exactly_from_json_lines(create_topic, make_producer, 
     assert records(copy) == records(topic)
 
 
+def test_topics_ranges_filters_and_formats(create_topic, make_producer, bootstrap):
+    first, second = create_topic(partitions=2), create_topic()
+    producer = make_producer()
+    for number in range(20):
+        topic, partition = ((first, 0), (first, 1), (second, 0))[number % 3]
+        headers = [("n", b"%d" % number)]
+        producer.send(topic, b"%d" % number, KEYS[number % 5], headers, partition, timestamp_ms=1000 * number)
+    producer.flush()
+
+    def consume(*words):
+        where = ("--format", r"%t/%p %s\n", "--bootstrap", bootstrap)
+        command = tailrace("consume", first, f"{second[:-1]}?", *words, *where)
+        found = subprocess.run(command, capture_output=True, timeout=20, check=True).stdout.decode()
+        return sorted(int(line.split()[1]) for line in found.splitlines())
+
+    assert consume() == list(range(20))
+    assert consume("--from", "1970-01-01T00:00:05Z", "--to", "1970-01-01T00:00:10Z") == [5, 6, 7, 8, 9]
+    assert consume("--tail", "3") == [17, 18, 19]
+    assert consume("--key", "key-[12]", "--header", "n=?") == [1, 2, 6, 7]
+    status, said = run_to_end(tailrace("consume", first, "--format", "%q", "--bootstrap", bootstrap))
+    assert (status, "%q is not known; there are: %t topic, " in said) == (2, True)
+
+
 def test_a_producer_that_is_stopped_says_what_it_wrote(bootstrap, topic):
     command = tailrace("produce", topic, "--output", "json", "--bootstrap", bootstrap)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producing:

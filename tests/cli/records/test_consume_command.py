@@ -1,4 +1,3 @@
-import argparse
 import json
 import os
 import signal
@@ -13,13 +12,9 @@ from spus import SteadyClock
 from trio.testing import wait_all_tasks_blocked
 
 from tailrace.cli.clients.log_client import EARLIEST
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.main import parse
-from tailrace.cli.records.consume_command import Since, _start, commands
+from tailrace.cli.records.consume_command import commands
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.batches.record_batch import stamp
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -220,104 +215,71 @@ async def test_what_cannot_be_done_is_said_in_a_sentence(
         assert (captured.out, captured.err.count("\n")) == ("", 1)
 
 
-def test_where_to_begin() -> None:
-    assert [_start(text) for text in ("end", "17", "90m", "1970-01-01T00:00:01Z")] == [
-        "end",
-        17,
-        Since(5_400_000, True),
-        Since(1_000, False),
-    ]
-    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not beginning, end, an offset, "):
-        _start("soon")
+async def test_several_topics_and_patterns_are_read(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands(partitions=2) as commands:
+        for topic in ("orders.a", "orders.b", "payments"):
+            await commands.running.create(topic, 1)
+            assert await commands.produce(f"{topic}\n", topic) == 0
+        capsys.readouterr()
+        assert await commands.consume("orders.*", "payments", "--format", "%t %p %s\\n") == 0
+        assert sorted(capsys.readouterr().out.splitlines()) == [
+            f"{topic} 0 {topic}" for topic in ("orders.a", "orders.b", "payments")
+        ]
+        assert await commands.consume("x*", "y?") == 1
+        assert capsys.readouterr().err == "tailrace consume: no topic matches x* or y?\n"
 
 
-# From a quorum
+async def test_new_topics_of_a_pattern_are_followed(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands() as commands:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commands.consume, "new*", "--values", "--follow", "--from", "end", "--count", "2")
+            await trio.sleep(1)
+            for topic in ("new-1", "new-2"):
+                await commands.running.create(topic, 1)
+                assert await commands.produce(f"{topic}\n", topic) == 0
+        captured = capsys.readouterr()
+        assert sorted(line for line in captured.out.splitlines() if " " not in line) == ["new-1", "new-2"]
+        assert captured.err == "tailrace consume: no topic matches new* yet\n"
 
 
-def _replicas_say(patch: pytest.MonkeyPatch, *answers: QuorumFetched | RefusedError) -> list[int]:
-    """Scripts the responses of replicas, of which the last repeats; returns the requested offsets."""
-    asked: list[int] = []
-
-    async def read(self: QuorumClient, partition: Partition, offset: int) -> QuorumFetched:
-        answer = answers[min(len(asked), len(answers) - 1)]
-        asked.append(offset)
-        if isinstance(answer, RefusedError):
-            raise answer
-        return answer
-
-    patch.setattr(QuorumClient, "read", read)
-    return asked
-
-
-def _batch_at(base: int, *values: bytes) -> bytes:
-    batch = build_batch([Record(offset, 0, None, value) for offset, value in enumerate(values)])
-    stamp(batch, 0, base, 0)
-    return bytes(batch)
+async def test_records_are_chosen_by_key_and_header(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands() as commands:
+        for number in range(6):
+            words = ("--key-separator", ":", "--header", f"parity={number % 2}")
+            assert await commands.produce(f"key-{number % 3}:{number}\n", "orders", *words) == 0
+        capsys.readouterr()
+        assert await _values(commands, capsys, "--key", "key-1") == "14"
+        assert await _values(commands, capsys, "--key", "key-[12]", "--header", "parity=1") == "15"
+        assert await _values(commands, capsys, "--header", "parity=*", "--count", "2") == "01"
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [([], "01234"), (["--from", "3"], "34"), (["--from", "9"], ""), (["--count", "2"], "01")],
+    [
+        (["--to", "2"], "01"),
+        (["--from", "1", "--to", "3"], "12"),
+        (["--from", "2023-11-14T22:13:21Z", "--to", "2023-11-14T22:13:23Z"], "12"),
+        (["--to", "2s"], "012"),
+        (["--to", "99"], "01234"),
+        (["--from", "3", "--to", "2"], ""),
+        (["--tail", "2"], "34"),
+    ],
 )
-async def test_no_leader_has_to_be_asked(
+async def test_it_ends_where_it_is_told_to(
     autojump_clock: object, capsys: Capture, words: list[str], expected: str
 ) -> None:
     async with record_commands() as commands:
         await _filled(commands, capsys)
-        assert await _values(commands, capsys, "--quorum", *words) == expected
+        assert await _values(commands, capsys, *words) == expected
 
 
-async def test_what_recovery_wrote_between_is_passed_over(
-    autojump_clock: object, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_new_records_follow_the_last_ones(autojump_clock: object, capsys: Capture) -> None:
     async with record_commands() as commands:
-        first = QuorumFetched(0, 5, 9, _batch_at(0, b"a", b"b"), 2, ())
-        asked = _replicas_say(monkeypatch, first, QuorumFetched(7, 9, 9, _batch_at(7, b"c", b"d"), 9, ()))
-        assert await commands.consume("orders", "--quorum", "--values") == 0
-        captured = capsys.readouterr()
-        assert (captured.out, asked) == ("a\nb\nc\nd\n", [0, 5])
-        assert "orders/0 begins at offset 7" in captured.err
-
-
-async def test_what_the_replicas_cannot_tell_is_said_in_the_end(
-    autojump_clock: object, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with record_commands() as commands:
-        shown = QuorumFetched(0, 1, 3, _batch_at(0, b"a"), 1, ())
-        _replicas_say(monkeypatch, shown, QuorumFetched(1, 1, 3, b"", 1, ("SPU 2 does not answer within 3 seconds",)))
-        assert await commands.consume("orders", "--quorum", "--values") == 1
-        captured = capsys.readouterr()
-        assert captured.out == "a\n"
-        assert (
-            "orders/0: everything below offset 1 is acknowledged and has been shown; whether the records up to 3"
-            in captured.err
-        )
-        assert "SPU 2 does not answer within 3 seconds" in captured.err
-
-
-async def test_too_few_replicas_are_waited_for_and_then_named(
-    autojump_clock: object, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with record_commands() as commands:
-        too_few = TooFewStoresError("orders/0: too few of its replicas answer")
-        _replicas_say(monkeypatch, too_few, QuorumFetched(0, 1, 1, _batch_at(0, b"a"), 1, ()))
-        assert await _values(commands, capsys, "--quorum") == "a"
-        _replicas_say(monkeypatch, too_few)
-        assert await commands.consume("orders", "--quorum") == 1
-        assert "orders/0: too few of its replicas answer" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--uncommitted"], "--quorum and --uncommitted cannot be used together"),
-        (["--from", "end", "--follow"], "--from must be beginning or an offset"),
-        (["--from", "90m"], "--from must be beginning or an offset"),
-    ],
-)
-async def test_what_only_a_leader_knows_is_not_asked_of_a_quorum(
-    autojump_clock: object, capsys: Capture, words: list[str], sentence: str
-) -> None:
-    async with record_commands() as commands:
-        assert await commands.consume("orders", "--quorum", *words) != 0
-        assert sentence in capsys.readouterr().err
+        await _filled(commands, capsys)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commands.consume, "orders", "--values", "--tail", "1", "--follow")
+            await trio.sleep(1)
+            assert await commands.produce("new\n", "orders") == 0
+            await trio.sleep(1)
+            os.kill(os.getpid(), signal.SIGINT)
+        assert [line for line in capsys.readouterr().out.splitlines() if line in ("3", "4", "new")] == ["4", "new"]

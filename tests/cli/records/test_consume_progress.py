@@ -83,3 +83,18 @@ def test_what_is_outside_the_log_is_not_waited_for(
     reader = Consuming({HERE: 10}, {HERE: 15})
     assert reader.move_into(HERE, log) == said
     assert reader.wanted == wanted
+
+
+def test_a_position_is_never_after_what_was_shown() -> None:
+    reader = Consuming({HERE: 0}, {HERE: 9}, count=3)
+    assert _offsets(reader.take(HERE, Fetched(_batch(0, 5), 9))) == [0, 1, 2]
+    assert reader.positions == {HERE: 3}
+    reader = Consuming({HERE: 0}, {HERE: 4})
+    reader.take(HERE, Fetched(_batch(0, 8), 9))
+    assert reader.positions == {HERE: 4}
+
+
+def test_only_records_that_match_are_shown_and_counted() -> None:
+    reader = Consuming({HERE: 0}, None, count=3, matches=lambda record: record.offset % 2 == 1)
+    assert _offsets(reader.take(HERE, Fetched(_batch(0, 4) + _batch(4, 6), 10))) == [1, 3, 5]
+    assert (reader.positions, reader.wanted) == ({HERE: 6}, {})

@@ -1,0 +1,80 @@
+"""The range of records to consume: offsets, times and durations, and which offsets they mean in each partition."""
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from tailrace.cli.clients.log_client import LogClient
+from tailrace.cli.clients.log_facts import LogEnds, Partition
+from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of
+from tailrace.cli.output.times import duration_ms, moment_ms
+
+BEGINNING = "beginning"
+END = "end"
+_FIRST_MS = 0
+
+
+class Since(Struct, frozen=True):
+    """A point in time, or a duration before now."""
+
+    ms: int
+    is_duration: bool
+
+    def timestamp_ms(self, now_ms: int) -> int:
+        """Returns the time in milliseconds since 1970."""
+        return max(now_ms - self.ms if self.is_duration else self.ms, _FIRST_MS)
+
+
+Place = str | int | Since
+"""BEGINNING, END, an offset, or a time."""
+
+
+def place(text: str) -> Place:
+    """Reads the value of `--from` or `--to`."""
+    if text in (BEGINNING, END):
+        return text
+    if re.fullmatch(r"[0-9]{1,18}", text) is not None:
+        return int(text)
+    for read, is_duration in ((duration_ms, True), (moment_ms, False)):
+        found = read(text)
+        if found is not None:
+            return Since(found, is_duration)
+    raise argparse.ArgumentTypeError(
+        f"{text} is not beginning, end, an offset, a time such as 2026-01-31T12:00:00Z, or a duration such as 90m"
+    )
+
+
+async def offsets_of(
+    client: LogClient, where: Place, logs: Mapping[Partition, LogEnds], now_ms: int
+) -> dict[Partition, int]:
+    """Returns the offset in each partition; a time means that of the first record that is not older."""
+    match where:
+        case Since():
+            found = answered(await client.offsets_at(logs, where.timestamp_ms(now_ms)))
+            return {each: logs[each].end if offset < 0 else offset for each, offset in found.items()}
+        case int():
+            return dict.fromkeys(logs, where)
+    return {each: log.start if where == BEGINNING else log.end for each, log in logs.items()}
+
+
+async def ends_of(
+    client: LogClient, where: Place, logs: Mapping[Partition, LogEnds], now_ms: int
+) -> dict[Partition, int]:
+    """Returns the offset before which to stop in each partition, which is never after its log end."""
+    return {
+        each: min(offset, logs[each].end) for each, offset in (await offsets_of(client, where, logs, now_ms)).items()
+    }
+
+
+def answered(answers: Mapping[Partition, Answer | RefusedError]) -> dict[Partition, Answer]:
+    """Returns the results for partitions. Raises RefusedError if one is a refusal."""
+    return {partition: answer_of(partition, answer) for partition, answer in answers.items()}
+
+
+def answer_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
+    """Returns the result for a partition. Raises RefusedError, which names the partition, if it is a refusal."""
+    if isinstance(answer, RefusedError):
+        raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
+    return answer
