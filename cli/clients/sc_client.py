@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tailrace.protocol.apis import API_TABLE, Api
+import trio
+
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest
 from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest, DescribePartitionsResponse
@@ -15,11 +17,26 @@ from tailrace.protocol.internal.update_object import UpdateObjectRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.network import Address, Network
 
-from .server_connection import ANSWER_SECONDS_MAX, Role, ServerConnection, check, connect_to_one_of
+from .server_connection import (
+    ANSWER_SECONDS_MAX,
+    ClosedError,
+    Role,
+    ServerConnection,
+    UnreachableError,
+    check,
+    connect,
+    connect_to_one_of,
+)
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
 SC = Role("SC", _WHAT_TO_DO, if_it_closes="; only its public port takes commands")
+_IS_BROKER = (
+    "is a broker (SPU), not the SC: give the SC's public address, usually port 9003, with --sc or TAILRACE_SC; brokers "
+    "are for --bootstrap"
+)
+_PROBE_SECONDS_MAX = 2.0
+"""How long to find out what kind of server has closed a connection."""
 _TOPIC_RESOURCE = 2
 _SET = 0
 _DELETE = 1
@@ -120,7 +137,12 @@ class ScClient:
     async def ask(self, message: Any, wait_ms: int = 0) -> Any:
         """Sends a request of Kafka's protocol or of ours, and returns the response without checking it for errors."""
         connection = await self._connected()
-        return await connection.ask(message, _APIS[message.API_KEY].max_version, wait_ms / 1000)
+        try:
+            return await connection.ask(message, _APIS[message.API_KEY].max_version, wait_ms / 1000)
+        except ClosedError as error:
+            if await _is_broker(self.network, connection.address):
+                raise UnreachableError(f"the server at {connection.address} {_IS_BROKER}") from error
+            raise
 
     async def _ask_checked(self, message: Any, wait_ms: int = 0) -> Any:
         response = await self.ask(message, wait_ms)
@@ -141,3 +163,22 @@ class ScClient:
         if not isinstance(document, dict):
             raise self._connection.is_another("it sent something else than a document")
         return document
+
+
+async def _is_broker(network: Network, address: Address) -> bool:
+    """Whether the server takes records, which the SC does not."""
+    from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+
+    with trio.move_on_after(_PROBE_SECONDS_MAX):
+        try:
+            connection = await connect(network, address, SC, _APIS)
+        except UnreachableError:
+            return False
+        try:
+            response = await connection.ask(ApiVersionsRequest(), 0)
+            return any(each.api_key == ApiKey.PRODUCE for each in response.api_keys)
+        except UnreachableError:
+            return False
+        finally:
+            connection.close()
+    return False

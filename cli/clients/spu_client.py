@@ -45,7 +45,7 @@ PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 2.0
 
 SPU = Role("SPU", "`tailrace spu list` shows which are online")
-BOOTSTRAP = Role("broker", "Name another with --bootstrap or TAILRACE_BOOTSTRAP")
+BOOTSTRAP = Role("broker", "Start one with `tailrace up`, or name another with --bootstrap or TAILRACE_BOOTSTRAP")
 
 PASSING = frozenset(
     {

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from cluster import FREE_PORTS, Tailrace, tailrace
+from free_ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +66,26 @@ def test_without_a_home_the_user_database_says_where_the_data_is(home, tmp_path)
     (data,) = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("data ")]
     assert data == f"{user}/.local/share/tailrace"
     assert list(tmp_path.iterdir()) == []
+
+
+def _status(*words):
+    done = subprocess.run(tailrace(*words), capture_output=True, text=True, timeout=30)
+    assert done.stdout == ""
+    (said,) = done.stderr.splitlines()
+    return done.returncode, said
+
+
+def test_the_address_of_a_broker_is_not_taken_for_the_sc(running):
+    status, said = _status("spu", "list", "--sc", running.bootstrap)
+    assert status == 3
+    assert f"the server at {running.bootstrap} is a broker (SPU), not the SC: give the SC's public address" in said
+
+
+def test_a_dead_broker_and_a_dead_sc_are_told_apart():
+    free = f"127.0.0.1:{free_port()}"
+    status, said = _status("consume", "orders", "--bootstrap", free)
+    assert status == 3
+    assert f"the broker at {free} does not answer: connection refused. Start one with `tailrace up`" in said
+    status, said = _status("topic", "list", "--sc", free)
+    assert status == 3
+    assert f"the SC at {free} does not answer: connection refused. Start one with" in said

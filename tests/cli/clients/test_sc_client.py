@@ -15,10 +15,11 @@ from tailrace.cli.clients.server_connection import (
     RefusedError,
     UnreachableError,
 )
+from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.codec.headers import encode_response
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
-from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from tailrace.runtime.network import Address
 
 HINT = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
@@ -92,7 +93,7 @@ async def test_nobody_answers(autojump_clock: trio.testing.MockClock) -> None:
     assert trio.current_time() - before == ANSWER_SECONDS_MAX
 
 
-async def test_the_connection_is_closed_or_breaks() -> None:
+async def test_the_connection_is_closed_or_breaks(autojump_clock: object) -> None:
     async def close(connection: MemoryConnection) -> None:
         connection.close()
 
@@ -101,6 +102,27 @@ async def test_the_connection_is_closed_or_breaks() -> None:
 
     assert "it closed the connection; only its public port takes commands" in await _told(close)
     assert "the connection broke: connection reset by peer" in await _told(reset)
+
+
+async def test_a_broker_is_recognised_by_the_apis_that_it_has() -> None:
+    network = MemoryNetwork()
+    listener = await network.listen(ADDRESS)
+
+    async def serve() -> None:
+        first = await listener.accept()
+        await first.wait_readable()
+        first.receive_into(memoryview(bytearray(1000)))
+        first.close()  # as a broker does for a request of the SC's own APIs
+        second = await listener.accept()
+        apis = ApiVersionsResponse(api_keys=[ApiVersion(ApiKey.PRODUCE, 0, 9)])
+        second.send(encode_response(ApiKey.API_VERSIONS, 0, 1, apis))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve)
+        with pytest.raises(UnreachableError) as caught:
+            await ScClient(network, [ADDRESS]).list_objects("spu")
+    told = str(caught.value)
+    assert told.startswith("the server at 127.0.0.1:9003 is a broker (SPU), not the SC: give the SC's public address")
 
 
 @pytest.mark.parametrize(
