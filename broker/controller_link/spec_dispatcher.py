@@ -337,6 +337,11 @@ class SpecDispatcher:
 
 
 def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:
-    """Returns the known partitions of the topic, updated with those of the message."""
-    partitions = {spec.partition: spec for spec in (*before.partitions, *named.partitions)}
+    """Returns the known partitions of the topic, updated with those of the message.
+
+    Specs that have not changed stay the same objects, which the replicas have as well. Each reconciliation repeats all
+    specs, and would double their memory otherwise.
+    """
+    partitions = {spec.partition: spec for spec in before.partitions}
+    partitions |= {spec.partition: spec for spec in named.partitions if partitions.get(spec.partition) != spec}
     return replace(named, partitions=tuple(partitions.values()))

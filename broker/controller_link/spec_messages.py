@@ -75,6 +75,9 @@ def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None
             if not 0 <= each.partition < len(partitions):
                 raise RemoteProtocolError(f"the metadata of {topic.name} changes a partition that does not exist")
             partitions[each.partition] = _partition(topic, each)
+    if before is not None:  # keep what has not changed: a reconciliation repeats everything
+        known = {each.partition: each for each in before.partitions}
+        partitions = [each if known.get(each.partition) != each else known[each.partition] for each in partitions]
     if [each.partition for each in partitions] != list(range(len(partitions))):
         raise RemoteProtocolError(f"the metadata of {topic.name} lacks a partition")
     return TopicSpec(topic.topic_id, topic.name, configs_of(topic.configs), tuple(partitions), topic.is_internal)

@@ -34,11 +34,6 @@ class LagDamping:
     def __init__(self) -> None:
         self._absences: dict[SpuId, _Absence] = {}
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no follower has left."""
-        return not self._absences
-
     def on_left(self, spu: SpuId, now: float, calm_seconds_max: float) -> None:
         """Notes that a follower leaves because of its lag."""
         before = self._absences.get(spu)

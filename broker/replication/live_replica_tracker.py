@@ -103,9 +103,10 @@ class LiveReplicaTracker:
         self._is_announced = False
         """Whether a proposal was sent. The first one tells the SC that this leader leads, even if it changes
         nothing."""
-        self._left: list[SpuId] = []
+        self._left: tuple[SpuId, ...] = ()
         """The members that have just left because they lag by too many records."""
-        self._damping = LagDamping()
+        self._damping: LagDamping | None = None
+        """None until the first member leaves for this reason, because there are many thousands of trackers."""
         self._damped_until = math.inf
         """When the next follower may enter that is not allowed to enter now."""
         self.stored = dict(stored)
@@ -174,7 +175,9 @@ class LiveReplicaTracker:
         """Takes over what is stored. A proposal made from an older version is stored by now, or never will be."""
         if version <= self.version:
             return
-        self._left += [spu for spu in self.stored.keys() - members.keys() if self.lagging.get(spu) in _DAMPED]
+        left = tuple(spu for spu in self.stored.keys() - members.keys() if self.lagging.get(spu) in _DAMPED)
+        if left:
+            self._left += left
         self.stored = dict(members)
         self.version = version
         self._proposal = None
@@ -199,7 +202,7 @@ class LiveReplicaTracker:
         follower must also have deleted what is before `log_start`: a client may have been told that it is deleted. That
         a copy set has taken over is repeated until the epoch ends.
         """
-        if self._left or not self._damping.is_idle:
+        if self._left or self._damping is not None:
             self._damp(followers, log_end, now)
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
@@ -301,19 +304,22 @@ class LiveReplicaTracker:
 
     def _may_enter(self, spu: SpuId, now: float) -> bool:
         """Returns whether nothing holds a follower back that has everything. Nothing does if the set is too small."""
-        return self._damping.is_idle or not self.has_enough_stored or self._damping.may_enter(spu, now)
+        return self._damping is None or not self.has_enough_stored or self._damping.may_enter(spu, now)
 
     def _damp(self, followers: Mapping[SpuId, FollowerState], log_end: int, now: float) -> None:
         """Tells the damping which members have left, and how far all followers lag."""
+        damping = self._damping
+        if damping is None:
+            damping = self._damping = LagDamping()
         for spu in self._left:
-            self._damping.on_left(spu, now, self._limits.seconds_max)
-        self._left.clear()
+            damping.on_left(spu, now, self._limits.seconds_max)
+        self._left = ()
         for spu, state in followers.items():
             lag_records = math.inf if state.matched_end is None else log_end - state.matched_end
             if state.high_watermark_lag > lag_records:
                 lag_records = state.high_watermark_lag
-            self._damping.on_lag(spu, lag_records, self._limits.records_max, now)
-        self._damped_until = self._damping.next_entry_after(now)
+            damping.on_lag(spu, lag_records, self._limits.records_max, now)
+        self._damped_until = damping.next_entry_after(now)
 
     def _reason_to_leave(self, spu: SpuId, state: FollowerState | None, log_end: int, now: float) -> LeaveReason | None:
         """Returns why a follower lags too far; None if it does not."""

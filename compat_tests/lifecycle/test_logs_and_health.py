@@ -98,5 +98,6 @@ def test_a_start_a_stop_and_strange_clients_are_a_few_lines(logged):
     assert logged.server.stop() == 0
     events = logged.new_events()
     assert not named(events, "leader_elected")
-    assert [event["partitions"] for event in named(events, "leaders_elected")] == [30]
+    (elected,) = named(events, "leaders_elected")
+    assert elected["partitions"] >= 30
     assert not [event for event in events if event["level"] in ("warning", "error")]

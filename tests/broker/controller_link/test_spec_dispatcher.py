@@ -54,6 +54,15 @@ async def test_an_election_reaches_the_replica_that_runs(spu: DispatcherSpu) -> 
     assert not follower.is_leader
 
 
+async def test_a_reconciliation_keeps_one_object_for_each_spec_that_has_not_changed(spu: DispatcherSpu) -> None:
+    (replica,) = await spu.apply(held_topic())
+    before = replica.spec
+    await spu.apply(held_topic())
+    (topic,) = spu.dispatcher._topics.values()
+    assert topic.partitions[0] is before
+    assert replica.spec is before
+
+
 async def test_a_message_from_the_past_changes_nothing(spu: DispatcherSpu) -> None:
     await spu.apply(held_topic(epoch=7))
     (replica,) = await spu.apply(held_topic(epoch=6, leader=ELSEWHERE))

@@ -133,3 +133,12 @@ def test_a_message_may_have_only_the_changed_partitions_of_a_topic() -> None:
     for known in (None, replace(before, partitions=before.partitions[:1])):
         with pytest.raises(RemoteProtocolError, match="does not exist"):
             topic_spec(some, known)
+
+
+def test_partitions_that_have_not_changed_stay_the_same_objects() -> None:
+    states = [apply_metadata.PartitionState(number, 1, 5, [1, 2], [1]) for number in range(2)]
+    before = topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=states))
+    states[1] = apply_metadata.PartitionState(1, 2, 6, [1, 2], [1])
+    after = topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=states), before)
+    assert after.partitions[0] is before.partitions[0]
+    assert after.partitions[1].leader == 2

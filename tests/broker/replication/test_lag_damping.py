@@ -8,7 +8,6 @@ A = SpuId(1)
 
 def test_a_follower_that_never_left_is_not_held_back() -> None:
     damping = LagDamping()
-    assert damping.is_idle
     damping.on_lag(A, 1000, 10, 0.0)
     assert damping.may_enter(A, 0.0)
 
