@@ -49,6 +49,7 @@ from tailrace.broker.upkeep.housekeeping import Housekeeping
 from tailrace.broker.upkeep.parking import Storage
 from tailrace.broker.upkeep.scrubbing import Scrubbing
 from tailrace.broker.upkeep.storage_limit import StorageLimit
+from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Endpoint, TopicSpec
@@ -417,7 +418,7 @@ class Spu:
             incarnation=self.process,
             store_incarnation=self.storage.incarnation,
             stopped_cleanly=self.storage.was_left_cleanly,
-            endpoints=tuple(_endpoint(*each) for each in self._listeners.public),
+            endpoints=(*(_endpoint(*each) for each in self._listeners.public), *_published(self.settings)),
             private=_endpoint(private, self.settings.private),
         )
 
@@ -433,7 +434,13 @@ class Spu:
     def _accept_clients(self) -> PublicServer:
         nursery, clients_max = self._nursery, spu_clients_max(self.files.descriptors_max())
         server = PublicServer(
-            self, KNOWN, self.broker_configs, self.metrics.server, self._logger, clients_max=clients_max
+            self,
+            KNOWN,
+            self.broker_configs,
+            self.metrics.server,
+            self._logger,
+            clients_max=clients_max,
+            files=self.files,
         )
         for listener, each in self._listeners.public:
             nursery.start_soon(server.serve, listener, each)
@@ -476,14 +483,21 @@ def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:
     return Endpoint(settings.name, address.host, address.port)
 
 
+def _published(settings: SpuSettings) -> list[Endpoint]:
+    """Returns the address at which the port of this SPU's container is published, if there is one."""
+    published = settings.published
+    return [] if published is None else [Endpoint(PUBLISHED, published.host, published.port)]
+
+
 def _facts(settings: SpuSettings) -> dict[str, str]:
     """Returns the settings that Kafka's tools know as broker configs."""
     listeners = ",".join(f"{each.name}://{each.address}" for each in settings.listeners)
-    advertised = ",".join(f"{each.name}://{each.advertised or each.address}" for each in settings.listeners)
+    told = [f"{each.name}://{each.advertised or each.address}" for each in settings.listeners]
+    told += [f"{each.listener}://{Address(each.host, each.port)}" for each in _published(settings)]
     return {
         "broker.id": str(settings.id),
         "node.id": str(settings.id),
         "log.dirs": settings.data_directory,
         "listeners": listeners,
-        "advertised.listeners": advertised,
+        "advertised.listeners": ",".join(told),
     }

@@ -50,7 +50,7 @@ def brokers(
         spu = cluster.spus[spu_id]
         is_this = spu_id == this
         if spu.online or is_this or cluster.lost_at.get(spu_id, -math.inf) >= lost_since:
-            endpoint = address_of(spu, listener, is_this=is_this)
+            endpoint = address_of(spu, listener, is_this=is_this, machine_hosts=cluster.machine_hosts)
             if endpoint is not None:
                 found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
     return found

@@ -12,6 +12,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from .specs import PartitionSpec, SpuSpec, TopicSpec, WaitingTopic
 
 NO_CONTROLLER = SpuId(-1)
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1"})
 
 
 class Cluster:
@@ -21,6 +22,8 @@ class Cluster:
         self.cluster_id = ""
         self.controller_id = NO_CONTROLLER
         """The SPU to which clients are told to send admin requests."""
+        self.machine_hosts: frozenset[str] = frozenset()
+        """The addresses that servers on the machine of this server report if they listen on all its addresses."""
         self.version = 0
         """A number that rises with every change, so that results computed from the mirror can be cached."""
         self.topics_version = 0

@@ -19,6 +19,11 @@ class Endpoint(Struct, frozen=True):
     listener: str
     host: str
     port: int
+    on_all_addresses: bool = False
+    """Whether the SPU listens on all addresses of its machine.
+
+    Then `host` is the address from which the SPU connects to the Streaming Controller.
+    """
 
 
 class SpuSpec(Struct, frozen=True):

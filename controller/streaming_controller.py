@@ -142,6 +142,7 @@ class StreamingController:
                     self.metrics.server,
                     self._logger,
                     clients_max=clients_max,
+                    files=self._seams.files,
                 )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:

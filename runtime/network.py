@@ -349,4 +349,6 @@ async def _resolve(address: Address) -> list[tuple[int, _Host]]:
 
 
 def _address(name: tuple[str, int]) -> Address:
-    return Address(name[0], name[1])
+    """Returns the address of a socket; an IPv4 address of a socket for both versions of IP is shown as IPv4."""
+    host = name[0]
+    return Address(host.removeprefix("::ffff:") if "." in host else host, name[1])

@@ -61,6 +61,8 @@ class SpuSettings(Struct, frozen=True):
     """The private addresses of the Streaming Controller and its standbys."""
     private: ListenerSettings = ListenerSettings("PRIVATE", Address("127.0.0.1", 0))
     """The listener for other SPUs."""
+    published: Address | None = None
+    """The address at which the port of this SPU's container is published, for clients from outside its networks."""
 
 
 def parse_address(text: str, where: str, *, port_min: int = 0) -> Address:

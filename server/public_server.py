@@ -8,11 +8,13 @@ import trio
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import Api
+from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address, Connection, Listener
+from tailrace.runtime.network import Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
 from .client_connection import ClientConnection, Dispatcher, ResolvedRoute
+from .client_origins import ClientOrigins
 from .foreign_clients import ForeignClients
 from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
@@ -37,8 +39,10 @@ class PublicServer:
         logger: FilteringBoundLogger,
         *,
         clients_max: int,
+        files: Files,
     ) -> None:
         """Prepares the server. `clients_max` is the number of clients for which the process has open files."""
+        self._origins = ClientOrigins(files)
         self._dispatcher = dispatcher
         self._clients_max = clients_max
         self._apis = apis
@@ -76,8 +80,18 @@ class PublicServer:
                 connection.close()
                 continue
             # Count the client before the next one is accepted, so that a burst of clients cannot exceed the limits.
-            client = self._admit(connection, _advertised_listener(connection, settings))
+            client = self._admit(connection, self._connected_listener(connection, settings))
             nursery.start_soon(self._run_client, client, connection.remote.host)
+
+    def _connected_listener(self, connection: Connection, settings: ListenerSettings) -> ConnectedListener:
+        """Returns the listener with the address to advertise to this client: the chosen one, or the reached one."""
+        if settings.advertised is not None:
+            return ConnectedListener(
+                settings.name, (settings.advertised.host, settings.advertised.port), is_chosen=True
+            )
+        reached = (connection.local.host, connection.local.port)
+        is_from_outside = self._origins.is_from_outside(connection.remote.host)
+        return ConnectedListener(settings.name, reached, is_from_outside=is_from_outside)
 
     async def drain_clients(self) -> None:
         """Stops handling requests, and waits a moment for the clients to read their responses and leave."""
@@ -153,9 +167,3 @@ class PublicServer:
             # The connection that has been idle longest is due first. Wake up earlier to notice a shortened limit.
             due = max(oldest + idle_seconds_max, now + max(idle_seconds_max / 20, IDLE_RECHECK_SECONDS_MIN))
             await trio.sleep_until(min(due, now + IDLE_RECHECK_SECONDS))
-
-
-def _advertised_listener(connection: Connection, settings: ListenerSettings) -> ConnectedListener:
-    """The listener with the address to advertise to this client: the configured one, or the one that it has reached."""
-    advertised: Address = settings.advertised or connection.local
-    return ConnectedListener(settings.name, (advertised.host, advertised.port), settings.advertised is not None)

@@ -73,7 +73,7 @@ spus = st.builds(
         st.sampled_from(SpuResolution),
         _texts,
         _texts,
-        st.lists(st.builds(PublicListener, _words, _hosts, _ports), max_size=2).map(tuple),
+        st.lists(st.builds(PublicListener, _words, _hosts, _ports, st.booleans()), max_size=2).map(tuple),
         st.none() | st.builds(Address, _hosts, _ports),
         _texts,
     ),

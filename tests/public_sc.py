@@ -8,6 +8,7 @@ import structlog
 import trio
 from msgspec import Struct, field
 from running_workflow import RunningWorkflow, running_workflow
+from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
@@ -102,7 +103,15 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.spus.connections,
                 running.host.controllers,
             )
-            server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger, clients_max=100)
+            server = PublicServer(
+                host,
+                KNOWN,
+                running.broker_configs,
+                ServerMetrics(KNOWN),
+                logger,
+                clients_max=100,
+                files=SimulatedFiles(),
+            )
             listener = await network.listen(ADDRESS)
             nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS))
             yield sc

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import trio
 from msgspec.structs import replace
 
+from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId
@@ -25,8 +26,8 @@ class MirrorUpdater:
         self._cluster = cluster
         self._this = this
         self._on_rack = on_rack
-        self._reported: tuple[Endpoint, ...] = ()
-        """The addresses that this SPU has reported for clients."""
+        self._reported_places: frozenset[tuple[str, str, int]] = frozenset()
+        """The listeners that this SPU has reported for clients, with their hosts and ports."""
         self._version = -1
         self._connections = 0
         """The number of connections so far."""
@@ -40,7 +41,8 @@ class MirrorUpdater:
 
     def on_connected(self, reported: tuple[Endpoint, ...]) -> None:
         """Expects the full metadata next. Its version may be smaller, because the controller may be another process."""
-        self._reported = reported
+        self._reported_places = frozenset(map(_place, reported))
+        self._cluster.machine_hosts = frozenset(each.host for each in reported if each.on_all_addresses)
         self._connections += 1
         self._awaits_all = True
 
@@ -96,12 +98,15 @@ class MirrorUpdater:
     def _without_reported(self, spu: SpuSpec) -> SpuSpec:
         """Returns the SPU without the addresses that it reported itself, if it is this SPU.
 
-        What remains are the addresses that an administrator set. Without any, a client is told the address at which it
-        has reached this SPU, which is right on each of several networks.
+        What remains are the published address and those that an administrator set. Without any, a client is told the
+        address at which it has reached this SPU, which is right on each of several networks.
         """
         if spu.id != self._this:
             return spu
-        return replace(spu, endpoints=tuple(each for each in spu.endpoints if each not in self._reported))
+        kept = [
+            each for each in spu.endpoints if each.listener == PUBLISHED or _place(each) not in self._reported_places
+        ]
+        return replace(spu, endpoints=tuple(kept))
 
     def _remove_others(self, message: ApplyMetadataRequest) -> None:
         spus = {spu.id for spu in message.spus}
@@ -117,3 +122,7 @@ class MirrorUpdater:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
+
+
+def _place(endpoint: Endpoint) -> tuple[str, str, int]:
+    return endpoint.listener, endpoint.host, endpoint.port

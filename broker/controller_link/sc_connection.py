@@ -324,7 +324,9 @@ async def _run_link(link: PrivateLink, scope: trio.CancelScope) -> None:
 
 def _as_seen_from(local_host: str, registration: Registration) -> Registration:
     def reachable(endpoint: Endpoint) -> Endpoint:
-        return replace(endpoint, host=local_host) if endpoint.host in WILDCARD_HOSTS else endpoint
+        if endpoint.host not in WILDCARD_HOSTS:
+            return endpoint
+        return replace(endpoint, host=local_host, on_all_addresses=True)
 
     endpoints = tuple(map(reachable, registration.endpoints))
     return replace(registration, endpoints=endpoints, private=reachable(registration.private))
@@ -337,7 +339,10 @@ def _message(registration: Registration) -> RegisterSpuRequest:
         store_incarnation=registration.store_incarnation,
         stopped_cleanly=registration.stopped_cleanly,
         software_version=__version__,
-        listeners=[RegisteredListener(each.listener, each.host, each.port) for each in registration.endpoints],
+        listeners=[
+            RegisteredListener(each.listener, each.host, each.port, each.on_all_addresses)
+            for each in registration.endpoints
+        ],
         private_host=registration.private.host,
         private_port=registration.private.port,
     )

@@ -57,7 +57,7 @@ def waiting_topic(topic: apply_metadata.WaitingTopic) -> WaitingTopic:
 
 
 def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:
-    endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in spu.endpoints)
+    endpoints = tuple(Endpoint(each.name, each.host, each.port, each.on_all_addresses) for each in spu.endpoints)
     private = Endpoint(PRIVATE, spu.private_host, spu.private_port) if spu.private_host else None
     return SpuSpec(SpuId(spu.id), spu.rack, endpoints, spu.is_online, private)
 

@@ -6,11 +6,12 @@ Every error names the setting, so that commands need not add it.
 import argparse
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import overload
 
 from msgspec.structs import replace
 
+from tailrace.cluster.cluster import LOOPBACK_HOSTS
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address
@@ -131,6 +132,25 @@ class GivenSettings:
         """Returns another listener, with the name of the default."""
         text = self.text(name)
         return replace(default, flag=f"--{name}") if text is None else _listener(default.name, text, f"--{name}")
+
+    def published(self, listeners: Sequence[ListenerSettings]) -> Address | None:
+        """Returns the address at which the port of this container is published, or None if it is not given.
+
+        Raises SettingsError if no client could ever be told the address.
+        """
+        text = self.text("published")
+        if text is None:
+            return None
+        published = parse_address(text, "--published", port_min=1)
+        plain = [each for each in listeners if each.advertised is None]
+        if not plain:
+            raise SettingsError(f"--published {text} has no effect, because each --public names an address after a '='")
+        if all(each.address.host == "localhost" or each.address.host in LOOPBACK_HOSTS for each in plain):
+            raise SettingsError(
+                f"--published {text} has no effect, because this server listens only for local clients; "
+                f"add, for example, --public 0.0.0.0:9092"
+            )
+        return published
 
     def metrics_listener(self, default: Address) -> ListenerSettings | None:
         """Returns the listener for Prometheus; None if it is off."""

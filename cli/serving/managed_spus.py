@@ -47,6 +47,11 @@ class ManagedSpus(Struct, frozen=True):
     """The broker configs of all SPUs."""
     are_listeners_chosen: bool
     """Whether the user has chosen `listeners`; then no SPU may move to another port."""
+    published: Address | None = None
+    """The address at which the container's port of the first SPU is published.
+
+    The ports of the other SPUs in the group `main` are published as consecutively as these SPUs listen.
+    """
 
     def settings_of(self, spu: Spu, controller: Address) -> SpuSettings:
         """Returns the settings of an SPU; `controller` is the private address of the SC."""
@@ -57,7 +62,9 @@ class ManagedSpus(Struct, frozen=True):
         )
         private = ListenerSettings("PRIVATE", Address(self._host, spec.private.port), may_move=True)
         apart = PORTS_APART
+        published = None
         if spec.group == GROUP:
+            published = self._published_of(spec.id)
             listeners, private = self._listeners_of(spec.id), self.private
             apart = CHOSEN_PORTS_APART if self.are_listeners_chosen else PORTS_APART
         return SpuSettings(
@@ -69,6 +76,7 @@ class ManagedSpus(Struct, frozen=True):
             {**self.broker, **spec.configs},
             controllers=(controller,),
             private=self._moved_away(private, spec.id),
+            published=published,
         )
 
     def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
@@ -119,6 +127,13 @@ class ManagedSpus(Struct, frozen=True):
         first = 0 if self.metrics is None else self.metrics.address.port
         return 0 < first <= port and (port - first) % PORTS_APART == 0
 
+    def _published_of(self, spu: SpuId) -> Address | None:
+        """Returns the published address of an SPU in the group `main`."""
+        if self.published is None:
+            return None
+        address = _moved_address(self.published, spu, CHOSEN_PORTS_APART)
+        return address if address.port else None
+
     @property
     def _host(self) -> str:
         return self.listeners[0].address.host
@@ -138,6 +153,8 @@ def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
         command += ["--public", _text(listener)]
     command += ["--private", _text(settings.private)]
     command += ["--metrics", "off" if settings.metrics is None else _text(settings.metrics)]
+    if settings.published is not None:
+        command += ["--published", str(settings.published)]
     if settings.rack is not None:
         command += ["--rack", settings.rack]
     for name, value in settings.broker.items():

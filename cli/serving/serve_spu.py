@@ -23,12 +23,13 @@ from .serving import (
     Announcement,
     Stops,
     add_common_flags,
+    add_published,
     add_until_input_ends,
     run_server,
     stop_with_parent,
 )
 
-NAMES = COMMON_NAMES | {"id", "sc", "private", "rack"}
+NAMES = COMMON_NAMES | {"id", "sc", "private", "published", "rack"}
 ID_MAX = 2**31 - 1
 DEFAULT_PUBLIC = Address("127.0.0.1", 9005)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9006)
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[=HOST:PORT]",
         help=f"Address to listen on for other SPUs, and the address to advertise (default: {DEFAULT_PRIVATE}).",
     )
+    add_published(parser)
     parser.add_argument("--rack", metavar="RACK", help="Rack of the SPU; warns if another one is registered.")
     add_until_input_ends(parser, "the SPU")
 
@@ -70,15 +72,18 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     assert spu_id is not None
     if given.text("rack") == "":
         raise SettingsError("--rack: the name is empty; leave the option out if the SPU has no rack")
+    default = (ListenerSettings("PUBLIC", DEFAULT_PUBLIC, flag="--public"),)
+    listeners = given.listeners() if given.has("public") else default
     return SpuSettings(
         spu_id,
         given.data_directory(),
-        given.listeners() if given.has("public") else (ListenerSettings("PUBLIC", DEFAULT_PUBLIC, flag="--public"),),
+        listeners,
         given.metrics_listener(DEFAULT_METRICS),
         given.text("rack"),
         given.broker_settings(),
         controllers=given.addresses("sc"),
         private=given.listener("private", ListenerSettings("PRIVATE", DEFAULT_PRIVATE)),
+        published=given.published(listeners),
     )
 
 

@@ -71,6 +71,16 @@ class LogSettings(Struct, frozen=True):
     """The format; None stands for text on a terminal and JSON elsewhere."""
 
 
+def add_published(parser: argparse.ArgumentParser) -> None:
+    """Adds the option of servers whose port a container engine publishes."""
+    parser.add_argument(
+        "--published",
+        metavar="HOST:PORT",
+        help="Address at which the port of this container is published, as in `docker run -p`: "
+        "what clients from outside the container's networks are told (default: the address that they reach).",
+    )
+
+
 def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: str) -> None:
     """Adds the options of all servers. `public` and `metrics` describe the defaults."""
     parser.add_argument("--data", metavar="DIR", help="Data directory (default: in the user's data directory).")

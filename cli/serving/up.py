@@ -52,6 +52,7 @@ from .serving import (
     LogSettings,
     Stops,
     add_common_flags,
+    add_published,
     add_until_input_ends,
     announce,
     log_settings,
@@ -59,7 +60,7 @@ from .serving import (
     stop_with_parent,
 )
 
-NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private", "topic", "ephemeral"}
+NAMES = COMMON_NAMES | {"spus", "private", "published", "sc", "sc-private", "topic", "ephemeral"}
 DEFAULT_LISTENERS = (
     ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC, flag="--public"),
     ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092), flag="--public"),
@@ -130,6 +131,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"Address of the Streaming Controller for SPUs (default: {serve_sc.DEFAULT_PRIVATE}, or a free port).",
     )
+    add_published(parser)
     add_until_input_ends(parser, "the cluster")
 
 
@@ -157,13 +159,15 @@ def read_settings(given: GivenSettings) -> UpSettings:
         None if metrics is None else ListenerSettings("METRICS", serve_sc.DEFAULT_METRICS, may_move=True),
         broker=broker,
     )
+    listeners = given.listeners() if given.has("public") else DEFAULT_LISTENERS
     managed = ManagedSpus(
         data,
-        given.listeners() if given.has("public") else DEFAULT_LISTENERS,
+        listeners,
         given.listener("private", ListenerSettings("PRIVATE", serve_spu.DEFAULT_PRIVATE, may_move=True)),
         metrics,
         broker,
         are_listeners_chosen=given.has("public"),
+        published=given.published(listeners),
     )
     return UpSettings(
         sc,

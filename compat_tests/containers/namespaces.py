@@ -154,6 +154,7 @@ class Machine:
         made.must("ip", "address", "add", f"{address}/24", "dev", "eth0")
         made.must("ip", "link", "set", "eth0", "up")
         made.must("ip", "link", "set", "lo", "up")
+        made.must("ip", "route", "add", "default", "via", HOST_ADDRESS)
         return made
 
     def _keep(self, command: Sequence[str]) -> Namespace:

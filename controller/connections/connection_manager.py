@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 
+from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.controller.objects.objects import PublicListener, Spu, SpuType
 from tailrace.controller.sc_metrics import ScMetrics
@@ -336,7 +337,9 @@ class ConnectionManager:
             self._someone_returned.set()
         self._leases.grant(spu, message.incarnation, now)
         private = Address(message.private_host, message.private_port)
-        peer.listens_at = (*(Address(each.host, each.port) for each in message.listeners), private)
+        # A published port belongs to a container engine, which may accept connections when the SPU is gone.
+        listens = (Address(each.host, each.port) for each in message.listeners if each.name != PUBLISHED)
+        peer.listens_at = (*listens, private)
         peer.stream.accept(Registered(spu, message.incarnation, message.software_version, now))
         peer.link.accept_frames_up_to(FRAME_BYTES_MAX)
         if before is not None:
@@ -348,7 +351,9 @@ class ConnectionManager:
                 spu,
                 message.incarnation,
                 message.store_incarnation,
-                tuple(PublicListener(each.name, each.host, each.port) for each in message.listeners),
+                tuple(
+                    PublicListener(each.name, each.host, each.port, each.on_all_addresses) for each in message.listeners
+                ),
                 private,
             )
         )

@@ -128,7 +128,9 @@ def _metadata(
 
 
 def _spu(spu: SpuSpec) -> apply_metadata.SpuState:
-    endpoints = [apply_metadata.Endpoint(each.listener, each.host, each.port) for each in spu.endpoints]
+    endpoints = [
+        apply_metadata.Endpoint(each.listener, each.host, each.port, each.on_all_addresses) for each in spu.endpoints
+    ]
     private_host, private_port = ("", 0) if spu.private is None else (spu.private.host, spu.private.port)
     return apply_metadata.SpuState(spu.id, spu.rack, spu.online, endpoints, private_host, private_port)
 

@@ -87,6 +87,8 @@ class PublicListener(Struct, frozen=True):
     name: str
     host: str
     port: int
+    on_all_addresses: bool = False
+    """Whether the SPU listens on all addresses of its machine; `host` is the one from which it connects to the SC."""
 
 
 class SpuStatus(Struct, frozen=True):

@@ -51,14 +51,17 @@ def spu_document(spu: Spu) -> Document:
     if spu.status.store_incarnation:
         status["storeIncarnation"] = spu.status.store_incarnation
     if spu.status.listeners:
-        status["listeners"] = [
-            {"name": each.name, "host": each.host, "port": each.port} for each in spu.status.listeners
-        ]
+        status["listeners"] = [_listener_document(each) for each in spu.status.listeners]
     if spu.status.private is not None:
         status["private"] = {"host": spu.status.private.host, "port": spu.status.private.port}
     if spu.status.reason:
         status["reason"] = spu.status.reason
     return {"name": str(spu.spec.id), "spec": spec, "status": status}
+
+
+def _listener_document(listener: PublicListener) -> Document:
+    document: Document = {"name": listener.name, "host": listener.host, "port": listener.port}
+    return document | {"onAllAddresses": True} if listener.on_all_addresses else document
 
 
 def read_spu(whole: Fields, spec: Fields) -> Spu:
@@ -163,7 +166,8 @@ def _spu_status(whole: Fields) -> SpuStatus:
     status = whole.fields("status")
     listeners = []
     for listener in status.each("listeners") or ():
-        listeners.append(PublicListener(listener.text("name"), _host(listener, "host"), _port(listener)))
+        place = listener.text("name"), _host(listener, "host"), _port(listener)
+        listeners.append(PublicListener(*place, listener.flag("onAllAddresses", default=False)))
         listener.end()
     private = None
     if status.has("private"):

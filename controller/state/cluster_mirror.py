@@ -269,7 +269,9 @@ def _waiting_topic(topic: Topic) -> WaitingTopic | None:
 
 def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:
     """Returns the endpoints that the SPU reports; what the spec of a custom SPU says takes precedence."""
-    reported = {each.name: Endpoint(each.name, each.host, each.port) for each in spu.status.listeners}
+    reported = {
+        each.name: Endpoint(each.name, each.host, each.port, each.on_all_addresses) for each in spu.status.listeners
+    }
     public = spu.spec.public
     if spu.spec.type is SpuType.CUSTOM and public.port and public.ingress:
         reported[PUBLIC] = Endpoint(PUBLIC, public.ingress[0], public.port)

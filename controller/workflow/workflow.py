@@ -10,7 +10,7 @@ from typing import Protocol
 import trio
 from msgspec import Struct, field
 
-from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.cluster import LOOPBACK_HOSTS, Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.controller.key_value.interface import Entry, KeyValueStore
 from tailrace.controller.objects.objects import ConfigOverrides, Partition
@@ -78,6 +78,7 @@ class Workflow:
         self._names = names = ObjectNames(self.local)
         self.observed = Observed()
         self.cluster = Cluster()
+        self.cluster.machine_hosts = LOOPBACK_HOSTS  # SPUs on this machine connect to the SC through them
         self.mirror = ClusterMirror(self.local, self.cluster)
         self.counts = counts = counts or WorkflowCounts()
         self.status_changes = StatusChanges(wall_clock)

@@ -15,11 +15,13 @@ class Endpoint(Struct):
     name: str = ""
     host: str = ""
     port: int = 0
+    on_all_addresses: bool = False
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("name", "string", "0+"),
         Field("host", "string", "0+"),
         Field("port", "int32", "0+"),
+        Field("on_all_addresses", "bool", "0+", tag=0, tagged="0+"),
     )
 
 

@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 from simulation.client import WireClient
+from simulation.files import SimulatedFiles
 from simulation.network import MemoryListener, MemoryNetwork
 from structlog.testing import capture_logs
 
@@ -84,7 +85,9 @@ async def _serving(
     broker_configs = BrokerConfigs(configs or {})
     metrics = ServerMetrics(API_TABLE)
     logger = structlog.get_logger()
-    server = PublicServer(_Mirror(), API_TABLE, broker_configs, metrics, logger, clients_max=clients_max)
+    server = PublicServer(
+        _Mirror(), API_TABLE, broker_configs, metrics, logger, clients_max=clients_max, files=SimulatedFiles()
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
         nursery.start_soon(server.close_idle)

@@ -2,6 +2,7 @@ import pytest
 import trio
 
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
+from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint
 from tailrace.protocol.error_codes import ErrorCode
@@ -185,3 +186,15 @@ def test_of_itself_it_knows_better_unless_a_person_gave_it_an_address() -> None:
     mirror.apply(ApplyMetadataRequest(True, 1, spus=states))
     assert cluster.spus[SpuId(1)].endpoints == (Endpoint("PUBLIC", "spu.example", 9005),)
     assert len(cluster.spus[SpuId(2)].endpoints) == 2
+
+
+def test_of_itself_it_keeps_the_published_address_and_knows_the_address_of_its_machine() -> None:
+    cluster = Cluster()
+    mirror = MirrorUpdater(cluster, SpuId(1))
+    published = Endpoint(PUBLISHED, "host.example", 19092)
+    mirror.on_connected((Endpoint("PUBLIC", "10.0.0.1", 9005, on_all_addresses=True), published))
+    assert cluster.machine_hosts == {"10.0.0.1"}
+    # An older SC does not tell which SPUs listen on all addresses.
+    endpoints = [StatedEndpoint("PUBLIC", "10.0.0.1", 9005), StatedEndpoint(PUBLISHED, "host.example", 19092)]
+    mirror.apply(ApplyMetadataRequest(True, 1, spus=[SpuState(1, None, True, endpoints)]))
+    assert cluster.spus[SpuId(1)].endpoints == (published,)

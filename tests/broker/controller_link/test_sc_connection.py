@@ -101,10 +101,10 @@ async def test_it_registers_with_the_address_that_the_controller_sees(autojump_c
         await sc.registered()
         (heard,) = sc.heard_of(RegisterSpuRequest)
         seen = sc.connections[0].remote.host
-    assert spu.receiver.reported == (Endpoint("PUBLIC", seen, 9005),)
+    assert spu.receiver.reported == (Endpoint("PUBLIC", seen, 9005, on_all_addresses=True),)
     assert (heard.spu_id, heard.incarnation, heard.store_incarnation) == (7, "first", "store")
     assert heard.stopped_cleanly
-    assert heard.listeners == [RegisteredListener("PUBLIC", seen, 9005)]
+    assert heard.listeners == [RegisteredListener("PUBLIC", seen, 9005, on_all_addresses=True)]
     assert (heard.private_host, heard.private_port) == ("spu-7", 9006)
 
 

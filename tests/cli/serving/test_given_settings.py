@@ -145,3 +145,18 @@ def test_an_empty_or_unusable_data_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"/file: this is a file; choose a directory$"):
         _given({"data": str(tmp_path / "file")}).data_directory()
+
+
+def test_a_published_address_needs_a_listener_whose_clients_can_be_told_it() -> None:
+    def published(*public: str) -> Address | None:
+        given = _given({"public": list(public), "published": "192.0.2.7:19092"})
+        return given.published(given.listeners())
+
+    assert published("0.0.0.0:9092") == published("127.0.0.1:9005", "10.0.0.5:9092") == Address("192.0.2.7", 19092)
+    for public, reason in (
+        (("0.0.0.0:9092=broker.example:9092",), "has no effect, because each --public names an address"),
+        (("127.0.0.1:9092", "[::1]:9092", "localhost:9093"), "listens only for local clients"),
+    ):
+        with pytest.raises(SettingsError, match=reason):
+            published(*public)
+    assert _given({"public": "0.0.0.0:9092"}).published(()) is None

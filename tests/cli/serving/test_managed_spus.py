@@ -190,3 +190,16 @@ def test_a_child_reads_from_its_command_line_what_it_was_to_have(
     assert log_settings(given) == log
     assert arguments.until_input_ends
     assert shlex.join(words).startswith("serve spu ")
+
+
+def test_published_ports_are_consecutive_and_reach_the_child_process() -> None:
+    everywhere = (ListenerSettings("PUBLIC", Address("0.0.0.0", 9092)),)
+    managed = replace(DEFAULTS, listeners=everywhere, are_listeners_chosen=True, published=Address("192.0.2.7", 19092))
+    third = managed.settings_of(_spu(3), SC)
+    assert (third.listeners[0].address.port, third.published) == (9094, Address("192.0.2.7", 19094))
+    command = child_command(third, LogSettings("info", None))
+    arguments = parse(command[command.index("tailrace") + 1 :])
+    assert read_settings(given_settings(NAMES, arguments)).published == third.published
+    assert managed.settings_of(_spu(11, "more"), SC).published is None, "only ports of `main` are published"
+    high = replace(managed, published=Address("192.0.2.7", 65535))
+    assert high.settings_of(_spu(2), SC).published is None

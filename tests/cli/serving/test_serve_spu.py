@@ -82,6 +82,7 @@ def test_flags_are_named_as_their_settings_are() -> None:
         "public": None,
         "private": None,
         "metrics": None,
+        "published": None,
         "rack": None,
         "config": None,
         "set": [],
