@@ -310,6 +310,11 @@ class Spu:
         """The addresses where clients connect."""
         return [listener.address for listener, _ in self._listeners.public]
 
+    @property
+    def listening(self) -> list[tuple[str, Address]]:
+        """The names and addresses on which this SPU listens for clients."""
+        return [(each.name, listener.address) for listener, each in self._listeners.public]
+
     async def serve(self, stopping: trio.Event, task_status: trio.TaskStatus["Spu | None"]) -> None:
         """Serves until `stopping` is set. Reports itself when clients may connect, or None if it is stopped before."""
         nursery = self._nursery

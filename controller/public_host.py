@@ -24,6 +24,7 @@ from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.codec.compile import decode, decoder, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.files import UnreadableError
@@ -55,6 +56,7 @@ class PublicHost:
         ask_spu: Callable[[SpuId, Any], Awaitable[Any]],
         connections: Callable[[], Sequence[ConnectionRow]],
         controllers: Callable[[], Sequence[ControllerRow]],
+        describe_server: Callable[[], DescribeServerResponse],
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -66,6 +68,7 @@ class PublicHost:
         self.ask_spu = ask_spu
         self.connections = connections
         self.controllers = controllers
+        self.describe_server = describe_server
         self.apis = ADVERTISED
 
     # called by connections of clients

@@ -30,12 +30,14 @@ from tailrace.controller.workflow.leadership import lead
 from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow.workflow import Workflow, WorkflowCounts
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.runtime.descriptors import controller_clients_max
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 from tailrace.server.health import Readiness
+from tailrace.server.host import NO_SPU
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
@@ -81,6 +83,7 @@ class StreamingController:
         self._stopping = trio.Event()
         self._beginning = trio.CancelScope()
         self._serves = False
+        self._listening: list[tuple[str, Address]] = []
         self._term: _Term | None = None
 
     # running
@@ -125,6 +128,7 @@ class StreamingController:
         with ExitStack() as listening:
             private = await self._listen(listening, self._settings.private)
             public = [(await self._listen(listening, each), each) for each in self._settings.listeners]
+            self._listening = [(each.name, listener.address) for listener, each in public]
             self._term = term = self._begin_term(guard)
             listening.callback(self._end_term)
             async with trio.open_nursery() as nursery:
@@ -211,6 +215,7 @@ class StreamingController:
             lambda spu, request: connections.ask_spu(spu, request),
             lambda: connections.connections(),
             lambda: controller_rows(workflow.local, workflow.decisions),
+            lambda: self._describe_server(workflow.cluster.cluster_id),
         )
         connections = ConnectionManager(
             workflow.local,
@@ -225,6 +230,15 @@ class StreamingController:
             lease_seconds=broker_configs.settings.lease_seconds,
         )
         return _Term(workflow, connections, administration, host)
+
+    def _describe_server(self, cluster_id: str) -> DescribeServerResponse:
+        # Imported for the first request, because it is slow to load and rarely used.
+        from tailrace.server.server_description import describe_server
+
+        data_directory = "" if is_shared(self._settings.store) else self._settings.data_directory
+        return describe_server(
+            NO_SPU, cluster_id, self._listening, data_directory, self._seams.files, self._seams.wall_clock
+        )
 
     def _end_term(self) -> None:
         self._term = None

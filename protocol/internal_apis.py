@@ -59,6 +59,8 @@ class InternalApiKey(IntEnum):
     FILL_SHELF = 12004
     READ_SHELF = 12005
 
+    DESCRIBE_SERVER = 13000
+
 
 class PeerApi(Struct, frozen=True):
     """A message between SPUs, which needs no response."""
@@ -109,6 +111,7 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.UNDELETE_TOPIC),
     _api(InternalApiKey.DESCRIBE_PARTITIONS),
     _api(InternalApiKey.DESCRIBE_SEGMENTS),
+    _api(InternalApiKey.DESCRIBE_SERVER),
 )
 """The requests of the command line to the SC, on the SC's public port, besides Kafka's APIs."""
 
@@ -119,6 +122,7 @@ SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.READ_STORE),
     _api(InternalApiKey.FILL_SHELF),
     _api(InternalApiKey.READ_SHELF),
+    _api(InternalApiKey.DESCRIBE_SERVER),
 )
 """The requests of the command line and of other SPUs to an SPU, on the SPU's public port, besides Kafka's APIs."""
 

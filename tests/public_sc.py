@@ -102,6 +102,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 sc.ask_spu,
                 running.spus.connections,
                 running.host.controllers,
+                running.host.describe_server,
             )
             server = PublicServer(
                 host,

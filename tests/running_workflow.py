@@ -9,6 +9,7 @@ import trio
 from controller_model import reported
 from msgspec import Struct, field
 from msgspec.structs import replace
+from simulation.files import SimulatedFiles
 from spus import SteadyClock
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -43,6 +44,7 @@ from tailrace.protocol.internal.describe_replicas import (
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
+from tailrace.server.server_description import describe_server
 
 
 class ObedientSpus(Struct):
@@ -208,6 +210,7 @@ async def running_workflow(
         spus.ask_spu,
         spus.connections,
         lambda: controller_rows(workflow.local, workflow.decisions),
+        lambda: describe_server(-1, "cluster", [], "", SimulatedFiles(), clock),
     )
 
     async def report() -> None:

@@ -17,7 +17,7 @@ from tailrace.server.request_context import Reply, RequestContext
 from .administration.forwarding_host import ForwardingHost
 from .groups.group_host import ConsumerGroupHost, ManyGroupsHost
 from .records.record_host import DeleteRecordsHost, FetchHost, ListOffsetsHost, ProduceHost, ProducerIdHost
-from .stores.store_host import PeersHost, ShelfHost, VolumeHost
+from .stores.store_host import MachineHost, PeersHost, ShelfHost
 
 MODULES: Mapping[int, str] = {
     ApiKey.PRODUCE: "records.produce",
@@ -43,6 +43,7 @@ MODULES: Mapping[int, str] = {
     #
     ApiKey.DESCRIBE_LOG_DIRS: "stores.describe_log_dirs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "stores.alter_replica_log_dirs",
+    InternalApiKey.DESCRIBE_SERVER: "stores.describe_server",
     InternalApiKey.DESCRIBE_SPU: "stores.describe_spu",
     InternalApiKey.DESCRIBE_POSITIONS: "stores.describe_positions",
     InternalApiKey.FILL_SHELF: "stores.fill_shelf",
@@ -65,7 +66,7 @@ class SpuHost(
     ProducerIdHost,
     ConsumerGroupHost,
     ManyGroupsHost,
-    VolumeHost,
+    MachineHost,
     PeersHost,
     ShelfHost,
     ForwardingHost,

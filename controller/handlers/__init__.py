@@ -13,6 +13,7 @@ from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
 
@@ -34,6 +35,9 @@ class ObjectHost(Protocol):
 
     @property
     def status_changes(self) -> StatusChanges: ...
+
+    @property
+    def describe_server(self) -> Callable[[], DescribeServerResponse]: ...
 
     @property
     def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:

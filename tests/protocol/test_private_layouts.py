@@ -36,6 +36,8 @@ LAYOUTS = {
     "DescribeReplicasResponse 0": "0be793bd",
     "DescribeSegmentsRequest 0": "63c166d7",
     "DescribeSegmentsResponse 0": "a8b28365",
+    "DescribeServerRequest 0": "00000000",
+    "DescribeServerResponse 0": "6a1d44b4",
     "DescribeSpuRequest 0": "00000000",
     "DescribeSpuResponse 0": "f805b104",
     "ExplainGroupRequest 0": "d5eb509a",

@@ -8,7 +8,12 @@ from typing import Protocol
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
+from tailrace.broker.upkeep.storage_limit import StorageLimit
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import SpuId
 from tailrace.runtime.files import Files
+from tailrace.runtime.network import Address
+from tailrace.runtime.wall_clock import WallClock
 
 
 class StoreHost(Protocol):
@@ -33,6 +38,30 @@ class VolumeHost(DirectoryHost, Protocol):
     @property
     def files(self) -> Files:
         """The file system that the data directory is on."""
+
+
+class MachineHost(VolumeHost, Protocol):
+    """For `describe_server`, which describes this SPU and what it uses of its machine."""
+
+    @property
+    def id(self) -> SpuId:
+        """The id of this SPU."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The mirror of the cluster."""
+
+    @property
+    def listening(self) -> list[tuple[str, Address]]:
+        """The names and addresses on which this SPU listens for clients."""
+
+    @property
+    def wall_clock(self) -> WallClock:
+        """The clock of this SPU."""
+
+    @property
+    def storage_limit(self) -> StorageLimit:
+        """The size limit of this SPU's logs."""
 
 
 class PeersHost(DirectoryHost, Protocol):
