@@ -10,6 +10,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace up --spus 3 --set num.partitions=6",
     ),
     "status": ("tailrace status", "tailrace status --watch 5"),
+    "doctor": ("tailrace doctor", "tailrace doctor --output json"),
     "serve sc": (
         "tailrace serve sc --data ./sc",
         "tailrace serve sc --store etcd://one:2379,two:2379,three:2379 --replace-after 600",

@@ -27,6 +27,7 @@ WRONG_SYSTEM = (
 _COMMANDS = {
     "up": ("serving.up", "Run a whole local cluster."),
     "status": ("health.status_command", "Show what runs, what is wrong, and what to do."),
+    "doctor": ("health.doctor_command", "Check addresses, clocks, disks, limits, versions and the loss window."),
     "serve sc": ("serving.serve_sc", "Run the Streaming Controller of a cluster."),
     "serve spu": ("serving.serve_spu", "Run an SPU of a cluster."),
     "spu register": ("objects.spu_commands", "Register SPUs, so that they may join the cluster."),
@@ -104,6 +105,7 @@ _SECTIONS = {
     "more about data": ("group", "config", "partition", "segment", "log"),
     "the cluster": (
         "status",
+        "doctor",
         "spu",
         "spu-group",
         "serve",

@@ -22,6 +22,8 @@ BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
 NEXT_ADDRESS_SECONDS = 0.25
 """How long to wait for one address of a host before trying the next one at the same time."""
+_ELSEWHERE = ("192.0.2.1", 9)
+"""An address that belongs to no machine (RFC 5737)."""
 _HOST = re.compile(r"[^\s/,=\ud800-\udfff]{1,255}")
 
 _Host = tuple[object, ...]
@@ -337,6 +339,17 @@ class TcpNetwork:
         except BaseException:
             connecting.close()
             raise
+
+
+def outgoing_host() -> str | None:
+    """Returns the address of this machine that other hosts see; None if it has no route to other hosts."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)  # chooses a route, and sends nothing
+            host: str = probe.getsockname()[0]
+        except OSError:
+            return None
+    return host
 
 
 async def _resolve(address: Address) -> list[tuple[int, _Host]]:

@@ -17,6 +17,8 @@ from tailrace.controller.objects.objects import (
     Topic,
     TopicResolution,
 )
+from tailrace.controller.state.cluster_mirror import mirrored_spu
+from tailrace.runtime.network import Address
 
 MIN_INSYNC = "min.insync.replicas"
 
@@ -27,8 +29,8 @@ class SpuFacts(Struct, frozen=True):
     id: int
     state: str
     """`Online`, `Offline`, or `Init` for an SPU that never connected."""
-    address: str = ""
-    """The first address that clients are told."""
+    addresses: tuple[Address, ...] = ()
+    """The addresses that clients are told, one for each listener."""
     reason: str = ""
     group: str = ""
     """The SPU group that starts it; empty for an SPU that a person starts."""
@@ -98,10 +100,9 @@ def facts_of_objects(objects: Sequence[Object]) -> ClusterFacts:
 
 
 def _spu(spu: Spu) -> SpuFacts:
-    listeners = spu.status.listeners
-    address = f"{listeners[0].host}:{listeners[0].port}" if listeners else ""
+    addresses = tuple(Address(each.host, each.port) for each in mirrored_spu(spu).endpoints)
     group = spu.spec.group or "" if spu.spec.type is SpuType.MANAGED else ""
-    return SpuFacts(spu.spec.id, spu.status.resolution.value, address, spu.status.reason, group)
+    return SpuFacts(spu.spec.id, spu.status.resolution.value, addresses, spu.status.reason, group)
 
 
 def _topic(topic: Topic) -> TopicFacts:
@@ -137,14 +138,14 @@ def facts_of_metadata(metadata: Any) -> ClusterFacts:
         for topic in metadata.topics
         for each in topic.partitions
     )
-    addresses = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
+    addresses = {each.node_id: Address(each.host, each.port) for each in metadata.brokers}
     # A server still names a lost broker for some seconds, but says at once that its replicas are offline.
     lost = {spu for topic in metadata.topics for each in topic.partitions for spu in each.offline_replicas}
     online = addresses.keys() - lost
     others = {spu for each in partitions for spu in each.replicas} - online
     return ClusterFacts(
         (
-            *(SpuFacts(spu, SpuResolution.ONLINE.value, addresses[spu]) for spu in sorted(online)),
+            *(SpuFacts(spu, SpuResolution.ONLINE.value, (addresses[spu],)) for spu in sorted(online)),
             *(SpuFacts(spu, SpuResolution.OFFLINE.value) for spu in sorted(others)),
         ),
         tuple(TopicFacts(topic.name or "", topic.is_internal) for topic in metadata.topics),

@@ -27,7 +27,7 @@ def overview(facts: ClusterFacts) -> list[tuple[str, str]]:
     count = len(facts.partitions)
     return [
         ("SPUs", f"{len(online)} of {len(facts.spus)} online" if facts.spus else "none"),
-        ("Clients connect to", listed([each.address for each in online if each.address], 6)),
+        ("Clients connect to", listed([each.addresses[0] for each in online if each.addresses], 6)),
         ("Topics", topics + (f", and {len(internal)} internal" if internal else "")),
         ("Partitions", f"{count}: {led} with a leader, {whole} with all replicas live" if count else "none"),
     ]

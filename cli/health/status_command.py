@@ -1,6 +1,7 @@
 """`tailrace status`: shows on one screen what runs, what is wrong, and what to do next.
 
-It asks the SC, which knows everything. If the SC is away, it asks SPUs, and says so. Exit status: 0 nothing is wrong, 1
+It asks the SC, which knows everything. If the SC is away, it asks SPUs, and says so. If only brokers are named, it asks
+no SC, because the one at the default address could belong to another cluster. Exit status: 0 nothing is wrong, 1
 something is wrong, 3 no server responds.
 """
 
@@ -14,12 +15,20 @@ from msgspec import Struct
 from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
-from tailrace.cli.options.sc_options import BOOTSTRAP_VARIABLE, DONE, REFUSED, Command, objects_in, show_documents
+from tailrace.cli.options.sc_options import (
+    BOOTSTRAP_VARIABLE,
+    DONE,
+    REFUSED,
+    SC_VARIABLE,
+    Command,
+    objects_in,
+    show_documents,
+)
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
 from tailrace.controller.objects.objects import Object
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, Network
 from tailrace.runtime.settings import parse_address
 
 from .cluster_facts import ClusterFacts, facts_of_metadata, facts_of_objects
@@ -41,6 +50,7 @@ class Sighting(Struct, frozen=True):
     """The server that described the cluster."""
     facts: ClusterFacts
     faults: list[Finding]
+    is_from_sc: bool = True
 
 
 def bootstrap_option(parser: argparse.ArgumentParser) -> None:
@@ -48,26 +58,31 @@ def bootstrap_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT[,HOST:PORT]",
-        help=f"SPUs to ask if the SC does not respond (default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
+        help="SPUs to ask if the SC does not respond, or instead of it if --sc is not given "
+        f"(default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
     )
 
 
 async def _status(client: ScClient, arguments: argparse.Namespace) -> int:
-    sighting = await look(client, bootstrap_of(arguments))
+    sighting = await look(client, arguments)
     show_documents(arguments, document_of(sighting), lambda: text_of(sighting))
     return REFUSED if sighting.faults else DONE
 
 
-def bootstrap_of(arguments: argparse.Namespace) -> list[Address]:
-    """Returns the addresses of SPUs that the options, the environment or the default give."""
+async def look(client: ScClient, arguments: argparse.Namespace) -> Sighting:
+    """Looks at the cluster through the SC, or else through SPUs. Raises UnreachableError if no server responds."""
     given, origin = arguments.bootstrap, "--bootstrap"
     if given is None:
-        given, origin = os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, BOOTSTRAP_VARIABLE
-    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
+        given, origin = os.environ.get(BOOTSTRAP_VARIABLE) or None, BOOTSTRAP_VARIABLE
+    addresses = (given or BOOTSTRAP_DEFAULT).split(",")
+    bootstrap = [parse_address(each.strip(), origin, port_min=1) for each in addresses]
+    if given is not None and arguments.sc is None and not os.environ.get(SC_VARIABLE):
+        facts = await _facts_of_spus(client.network, bootstrap)
+        return Sighting(f"the brokers at {_listed(bootstrap)}", facts, faults_of(facts), is_from_sc=False)
+    return await _look_at_sc(client, bootstrap)
 
 
-async def look(client: ScClient, bootstrap: Sequence[Address]) -> Sighting:
-    """Looks at the cluster through the SC, or else through SPUs. Raises UnreachableError if no server responds."""
+async def _look_at_sc(client: ScClient, bootstrap: Sequence[Address]) -> Sighting:
     try:
         objects = await _objects(client)
     except UnreachableError as away:
@@ -83,14 +98,10 @@ async def _objects(client: ScClient) -> list[Object]:
 
 
 async def _look_without_sc(client: ScClient, bootstrap: Sequence[Address], away: UnreachableError) -> Sighting:
-    spus = SpuClient(client.network, bootstrap, BOOTSTRAP)
     try:
-        with trio.fail_after(SPU_SECONDS_MAX):
-            facts = facts_of_metadata(await spus.metadata_of_all())
-    except (UnreachableError, trio.TooSlowError):
+        facts = await _facts_of_spus(client.network, bootstrap)
+    except UnreachableError:
         raise UnreachableError(f"{away}. No SPU answers at {_listed(bootstrap)} either: see --bootstrap") from away
-    finally:
-        spus.close()
     sc = Finding(
         Level.PROBLEM,
         "SC",
@@ -98,7 +109,17 @@ async def _look_without_sc(client: ScClient, bootstrap: Sequence[Address], away:
         "consumers meanwhile, but no leader is elected and nothing can be changed.",
         "Start the SC with `tailrace serve sc` or `tailrace up`, or name its public address with --sc or TAILRACE_SC.",
     )
-    return Sighting(f"SPUs at {_listed(bootstrap)}", facts, [sc, *faults_of(facts)])
+    return Sighting(f"SPUs at {_listed(bootstrap)}", facts, [sc, *faults_of(facts)], is_from_sc=False)
+
+
+async def _facts_of_spus(network: Network, bootstrap: Sequence[Address]) -> ClusterFacts:
+    spus = SpuClient(network, bootstrap, BOOTSTRAP)
+    try:
+        with trio.move_on_after(SPU_SECONDS_MAX):
+            return facts_of_metadata(await spus.metadata_of_all())
+    finally:
+        spus.close()
+    raise UnreachableError(f"no broker at {_listed(bootstrap)} responds within {SPU_SECONDS_MAX:g} seconds")
 
 
 def _listed(addresses: Sequence[Address]) -> str:
@@ -127,7 +148,8 @@ def document_of(sighting: Sighting) -> dict[str, object]:
         "well": not sighting.faults,
         "asked": sighting.source,
         "spus": [
-            {"id": each.id, "status": each.state} | ({"address": each.address} if each.address else {})
+            {"id": each.id, "status": each.state}
+            | ({"addresses": list(map(str, each.addresses))} if each.addresses else {})
             for each in facts.spus
         ],
         "topics": len(facts.topics) - internal,

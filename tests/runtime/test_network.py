@@ -22,6 +22,7 @@ from tailrace.runtime.network import (
     Listener,
     Network,
     TcpNetwork,
+    outgoing_host,
     receive_some,
     send_all,
 )
@@ -393,3 +394,8 @@ async def test_only_one_of_several_fast_addresses_is_connected(
     assert [each.fileno() for each in made].count(-1) == len(made) - 1
     connection.close()
     listener.close()
+
+
+async def test_the_address_that_other_hosts_see_is_not_the_loopback() -> None:
+    host = outgoing_host()
+    assert host is None or not host.startswith("127.")

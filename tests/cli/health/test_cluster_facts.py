@@ -14,6 +14,7 @@ from tailrace.controller.objects.objects import (
     PartitionResolution,
     PartitionSpec,
     PartitionStatus,
+    PublicEndpoint,
     PublicListener,
     Spu,
     SpuGroup,
@@ -36,6 +37,7 @@ from tailrace.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tailrace.runtime.network import Address
 
 ONE, TWO = SpuId(1), SpuId(2)
 ID = UUID(int=1)
@@ -48,7 +50,10 @@ def test_the_facts_of_the_scs_objects() -> None:
     spec = PartitionSpec(ONE, (ONE, TWO))
     facts = facts_of_objects(
         [
-            Spu(SpuSpec(ONE), SpuStatus(SpuResolution.ONLINE, listeners=listeners)),
+            Spu(
+                SpuSpec(ONE, public=PublicEndpoint(ingress=("told",))),
+                SpuStatus(SpuResolution.ONLINE, listeners=listeners),
+            ),
             Spu(SpuSpec(TWO, SpuType.MANAGED, group="main"), SpuStatus(SpuResolution.OFFLINE, reason="it stopped")),
             SpuGroup("main", SpuGroupSpec(), SpuGroupStatus(SpuGroupResolution.INVALID, "taken")),
             Topic(
@@ -63,7 +68,7 @@ def test_the_facts_of_the_scs_objects() -> None:
         ]
     )
     assert facts == ClusterFacts(
-        (SpuFacts(1, "Online", "one:9005"), SpuFacts(2, "Offline", "", "it stopped", "main")),
+        (SpuFacts(1, "Online", (Address("told", 9005),)), SpuFacts(2, "Offline", (), "it stopped", "main")),
         (TopicFacts("orders", False, "Provisioned", "", 2), TopicFacts("__consumer_offsets", True, "Init")),
         (
             PartitionFacts("orders", 0, 1, (1, 2), (1, 2)),
@@ -90,7 +95,7 @@ def test_brokers_that_metadata_does_not_name_or_whose_replicas_are_offline_are_o
         ],
     )
     assert facts_of_metadata(metadata) == ClusterFacts(
-        (SpuFacts(1, "Online", "one:9005"), SpuFacts(2, "Offline"), SpuFacts(3, "Offline")),
+        (SpuFacts(1, "Online", (Address("one", 9005),)), SpuFacts(2, "Offline"), SpuFacts(3, "Offline")),
         (TopicFacts("orders", False),),
         (
             PartitionFacts("orders", 0, 1, (1, 2), (1,)),

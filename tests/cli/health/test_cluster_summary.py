@@ -2,8 +2,9 @@ import pytest
 
 from tailrace.cli.health.cluster_facts import ClusterFacts, GroupFacts, PartitionFacts, SpuFacts, TopicFacts
 from tailrace.cli.health.cluster_summary import faults_of, overview
+from tailrace.runtime.network import Address
 
-ONE, TWO = SpuFacts(1, "Online", "one:9005"), SpuFacts(2, "Online", "two:9005")
+ONE, TWO = SpuFacts(1, "Online", (Address("one", 9005),)), SpuFacts(2, "Online", (Address("two", 9005),))
 TOPICS = (TopicFacts("orders", False), TopicFacts("__consumer_offsets", True))
 WHOLE = PartitionFacts("orders", 0, 1, (1, 2), (1, 2))
 

@@ -91,3 +91,18 @@ async def test_watching_goes_on_while_no_server_responds(
             await trio.sleep(10)
             assert "All is well." in capsys.readouterr().out
             nursery.cancel_scope.cancel()
+
+
+async def test_brokers_alone_are_asked_if_only_they_are_named(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with capture_logs():
+        async with cluster_of(1) as cluster:
+            # Its SC is away, and the one at the default address could be that of another cluster.
+            await cluster.kill_sc()
+            for words in (["status", "--bootstrap", "spu-1:9005"], ["status"]):
+                monkeypatch.setenv("TAILRACE_BOOTSTRAP", "spu-1:9005" if len(words) == 1 else "")
+                assert await COMMANDS["status"].execute(parse(words), cluster.world.network) == 0
+                assert "Asked:              the brokers at spu-1:9005\n" in capsys.readouterr().out
+            await cluster.kill_spu(1)
+            assert await COMMANDS["status"].execute(parse(["status"]), cluster.world.network) == 3
