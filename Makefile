@@ -2,7 +2,7 @@
 # `make up` no more than the broker needs, the others what development needs as well.
 PYTHON ?= python3
 BIN := .venv/bin
-# In an environment of its own: it brings a library that structlog imports wherever it is, and users have it not.
+# In an environment of its own, so that its dependencies do not choose the versions of ours.
 IMPORT_LINTER := .venv/import-linter
 RUNS := .venv/.runs
 STAMP := .venv/.installed

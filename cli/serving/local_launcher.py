@@ -57,6 +57,8 @@ class LocalLauncher:
         self._refused: dict[SpuId, str] = {}
         """Why SPUs did not start."""
         self._changed = trio.Event()
+        self.moved_metrics: dict[SpuId, int] = {}
+        """The SPUs whose metrics had to move to another port, and the port that was in use."""
 
     def on_controller(self, private: Address) -> None:
         """Takes the address of the SC, for which launches wait."""
@@ -126,12 +128,14 @@ class LocalLauncher:
             replace(each, address=before[each], may_move=True) if each in before else each
             for each in settings.listeners
         ]
-        metrics = settings.metrics
+        metrics = None if settings.metrics is None else await self._where_free(settings.metrics)
+        if metrics is not None and settings.metrics is not None and metrics.address != settings.metrics.address:
+            self.moved_metrics[SpuId(settings.id)] = settings.metrics.address.port
         return replace(
             settings,
             listeners=tuple([await self._where_free(each) for each in listeners]),
             private=await self._where_free(settings.private),
-            metrics=None if metrics is None else await self._where_free(metrics),
+            metrics=metrics,
         )
 
     async def _where_free(self, listener: ListenerSettings) -> ListenerSettings:

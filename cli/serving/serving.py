@@ -96,7 +96,12 @@ def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: s
         metavar="HOST:PORT",
         help=f"Address to listen on for Prometheus, or off (default: {metrics}, or a free port).",
     )
-    parser.add_argument("--config", metavar="FILE", help="TOML file with these settings and a table [broker].")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="TOML file with these settings and a table [broker]. Environment variables work as well, such as "
+        "TAILRACE_PUBLIC and TAILRACE_BROKER_NUM_PARTITIONS; `tailrace config check` checks both.",
+    )
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",

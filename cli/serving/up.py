@@ -6,9 +6,9 @@ SPUs run as child processes. The command prints one line on standard output when
 """
 
 import argparse
-import shlex
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import trio
@@ -71,6 +71,8 @@ BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 EPHEMERAL_DEFAULTS = {"log.flush.interval.ms": str(2**63 - 1), "log.flush.interval.bytes": str(2**63 - 1)}
 """The broker configs of a cluster whose data is removed in any case: nothing is synced to the disk."""
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
 OUTDATED_FILE = "controller.json"
 """The file of a data directory from before there was a Streaming Controller."""
@@ -261,14 +263,19 @@ class _Cluster:
             self._failure = error
             self.stop()
             return
-        for sentence in moves(self._settings.sc, served):
+        for sentence in (*moves(self._settings.sc, served), *metrics_moves(launcher.moved_metrics)):
             print(f"tailrace up: {sentence}", file=sys.stderr, flush=True)
         announce(serving(addresses, served.public[0], self._settings.managed.data_directory))
 
 
 def serving(bootstrap: Sequence[Address], sc: Address, data_directory: str) -> str:
     """Returns where a cluster serves, as in the ready line, with the directory quoted for shells."""
-    return f"bootstrap={','.join(map(str, bootstrap))} sc={sc} data={shlex.quote(data_directory)}"
+    quoted = data_directory
+    if not _PLAIN_PATH.fullmatch(data_directory):
+        import shlex  # imported here because few directories need it
+
+        quoted = shlex.quote(data_directory)
+    return f"bootstrap={','.join(map(str, bootstrap))} sc={sc} data={quoted}"
 
 
 def moves(settings: ScSettings, served: ScAddresses) -> Iterator[str]:
@@ -281,6 +288,15 @@ def moves(settings: ScSettings, served: ScAddresses) -> Iterator[str]:
         yield (
             f"port {usual.address.port} is in use, perhaps by another cluster, so the SC of this one is at {public}."
             f" Give commands --sc {public}, or set it once: export TAILRACE_SC={public}"
+        )
+
+
+def metrics_moves(moved: Mapping[SpuId, int]) -> Iterator[str]:
+    """Says for which SPUs the metrics are not at their usual port, where another cluster may answer."""
+    for spu, port in sorted(moved.items()):
+        yield (
+            f"port {port} is in use, so the metrics of SPU {spu} are at another port: the log line metrics_served "
+            "names it, and --metrics HOST:PORT chooses one"
         )
 
 

@@ -46,7 +46,8 @@ def _check(host: Namespace, tmp_path: Path, running: ExitStack) -> None:
 
     second, _, said = running.enter_context(_up(host, tmp_path / "second", "--public", "127.0.0.1:9192"))
     assert second != first
-    (hint,) = [line for line in said.splitlines() if line.startswith("tailrace up: ")]
+    hint, metrics = [line for line in said.splitlines() if line.startswith("tailrace up: ")]
+    assert metrics.startswith("tailrace up: port 9008 is in use, so the metrics of SPU 1 are at another port")
     assert hint.startswith("tailrace up: port 9003 is in use")
     assert f"--sc {second}" in hint
     assert hint.endswith(f"export TAILRACE_SC={second}")

@@ -3,7 +3,6 @@
 Only Linux tells which process listens on a port. Elsewhere, and for processes of other users, there is no answer.
 """
 
-import glob
 import os
 from contextlib import suppress
 
@@ -19,6 +18,8 @@ def process_on_port(port: int) -> int | None:
     wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     if not wanted:
         return None
+    import glob  # imported here because few starts fail
+
     for path in glob.iglob("/proc/[0-9]*/fd/*"):
         with suppress(OSError):  # the process has ended, or belongs to another user
             if os.readlink(path) in wanted:

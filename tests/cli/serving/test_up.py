@@ -16,7 +16,7 @@ from tailrace.cli.serving.given_settings import GivenSettings
 from tailrace.cli.serving.local_launcher import LocalLauncher
 from tailrace.cli.serving.managed_spus import ManagedSpus
 from tailrace.cli.serving.serving import CannotServeError
-from tailrace.cli.serving.up import moves, read_settings, serving, with_main_group
+from tailrace.cli.serving.up import metrics_moves, moves, read_settings, serving, with_main_group
 from tailrace.controller.key_value.interface import Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec, SpuType
@@ -247,3 +247,10 @@ def test_only_a_port_of_the_sc_that_was_not_chosen_and_differs_is_reported() -> 
     assert list(moves(chosen, ScAddresses((other,), usual, None))) == []
     (hint,) = moves(by_default, ScAddresses((other,), usual, None))
     assert hint.endswith("Give commands --sc 127.0.0.1:40000, or set it once: export TAILRACE_SC=127.0.0.1:40000")
+
+
+def test_metrics_that_moved_are_reported() -> None:
+    assert list(metrics_moves({})) == []
+    first, second = metrics_moves({SpuId(2): 9018, SpuId(1): 9008})
+    assert first.startswith("port 9008 is in use, so the metrics of SPU 1 are at another port")
+    assert second.startswith("port 9018 is in use, so the metrics of SPU 2")
