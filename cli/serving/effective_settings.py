@@ -29,6 +29,7 @@ def _up(given: GivenSettings) -> dict[str, str]:
     return {
         "data": settings.managed.data_directory,
         "public": _listeners(settings.managed.listeners),
+        "published": given.text("published", ""),
         "private": _listener(settings.managed.private),
         "sc": _listener(settings.sc.listeners[0]),
         "sc-private": _listener(settings.sc.private),
@@ -60,6 +61,7 @@ def _spu(given: GivenSettings) -> dict[str, str]:
         "id": str(settings.id),
         "data": settings.data_directory,
         "public": _listeners(settings.listeners),
+        "published": given.text("published", ""),
         "private": _listener(settings.private),
         "sc": ",".join(map(str, settings.controllers)),
         "metrics": _listener(settings.metrics),
