@@ -1,18 +1,23 @@
-"""`tailrace topic …` with `--bootstrap`: what any broker can do for topics, with Kafka's protocol alone."""
+"""`tailrace topic …` with `--bootstrap`: what any broker can do for topics, with Kafka's protocol alone.
+
+The documents have the form of those that the SC sends. So `tailrace apply` creates topics of Apache Kafka in Tailrace.
+"""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import trio
 
 from tailrace.cli.clients.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import UsageError, documents_of_file, pairs, show_documents
 from tailrace.cli.options.spu_options import only_the_sc
 from tailrace.cli.output.tables import fields, table
-from tailrace.controller.objects.topic_documents import read_rows
+from tailrace.controller.objects.objects import Topic, TopicResolution, TopicSpec, TopicStatus
+from tailrace.controller.objects.topic_documents import read_rows, topic_document
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.metadata import MetadataResponseTopic
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 from .config_tables import DYNAMIC_TOPIC
 
@@ -33,21 +38,32 @@ async def list_topics(admin: AdminClient, arguments: argparse.Namespace) -> None
         raise only_the_sc("--deleted")
     shows_internal = getattr(arguments, "internal", True)
     topics = [topic for topic in await admin.topics() if shows_internal or not topic.is_internal]
-    show_documents(arguments, [document_of(topic) for topic in topics], lambda: _topic_table(topics))
+    configs = {} if arguments.output == "table" else await _own_configs(admin, topics)
+    documents = [document_of(each, configs.get(each.name or "", {})) for each in topics]
+    show_documents(arguments, documents, lambda: _topic_table(topics))
 
 
 async def describe(admin: AdminClient, arguments: argparse.Namespace) -> None:
     """Describes topics with their configs and partitions."""
-    documents, texts = [], []
-    for topic in await admin.topics(arguments.names):
-        configs = {
-            config.name: config.value
-            for config in await admin.configs(ConfigResource(TOPIC_RESOURCE, topic.name or ""), documented=False)
-            if config.source == DYNAMIC_TOPIC
+    topics = await admin.topics(arguments.names)
+    configs = await _own_configs(admin, topics)
+    documents = [document_of(each, configs[each.name or ""]) for each in topics]
+    show_documents(
+        arguments,
+        documents,
+        lambda: "\n\n".join(_description(each, configs[each.name or ""]) for each in topics),
+    )
+
+
+async def _own_configs(admin: AdminClient, topics: Sequence[MetadataResponseTopic]) -> dict[str, dict[str, str]]:
+    """Returns the configs that were set for each topic."""
+    found = await admin.configs_of(ConfigResource(TOPIC_RESOURCE, each.name or "") for each in topics)
+    return {
+        resource.name: {
+            config.name: config.value or "" for config in unless_refused(configs) if config.source == DYNAMIC_TOPIC
         }
-        documents.append({**document_of(topic), "configs": configs})
-        texts.append(_description(topic, configs))
-    show_documents(arguments, documents, lambda: "\n\n".join(texts))
+        for resource, configs in found.items()
+    }
 
 
 async def delete(admin: AdminClient, arguments: argparse.Namespace) -> None:
@@ -77,25 +93,31 @@ async def alter(
     await describe(admin, arguments)
 
 
-def document_of(topic: MetadataResponseTopic) -> Document:
-    """Returns what a broker says about a topic, for programs."""
-    return {
-        "kind": "topic",
-        "name": topic.name,
-        "id": str(topic.topic_id),
-        "internal": topic.is_internal,
-        "partitions": [
-            {
-                "partition": each.partition_index,
-                "leader": each.leader_id if each.leader_id >= 0 else None,
-                "epoch": each.leader_epoch,
-                "replicas": each.replica_nodes,
-                "inSync": each.isr_nodes,
-                "offline": each.offline_replicas,
-            }
-            for each in sorted(topic.partitions, key=lambda each: each.partition_index)
-        ],
-    }
+def document_of(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> Document:
+    """Returns a topic as the SC would describe it; `configs` are those that were set for the topic."""
+    partitions = _partitions(topic)
+    leaderless = sum(each.leader_id < 0 for each in partitions)
+    reason = f"{leaderless} of {len(partitions)} partitions have no leader" if leaderless else ""
+    known = Topic(
+        topic.name or "",
+        topic.topic_id,
+        TopicSpec(len(partitions), _replication_factor(topic), configs=configs),
+        TopicStatus(
+            TopicResolution.PROVISIONED,
+            {each.partition_index: tuple(map(SpuId, each.replica_nodes)) for each in partitions},
+            reason,
+        ),
+    )
+    return {"kind": "topic", **topic_document(known)}
+
+
+def _partitions(topic: MetadataResponseTopic) -> list[MetadataResponsePartition]:
+    return sorted(topic.partitions, key=lambda each: each.partition_index)
+
+
+def _replication_factor(topic: MetadataResponseTopic) -> int:
+    """Returns the replicas of the partition that has most of them, because a move changes one after the other."""
+    return max((len(each.replica_nodes) for each in topic.partitions), default=0)
 
 
 def _new_topics(arguments: argparse.Namespace) -> list[NewTopic]:
@@ -127,8 +149,8 @@ def _topic_of(document: Document) -> NewTopic:
     rows = spec.get("replicaMap")
     return NewTopic(
         str(document["name"]),
-        spec.get("partitions", 1),
-        spec.get("replicationFactor", 1),
+        spec.get("partitions", -1),
+        spec.get("replicationFactor", -1),
         None if rows is None else {int(number): row for number, row in dict(read_rows(rows, "replicaMap")).items()},
         {name: str(value) for name, value in spec.get("configs", {}).items()},
     )
@@ -143,7 +165,7 @@ async def _create_one(admin: AdminClient, topic: NewTopic, wait_seconds: float) 
             except RefusedError:
                 found = None
             if found is not None and found.partitions and all(each.leader_id >= 0 for each in found.partitions):
-                return document_of(found)
+                return document_of(found, topic.configs)
             await trio.sleep(LOOK_AGAIN_SECONDS)
     if waiting.cancelled_caught:
         raise RefusedError(
@@ -160,7 +182,7 @@ def _topic_table(topics: Sequence[MetadataResponseTopic]) -> str:
             (
                 topic.name,
                 len(topic.partitions),
-                max((len(each.replica_nodes) for each in topic.partitions), default=0),
+                _replication_factor(topic),
                 sum(each.leader_id < 0 for each in topic.partitions),
                 sum(len(each.isr_nodes) < len(each.replica_nodes) for each in topic.partitions),
             )
@@ -169,7 +191,7 @@ def _topic_table(topics: Sequence[MetadataResponseTopic]) -> str:
     )
 
 
-def _description(topic: MetadataResponseTopic, configs: dict[str, str | None]) -> str:
+def _description(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> str:
     about = fields(
         [
             ("Topic", topic.name),
@@ -186,6 +208,6 @@ def _description(topic: MetadataResponseTopic, configs: dict[str, str | None]) -
             each.isr_nodes,
             each.offline_replicas or None,
         )
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        for each in _partitions(topic)
     ]
     return f"{about}\n" + table(("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "OFFLINE"), rows)

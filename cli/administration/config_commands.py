@@ -12,7 +12,7 @@ from tailrace.cli.clients.admin_client import (
     Config,
     ConfigResource,
 )
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import UsageError, pairs, show_documents
 from tailrace.cli.options.spu_options import admin_command
 from tailrace.cli.output.tables import table
@@ -31,6 +31,9 @@ from .config_tables import (
 )
 
 KINDS = {"topic": TOPIC_RESOURCE, "broker": BROKER_RESOURCE, "group": GROUP_RESOURCE}
+ALL_BROKERS = "all"
+ALL_OF_THEM = ConfigResource(BROKER_RESOURCE, "")
+"""The defaults of all brokers."""
 _OWN_SOURCES = {
     TOPIC_RESOURCE: DYNAMIC_TOPIC,
     BROKER_RESOURCE: DYNAMIC_DEFAULT_BROKER,
@@ -49,9 +52,8 @@ async def _list(admin: AdminClient, arguments: argparse.Namespace) -> None:
     if kind == BROKER_RESOURCE:
         names = ["", *names]
     rows: list[tuple[str, Config]] = []
-    for name in names:
-        resource = ConfigResource(kind, name)
-        rows += [(name, each) for each in await admin.configs(resource, documented=False) if _is_own(resource, each)]
+    for resource, configs in (await admin.configs_of([ConfigResource(kind, name) for name in names])).items():
+        rows += [(resource.name, each) for each in unless_refused(configs) if _is_own(resource, each)]
     documents = [{arguments.kind: name, **document_of(config)} for name, config in rows]
     cells = [(name or "(all)", each.name, shown_value(each), source_of(each.source)) for name, each in rows]
     show_documents(arguments, documents, lambda: table((arguments.kind.upper(), "CONFIG", "VALUE", "SOURCE"), cells))
@@ -64,8 +66,7 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _describe(admin: AdminClient, arguments: argparse.Namespace) -> None:
-    resource = _resource(arguments)
-    # The name of a broker may be left out, so that what looks like one can be the name of a config.
+    resource = _resource(arguments, arguments.configs)
     configs = await admin.configs(resource)
     if arguments.configs:
         wanted = [_named(configs, name) for name in arguments.configs]
@@ -84,8 +85,8 @@ def _set_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _set(admin: AdminClient, arguments: argparse.Namespace) -> None:
-    changes = pairs(arguments.changes, "")
-    await _alter(admin, arguments, dict(changes), "set")
+    resource = _resource(arguments, arguments.changes)
+    await _alter(admin, arguments, resource, dict(pairs(arguments.changes, "")), "set")
 
 
 def _reset_options(parser: argparse.ArgumentParser) -> None:
@@ -95,15 +96,23 @@ def _reset_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _reset(admin: AdminClient, arguments: argparse.Namespace) -> None:
-    await _alter(admin, arguments, dict.fromkeys(arguments.changes), "reset")
+    resource = _resource(arguments, arguments.changes)
+    await _alter(admin, arguments, resource, dict.fromkeys(arguments.changes), "reset")
 
 
-async def _alter(admin: AdminClient, arguments: argparse.Namespace, changes: dict[str, str | None], verb: str) -> None:
-    resource = _resource(arguments)
+async def _alter(
+    admin: AdminClient,
+    arguments: argparse.Namespace,
+    resource: ConfigResource,
+    changes: dict[str, str | None],
+    verb: str,
+) -> None:
     before = {each.name: each for each in await admin.configs(resource, documented=False)}
-    if resource.name or resource.kind != BROKER_RESOURCE:  # The default of all brokers lists only what is set.
-        for name in changes:
-            _named(list(before.values()), name)
+    known = [*before.values()]
+    if resource == ALL_OF_THEM:  # It lists only what is set, and Apache Kafka would accept any name.
+        known += await admin.configs(await _some_broker(admin), documented=False)
+    for name in changes:
+        _named(known, name)
     await admin.alter_configs(resource, changes, validate_only=arguments.dry_run)
     now = before if arguments.dry_run else {each.name: each for each in await admin.configs(resource, documented=False)}
     rows = [
@@ -115,10 +124,21 @@ async def _alter(admin: AdminClient, arguments: argparse.Namespace, changes: dic
     show_documents(arguments, documents, lambda: table(("CONFIG", "BEFORE", "AFTER"), rows) + note)
 
 
+async def _some_broker(admin: AdminClient) -> ConfigResource:
+    """Returns a broker that is online."""
+    names = await admin.config_resources(BROKER_RESOURCE)
+    if not names:
+        raise RefusedError("no broker is online", ErrorCode.BROKER_NOT_AVAILABLE)
+    return ConfigResource(BROKER_RESOURCE, names[0])
+
+
 def _resource_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", choices=tuple(KINDS), help=f"What has the configs: {', '.join(KINDS)}.")
     parser.add_argument(
-        "name", metavar="NAME", help="The topic, the group, or the id of the broker; `all` stands for all brokers."
+        "name",
+        metavar="NAME",
+        nargs="?",
+        help="The topic, the group, or the id of the broker; without it, or with `all`, all brokers are meant.",
     )
 
 
@@ -126,15 +146,21 @@ def _dry_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="Let the server check the change, and change nothing.")
 
 
-def _resource(arguments: argparse.Namespace) -> ConfigResource:
-    kind = KINDS[arguments.kind]
+def _resource(arguments: argparse.Namespace, words: list[str]) -> ConfigResource:
+    """Reads the topic, broker or group. A word that cannot be the id of a broker is moved to the front of `words`."""
+    kind, name = KINDS[arguments.kind], arguments.name
     if kind != BROKER_RESOURCE:
-        return ConfigResource(kind, arguments.name)
-    if arguments.name == "all":
-        return ConfigResource(kind, "")
-    if not arguments.name.isdecimal():
-        raise UsageError(f"{arguments.name!r:.100} is neither the id of a broker nor `all`")
-    return ConfigResource(kind, arguments.name)
+        if name is None:
+            raise UsageError(f"give the name of the {arguments.kind} before the configs")
+        return ConfigResource(kind, name)
+    if name is None or name == ALL_BROKERS:
+        return ALL_OF_THEM
+    if name.isdecimal():
+        return ConfigResource(kind, name)
+    if "." in name or "=" in name:
+        words.insert(0, name)
+        return ALL_OF_THEM
+    raise UsageError(f"{name!r:.100} is neither the id of a broker nor `{ALL_BROKERS}`")
 
 
 def _is_own(resource: ConfigResource, config: Config) -> bool:

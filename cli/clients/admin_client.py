@@ -5,19 +5,24 @@ bootstrap address, or the SC. Only the configs of a broker, and deletions of rec
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 from .log_facts import Partition, by_topic
-from .server_connection import RefusedError, check, refusal
+from .server_connection import RefusedError, check, refusal, unless_refused
 from .spu_client import SpuClient
+
+if TYPE_CHECKING:
+    from tailrace.protocol.messages.describe_configs import DescribeConfigsResult
 
 CHANGE_TIMEOUT_MS = 30_000
 """How long a broker may take for a change; less than the client waits for its response."""
+DELETION_TIMEOUT_MS = 5_000
+"""How long a leader may wait for its followers to delete records. The request is sent again after that."""
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
@@ -85,10 +90,7 @@ class AdminClient:
 
     async def topics(self, names: Sequence[str] | None = None) -> list[MetadataResponseTopic]:
         """Describes all topics, or those with some names, ordered by name. Raises RefusedError for a missing one."""
-        if names is not None:
-            response = await self._spus.metadata(names)
-        else:
-            response = await self._ask(MetadataRequest(None, allow_auto_topic_creation=False))
+        response = await (self._spus.metadata_of_all() if names is None else self._spus.metadata(names))
         for topic in response.topics:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise RefusedError(f"there is no topic {topic.name!r}", topic.error_code)
@@ -154,25 +156,42 @@ class AdminClient:
 
     async def configs(self, resource: ConfigResource, *, documented: bool = True) -> list[Config]:
         """Returns all configs of a resource, ordered by name."""
+        return unless_refused((await self.configs_of([resource], documented=documented))[resource])
+
+    async def configs_of(
+        self, resources: Iterable[ConfigResource], *, documented: bool = False
+    ) -> dict[ConfigResource, list[Config] | RefusedError]:
+        """Returns the configs of many resources with few requests, or why they cannot be told.
+
+        A broker describes itself, and any broker describes the others. The SC is not asked, because it does not know
+        the configs with which brokers were started.
+        """
+        by_broker: dict[str, list[ConfigResource]] = {}
+        for each in dict.fromkeys(resources):
+            by_broker.setdefault(each.name if each.kind == BROKER_RESOURCE else "", []).append(each)
+        found: dict[ConfigResource, list[Config] | RefusedError] = {}
+        for name, wanted in by_broker.items():
+            try:
+                found |= await self._configs_from(name, wanted, documented)
+            except RefusedError as refused:
+                if len(by_broker) == 1:
+                    raise
+                found |= dict.fromkeys(wanted, refused)
+        return found
+
+    async def _configs_from(
+        self, broker: str, resources: Sequence[ConfigResource], documented: bool
+    ) -> dict[ConfigResource, list[Config] | RefusedError]:
+        """Asks one broker, or any broker if the name is empty."""
         from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-        wanted = DescribeConfigsResource(resource.kind, resource.name, None)
-        request = DescribeConfigsRequest([wanted], include_synonyms=True, include_documentation=documented)
-        result = _the_only((await self._ask_of(resource, request)).results)
-        found = [
-            Config(
-                each.name,
-                each.value,
-                each.config_source,
-                each.read_only,
-                each.is_sensitive,
-                each.config_type,
-                each.documentation,
-                tuple(ConfigSynonym(one.name, one.value, one.source) for one in each.synonyms),
-            )
-            for each in result.configs
-        ]
-        return sorted(found, key=lambda config: config.name)
+        wanted = [DescribeConfigsResource(each.kind, each.name, None) for each in resources]
+        request = DescribeConfigsRequest(wanted, include_synonyms=True, include_documentation=documented)
+        response = await (self._ask_broker(broker, request) if broker else self._spus.ask_any(request))
+        return {
+            ConfigResource(each.resource_type, each.resource_name): refusal(each) or _configs(each)
+            for each in response.results
+        }
 
     async def alter_configs(
         self, resource: ConfigResource, changes: Mapping[str, str | None], *, validate_only: bool = False
@@ -208,7 +227,7 @@ class AdminClient:
                 )
                 for topic, numbers in by_topic(keys)
             ]
-            response = await self._spus.ask(spu_id, DeleteRecordsRequest(topics, CHANGE_TIMEOUT_MS))
+            response = await self._spus.ask(spu_id, DeleteRecordsRequest(topics, DELETION_TIMEOUT_MS))
             return {
                 Partition(topic.name, each.partition_index): refusal(each) or each.low_watermark
                 for topic in response.topics
@@ -284,13 +303,35 @@ class AdminClient:
         """Asks the broker that a resource names, or any server."""
         if resource.kind != BROKER_RESOURCE or not resource.name:
             return await self._ask(request)
-        if not resource.name.isdecimal():
-            raise RefusedError(f"{resource.name!r} is not the id of a broker", ErrorCode.INVALID_REQUEST)
-        await self._spus.metadata()
-        return await self._spus.ask(int(resource.name), request)
+        return await self._ask_broker(resource.name, request)
+
+    async def _ask_broker(self, name: str, request: Any) -> Any:
+        if not name.isdecimal():
+            raise RefusedError(f"{name!r} is not the id of a broker", ErrorCode.INVALID_REQUEST)
+        if int(name) not in await self._spus.spus():
+            raise RefusedError(f"the broker {name} is not online", ErrorCode.BROKER_NOT_AVAILABLE)
+        return await self._spus.ask(int(name), request)
 
     async def _ask(self, request: Any) -> Any:
         return await self._spus.ask_first(request)
+
+
+def _configs(result: "DescribeConfigsResult") -> list[Config]:
+    """Returns the configs of one resource, ordered by name."""
+    found = [
+        Config(
+            each.name,
+            each.value,
+            each.config_source,
+            each.read_only,
+            each.is_sensitive,
+            each.config_type,
+            each.documentation,
+            tuple(ConfigSynonym(one.name, one.value, one.source) for one in each.synonyms),
+        )
+        for each in result.configs
+    ]
+    return sorted(found, key=lambda config: config.name)
 
 
 def _the_only(results: Sequence[Any]) -> Any:

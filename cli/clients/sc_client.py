@@ -30,7 +30,11 @@ from .server_connection import (
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
-SC = Role("SC", _WHAT_TO_DO, if_it_closes="; only its public port takes commands")
+_OR_BROKERS = f"{_WHAT_TO_DO}, or a broker with --bootstrap or TAILRACE_BOOTSTRAP"
+_IF_IT_CLOSES = "; only its public port takes commands"
+SC = Role("SC", _WHAT_TO_DO, _IF_IT_CLOSES)
+SC_OR_BROKERS = Role("SC", _OR_BROKERS, _IF_IT_CLOSES)
+"""The SC, for commands that brokers can answer as well."""
 _IS_BROKER = (
     "is a broker (SPU), not the SC: give the SC's public address, usually port 9003, with --sc or TAILRACE_SC; brokers "
     "are for --bootstrap"
@@ -47,10 +51,14 @@ Document = dict[str, Any]
 class ScClient:
     """Asks the SC; connects at the first request, so that usage errors are reported without an SC."""
 
-    def __init__(self, network: Network, addresses: Sequence[Address]) -> None:
-        """Takes the public addresses of an SC and its standbys, which do not listen while they are standbys."""
+    def __init__(self, network: Network, addresses: Sequence[Address], role: Role = SC) -> None:
+        """Takes the public addresses of an SC and its standbys, which do not listen while they are standbys.
+
+        `role` says what a person can do if none of them responds.
+        """
         self.network = network
         self.addresses = addresses
+        self.role = role
         self._connection: ServerConnection | None = None
 
     @property
@@ -151,7 +159,7 @@ class ScClient:
 
     async def _connected(self) -> ServerConnection:
         if self._connection is None:
-            self._connection = await connect_to_one_of(self.network, self.addresses, SC, _APIS)
+            self._connection = await connect_to_one_of(self.network, self.addresses, self.role, _APIS)
         return self._connection
 
     def _document(self, text: str) -> Document:

@@ -95,15 +95,16 @@ class SpuClient:
 
     async def metadata(self, topics: Iterable[str] = ()) -> MetadataResponse:
         """Asks for the SPUs that are online, and about some topics."""
-        wanted = [MetadataRequestTopic(name=each) for each in topics]
-        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
-        response: MetadataResponse = await self._ask_guide(request)
-        self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
-        return response
+        return await self._metadata([MetadataRequestTopic(name=each) for each in topics])
 
     async def metadata_of_all(self) -> MetadataResponse:
         """Asks for the SPUs that are online, and about all topics."""
-        response: MetadataResponse = await self._ask_guide(MetadataRequest(None, allow_auto_topic_creation=False))
+        return await self._metadata(None)
+
+    async def _metadata(self, wanted: list[MetadataRequestTopic] | None) -> MetadataResponse:
+        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        response: MetadataResponse = await self._ask_guide(request)
+        self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         return response
 
     async def spus(self) -> list[int]:
@@ -123,6 +124,14 @@ class SpuClient:
             self._guide.close()
             self._guide = None
             raise
+
+    async def ask_any(self, request: Any) -> Any:
+        """Asks any SPU, for what all of them know; returns the response without checking it for errors.
+
+        Raises UnreachableError and RefusedError.
+        """
+        with self._patience():
+            return await self._ask_any(request)
 
     async def ask(self, spu_id: int, request: Any, version_max: int | None = None) -> Any:
         """Asks one SPU, and returns the response without checking it for errors.

@@ -39,7 +39,7 @@ def doctor_command(wall_clock: WallClock, host_outside: Callable[[], str | None]
     async def ask(client: ScClient, arguments: argparse.Namespace) -> int:
         return await _doctor(client, arguments, wall_clock, host_outside())
 
-    return Command("doctor", bootstrap_option, ask)
+    return Command("doctor", bootstrap_option, ask, takes_both=True)
 
 
 async def _doctor(

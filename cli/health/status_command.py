@@ -15,15 +15,8 @@ from msgspec import Struct
 from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
-from tailrace.cli.options.sc_options import (
-    BOOTSTRAP_VARIABLE,
-    DONE,
-    REFUSED,
-    SC_VARIABLE,
-    Command,
-    objects_in,
-    show_documents,
-)
+from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
+from tailrace.cli.options.server_choice import BOOTSTRAP_VARIABLE, SC_VARIABLE
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
@@ -160,4 +153,6 @@ def document_of(sighting: Sighting) -> dict[str, object]:
     }
 
 
-COMMANDS = {"status": Command("status", bootstrap_option, _status, is_watchable=True, watches_failures=True)}
+COMMANDS = {
+    "status": Command("status", bootstrap_option, _status, is_watchable=True, watches_failures=True, takes_both=True)
+}

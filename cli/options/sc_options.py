@@ -1,4 +1,6 @@
-"""The base of every command that asks the SC: common options, exit statuses, and the output of documents.
+"""The base of every command that asks servers: common options, exit statuses, and the output of documents.
+
+A command asks the Streaming Controller (SC), or brokers of Tailrace or Apache Kafka: see `server_choice.py`.
 
 Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be reached, 4 stored but not in effect yet.
 """
@@ -13,8 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import trio
 from msgspec import Struct
 
-from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.clients.sc_client import SC, SC_OR_BROKERS, Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
+from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
 from tailrace.controller.objects.document_fields import FieldError
@@ -22,16 +25,22 @@ from tailrace.controller.objects.object_documents import parse_object, read_docu
 from tailrace.controller.objects.objects import Object
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.network import Address, Network, TcpNetwork
+from tailrace.runtime.network import Network, TcpNetwork
 from tailrace.runtime.process import run_until_stopped
-from tailrace.runtime.settings import SettingsError, parse_address
+from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .document_files import DocumentError, read_documents
+from .server_choice import (
+    BOOTSTRAP_VARIABLE,
+    SC_DEFAULT,
+    SC_VARIABLE,
+    Answerer,
+    ServerChoice,
+    ServerChoiceError,
+    choose_servers,
+)
 
-SC_VARIABLE = "TAILRACE_SC"
-SC_DEFAULT = "127.0.0.1:9003"
-BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
 OUTPUTS = ("table", "json", "yaml")
 WAIT_SECONDS_MAX = 3600
 
@@ -45,6 +54,8 @@ _CLOCK = SystemClock()
 
 Ask = Callable[[ScClient, argparse.Namespace], Awaitable[int | None]]
 """Asks servers and prints the result; returns the exit status, or None for success."""
+AskBrokers = Callable[[SpuClient, argparse.Namespace], Awaitable[int | None]]
+"""Asks brokers, of Tailrace or Apache Kafka, and prints the result; returns the exit status, or None for success."""
 
 
 class UsageError(Exception):
@@ -76,12 +87,16 @@ class Command(Struct, frozen=True):
     options: Callable[[argparse.ArgumentParser], None]
     """Adds the command's own options to a parser."""
     ask: Ask
-    """Asks servers and prints the result."""
+    """Asks the SC and prints the result."""
     is_watchable: bool = False
     """Whether the command has `--watch`, because it changes nothing."""
     wall_clock: WallClock = _CLOCK
     watches_failures: bool = False
     """Whether `--watch` goes on if the first attempt fails, because failures are what the command is about."""
+    ask_brokers: AskBrokers | None = None
+    """Does the same with brokers that `--bootstrap` names; None if only the SC can answer."""
+    takes_both: bool = False
+    """Whether the command takes `--sc` and `--bootstrap` together: it finds brokers by itself."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Adds the options of the command and the common ones."""
@@ -91,6 +106,8 @@ class Command(Struct, frozen=True):
             metavar="HOST:PORT[,HOST:PORT]",
             help=f"Public addresses of the SC and its standbys (default: ${SC_VARIABLE}, or {SC_DEFAULT}).",
         )
+        if not self.takes_both:
+            parser.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help=self._bootstrap_help)
         parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
         if self.is_watchable:
             parser.add_argument(
@@ -101,6 +118,18 @@ class Command(Struct, frozen=True):
                 const=WATCH_SECONDS,
                 help=f"Repeat every SECONDS (default: {WATCH_SECONDS:g}) and show changes, until Ctrl-C.",
             )
+
+    @property
+    def _bootstrap_help(self) -> str:
+        if self.ask_brokers is None:
+            return argparse.SUPPRESS
+        return f"Ask these SPUs, or brokers of Apache Kafka, instead of the SC (default: ${BOOTSTRAP_VARIABLE})."
+
+    @property
+    def _answerer(self) -> Answerer:
+        if self.takes_both:
+            return Answerer.BOTH
+        return Answerer.SC if self.ask_brokers is None else Answerer.EITHER
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Runs the command over TCP and returns its exit status."""
@@ -130,12 +159,9 @@ class Command(Struct, frozen=True):
 
     async def _once(self, arguments: argparse.Namespace, network: Network, seen: Seen | None) -> int:
         try:
-            client = ScClient(network, _addresses(arguments))
-            try:
-                status = await self.ask(client, arguments)
-            finally:
-                client.close()
-        except (UsageError, DocumentError, FieldError, SettingsError) as error:
+            chosen = choose_servers(arguments.sc, arguments.bootstrap, os.environ, self._answerer)
+            status = await self._ask(chosen, arguments, network)
+        except (UsageError, DocumentError, FieldError, SettingsError, ServerChoiceError) as error:
             return self._fail(error, WRONG_USAGE, seen)
         except RefusedError as error:
             return self._fail(error, REFUSED, seen)
@@ -152,25 +178,24 @@ class Command(Struct, frozen=True):
             return self._fail(UsageError(f"{error.object!r:.300} is not Unicode"), WRONG_USAGE, seen)
         return DONE if status is None else status
 
+    async def _ask(self, chosen: ServerChoice, arguments: argparse.Namespace, network: Network) -> int | None:
+        if chosen.are_brokers:
+            assert self.ask_brokers is not None, "otherwise the choice is refused"
+            spus = SpuClient(network, chosen.addresses, BOOTSTRAP)
+            try:
+                return await self.ask_brokers(spus, arguments)
+            finally:
+                spus.close()
+        sc = ScClient(network, chosen.addresses, SC if self.ask_brokers is None else SC_OR_BROKERS)
+        try:
+            return await self.ask(sc, arguments)
+        finally:
+            sc.close()
+
     def _fail(self, error: Exception, status: int, seen: Seen | None) -> int:
         if seen is None or seen.is_news(str(error)):
             say(self.name, str(error))
         return status
-
-
-def _addresses(arguments: argparse.Namespace) -> list[Address]:
-    given, origin = arguments.sc, "--sc"
-    if given is None:
-        given, origin = os.environ.get(SC_VARIABLE) or None, SC_VARIABLE
-    if given is None:
-        # To ask the SC at the default address could be to ask another cluster.
-        if not hasattr(arguments, "bootstrap") and os.environ.get(BOOTSTRAP_VARIABLE):
-            raise UsageError(
-                f"only the SC can answer this, and {BOOTSTRAP_VARIABLE} names brokers: name the SC of that cluster "
-                f"with --sc or {SC_VARIABLE}"
-            )
-        given = SC_DEFAULT
-    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
 
 
 # output

@@ -5,78 +5,50 @@ the SPUs.
 """
 
 import argparse
-import os
 import re
 from collections.abc import Awaitable, Callable
 
 from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.sc_client import SC, ScClient
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
-from tailrace.runtime.network import Address
-from tailrace.runtime.settings import parse_address
+from tailrace.cli.clients.sc_client import ScClient
+from tailrace.cli.clients.spu_client import SpuClient
 
-from .sc_options import BOOTSTRAP_VARIABLE, Ask, Command, UsageError
+from .sc_options import Ask, AskBrokers, Command, UsageError
 
-SpuAsk = Callable[[SpuClient, argparse.Namespace], Awaitable[None]]
-AdminAsk = Callable[[AdminClient, argparse.Namespace], Awaitable[None]]
+SpuAsk = AskBrokers
+AdminAsk = Callable[[AdminClient, argparse.Namespace], Awaitable[int | None]]
 Options = Callable[[argparse.ArgumentParser], None]
 
 
 def spu_command(name: str, options: Options, ask: SpuAsk, *, is_watchable: bool = False) -> Command:
     """Makes a command that finds the SPUs through the SC, or through any broker with `--bootstrap`."""
 
-    async def asking(sc: ScClient, arguments: argparse.Namespace) -> None:
-        bootstrap = bootstrap_addresses(arguments)
-        spus = SpuClient(sc.network, sc.addresses, SC) if bootstrap is None else _brokers(sc, bootstrap)
+    async def asking(sc: ScClient, arguments: argparse.Namespace) -> int | None:
+        spus = SpuClient(sc.network, sc.addresses, sc.role)
         try:
-            await ask(spus, arguments)
+            return await ask(spus, arguments)
         finally:
             spus.close()
 
-    return Command(name, _with_bootstrap(options), asking, is_watchable)
+    return Command(name, options, asking, is_watchable, ask_brokers=ask)
 
 
 def admin_command(name: str, options: Options, ask: AdminAsk, *, is_watchable: bool = False) -> Command:
     """Makes a command that administers a cluster with Kafka's protocol, through the SC or any broker."""
-
-    async def asking(spus: SpuClient, arguments: argparse.Namespace) -> None:
-        await ask(AdminClient(spus), arguments)
-
-    return spu_command(name, options, asking, is_watchable=is_watchable)
+    return spu_command(name, options, _administering(ask), is_watchable=is_watchable)
 
 
 def broker_command(
     name: str, options: Options, ask_sc: Ask, ask_brokers: AdminAsk, *, is_watchable: bool = False
 ) -> Command:
     """Makes a command that the SC answers in full, and any broker as far as Kafka's protocol goes."""
-
-    async def asking(sc: ScClient, arguments: argparse.Namespace) -> None:
-        bootstrap = bootstrap_addresses(arguments)
-        if bootstrap is None:
-            await ask_sc(sc, arguments)
-            return
-        spus = _brokers(sc, bootstrap)
-        try:
-            await ask_brokers(AdminClient(spus), arguments)
-        finally:
-            spus.close()
-
-    return Command(name, _with_bootstrap(options), asking, is_watchable)
+    return Command(name, options, ask_sc, is_watchable, ask_brokers=_administering(ask_brokers))
 
 
-def bootstrap_addresses(arguments: argparse.Namespace) -> list[Address] | None:
-    """Returns the brokers to ask, or None if the SC is to be asked.
+def _administering(ask: AdminAsk) -> AskBrokers:
+    async def asking(spus: SpuClient, arguments: argparse.Namespace) -> int | None:
+        return await ask(AdminClient(spus), arguments)
 
-    A flag beats the environment, and TAILRACE_BOOTSTRAP beats TAILRACE_SC.
-    """
-    given, origin = arguments.bootstrap, "--bootstrap"
-    if given is not None and arguments.sc is not None:
-        raise UsageError("give --bootstrap or --sc, not both: either brokers are asked, or the SC")
-    if given is None and arguments.sc is None:
-        given, origin = os.environ.get(BOOTSTRAP_VARIABLE) or None, BOOTSTRAP_VARIABLE
-    if given is None:
-        return None
-    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
+    return asking
 
 
 def only_the_sc(what: str) -> UsageError:
@@ -90,20 +62,3 @@ def named_topic(text: str, flag: str = "") -> tuple[str, list[int] | None]:
     if found is None:
         raise UsageError(f"{flag}{text}: expected TOPIC, or TOPIC:0,1 for some of its partitions")
     return found[1], None if found[2] is None else [int(each) for each in found[2].split(",")]
-
-
-def _with_bootstrap(options: Options) -> Options:
-    def configure(parser: argparse.ArgumentParser) -> None:
-        options(parser)
-        parser.add_argument(
-            "--bootstrap",
-            metavar="HOST:PORT[,HOST:PORT]",
-            help="Ask these brokers, of Tailrace or of Apache Kafka, instead of the SC "
-            f"(default: ${BOOTSTRAP_VARIABLE}, or the SC).",
-        )
-
-    return configure
-
-
-def _brokers(sc: ScClient, bootstrap: list[Address]) -> SpuClient:
-    return SpuClient(sc.network, bootstrap, BOOTSTRAP)

@@ -44,11 +44,15 @@ def test_a_topic_lives_its_life(address):
     assert run(address, "topic", "create", "life", *created)[0] == "created topic life\n"
     assert "life" in run(address, "topic", "create", "life", status=1)[1]
     (described,) = documents(address, "topic", "describe", "life")
-    assert described["configs"] == {"retention.ms": "86400000"}
-    assert [each["leader"] for each in described["partitions"]] == [1, 1]
+    assert described["spec"] == {
+        "partitions": 2,
+        "replicationFactor": 1,
+        "configs": {"retention.ms": "86400000"},
+    }
+    assert described["status"]["replicaMap"] == {"0": [1], "1": [1]}
     run(address, "topic", "alter", "life", "--partitions", "3", "--delete-config", "retention.ms")
     (described,) = documents(address, "topic", "describe", "life")
-    assert (described["configs"], len(described["partitions"])) == ({}, 3)
+    assert described["spec"] == {"partitions": 3, "replicationFactor": 1}
     assert "life" in {each["name"] for each in documents(address, "topic", "list")}
     run(address, "topic", "delete", "life")
     assert "there is no topic 'life'" in run(address, "topic", "describe", "life", status=1)[1]
@@ -132,5 +136,10 @@ def test_what_only_the_sc_can_do_is_refused_with_the_way_on(address):
         "tailrace spu list: only the SC can answer this, and TAILRACE_BOOTSTRAP names brokers: name the SC of that "
         "cluster with --sc or TAILRACE_SC\n"
     )
+    _, errors = run(address, "spu", "list", "--bootstrap", address, status=2)
+    assert errors.startswith("tailrace spu list: only the SC can answer this, and --bootstrap names brokers: ")
+    _, errors = run(address, "topic", "list", "--bootstrap", address, "--sc", "127.0.0.1:1", status=2)
+    assert "give only one of them" in errors
+    assert "brokers at" in run(address, "status")[0]
     _, errors = run(address, "topic", "create", "x", "--ignore-racks", status=2)
     assert "--ignore-racks is only for the SC" in errors

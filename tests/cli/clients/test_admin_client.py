@@ -2,11 +2,12 @@
 
 import pytest
 import trio
+from administered import administered
 from public_sc import ADDRESS, PublicSc, public_sc, tailrace
 
 from tailrace.cli.clients.admin_client import BROKER_RESOURCE, TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 
 
@@ -40,9 +41,8 @@ async def test_a_dry_run_creates_nothing() -> None:
         assert await admin.topics() == []
 
 
-async def test_configs_have_sources_and_documentation() -> None:
-    async with public_sc() as sc:
-        admin = await with_spus(sc, 1)
+async def test_configs_have_sources_and_documentation(autojump_clock: trio.testing.MockClock) -> None:
+    async with administered(1, 2) as (_, admin):
         await admin.create_topic(NewTopic("orders", 1, 1))
         orders = ConfigResource(TOPIC_RESOURCE, "orders")
         await admin.alter_configs(orders, {"retention.ms": "5000"})
@@ -53,9 +53,23 @@ async def test_configs_have_sources_and_documentation() -> None:
         found = {each.name: each for each in await admin.configs(orders)}
         assert found["retention.ms"].source == 5
         assert await admin.config_resources(TOPIC_RESOURCE) == ["orders"]
-        assert await admin.config_resources(BROKER_RESOURCE) == ["1"]
+        assert await admin.config_resources(BROKER_RESOURCE) == ["1", "2"]
         with pytest.raises(RefusedError, match="'one' is not the id of a broker"):
             await admin.configs(ConfigResource(BROKER_RESOURCE, "one"))
+
+
+async def test_many_resources_are_described_each_by_who_knows_it(autojump_clock: trio.testing.MockClock) -> None:
+    async with administered(1, 2) as (_, admin):
+        await admin.create_topic(NewTopic("orders", 1, 1))
+        orders, nothing = ConfigResource(TOPIC_RESOURCE, "orders"), ConfigResource(TOPIC_RESOURCE, "nothing")
+        first, second, third = (ConfigResource(BROKER_RESOURCE, name) for name in ("1", "2", "3"))
+        found = await admin.configs_of([orders, first, nothing, second, third])
+        assert isinstance(found[orders], list)
+        assert str(found[nothing]) == "there is no topic nothing"
+        assert str(found[third]) == "the broker 3 is not online"
+        for resource in (first, second):
+            (node,) = (each for each in unless_refused(found[resource]) if each.name == "node.id")
+            assert node.value == resource.name
 
 
 async def test_replicas_are_moved_and_leaders_elected() -> None:
