@@ -178,6 +178,7 @@ class LiveReplicaTracker:
         left = tuple(spu for spu in self.stored.keys() - members.keys() if self.lagging.get(spu) in _DAMPED)
         if left:
             self._left += left
+            self._damping = self._damping or LagDamping()
         self.stored = dict(members)
         self.version = version
         self._proposal = None
@@ -202,8 +203,8 @@ class LiveReplicaTracker:
         follower must also have deleted what is before `log_start`: a client may have been told that it is deleted. That
         a copy set has taken over is repeated until the epoch ends.
         """
-        if self._left or self._damping is not None:
-            self._damp(followers, log_end, now)
+        if self._damping is not None:
+            self._damp(self._damping, followers, log_end, now)
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
                 return None
@@ -306,11 +307,8 @@ class LiveReplicaTracker:
         """Returns whether nothing holds a follower back that has everything. Nothing does if the set is too small."""
         return self._damping is None or not self.has_enough_stored or self._damping.may_enter(spu, now)
 
-    def _damp(self, followers: Mapping[SpuId, FollowerState], log_end: int, now: float) -> None:
+    def _damp(self, damping: LagDamping, followers: Mapping[SpuId, FollowerState], log_end: int, now: float) -> None:
         """Tells the damping which members have left, and how far all followers lag."""
-        damping = self._damping
-        if damping is None:
-            damping = self._damping = LagDamping()
         for spu in self._left:
             damping.on_left(spu, now, self._limits.seconds_max)
         self._left = ()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
+from structlog.testing import capture_logs
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.codec.decoder_source import ELEMENTS_MAX
@@ -32,6 +33,7 @@ from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+from tailrace.server.foreign_clients import ForeignClients
 from tailrace.server.private_link import ABANDONED_MAX, REQUESTS_HELD_MAX, LinkClosed, PrivateLink
 
 CONCURRENT = frozenset({InternalApiKey.FORWARD, InternalApiKey.DESCRIBE_REPLICAS})
@@ -504,3 +506,24 @@ def test_garbage_closes_the_link_or_waits_for_more(data: bytes, whole: bool, key
 
 async def _gentle(api_key: int, message: object) -> object:
     return SC_PRIVATE_APIS[api_key].response()
+
+
+async def test_peers_that_speak_tls_are_logged_once_a_minute() -> None:
+    foreign = ForeignClients()
+    with capture_logs() as logged:
+        for _ in range(3):
+            ours, theirs = connected_pair()
+            link = PrivateLink(
+                ours,
+                serves=SC_PRIVATE_APIS,
+                asks=SPU_PRIVATE_APIS,
+                handle=_obliging,
+                concurrent=CONCURRENT,
+                logger=structlog.get_logger(),
+                foreign_clients=foreign,
+            )
+            theirs.send([bytes.fromhex("1603010200010001fc0303")])
+            await link.run()
+            assert "looks like TLS" in str(link.closed_because)
+    (told,) = [entry for entry in logged if entry["event"] == "private_request_refused"]
+    assert (told["connections"], told["log_level"]) == (1, "warning")

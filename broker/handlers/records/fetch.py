@@ -163,8 +163,8 @@ class Reading:
         """Whether there is an error, a divergence or a better replica, which the consumer should know without
         waiting."""
         self.shelved: list[ShelvedPart] = []
-        self.sampled: list[tuple[AppendSamples, int, int]] = []
-        """Ranges of offsets that are sent and may contain sampled records."""
+        self.sampled: list[tuple[AppendSamples, int, int]] | None = None
+        """Ranges of offsets that are sent and may contain sampled records; None if there are none."""
 
 
 class Fetch:
@@ -312,12 +312,14 @@ class Fetch:
     def _note_sampled(self, reading: Reading, replica: Replica, samples: AppendSamples, offset: int, end: int) -> None:
         """Notes a read that has reached the readable end: it found much less than there was room for."""
         if replica.is_leader and not self._reads_uncommitted:
+            if reading.sampled is None:
+                reading.sampled = []
             reading.sampled.append((samples, offset, end))
 
-    def _count_deliveries(self, reading: Reading) -> None:
+    def _count_deliveries(self, sampled: list[tuple[AppendSamples, int, int]]) -> None:
         """Counts how long the sampled records took that are sent now."""
         now = trio.current_time()
-        for samples, start, end in reading.sampled:
+        for samples, start, end in sampled:
             for appended_at in samples.appended_at(start, end):
                 self._host.metrics.deliveries.count(now - appended_at)
 
@@ -391,8 +393,8 @@ class Fetch:
         if session is not None and len(session.partitions) > 1:
             session.move_to_end(served)
         self._host.metrics.fetched_bytes += reading.bytes
-        if reading.sampled:
-            self._count_deliveries(reading)
+        if reading.sampled is not None:
+            self._count_deliveries(reading.sampled)
         response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
         if reading.responds_at_once and self._context.api_version >= LEADERS_FROM:
             self._add_leader_hints(reading, response)
