@@ -12,6 +12,8 @@ from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metri
 from tailrace.broker.spu_counters import BrokerMetrics
 from tailrace.cli.examples import EXAMPLES
 from tailrace.cli.main import _COMMANDS, parse
+from tailrace.cli.serving.effective_settings import KINDS
+from tailrace.cli.serving.given_settings import ALL_NAMES, GivenSettings
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.config_definitions import text_of
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
@@ -163,3 +165,11 @@ def test_each_command_has_an_example_in_its_help() -> None:
     """The examples are in cli/examples.py; tests/cli/test_examples.py parses them."""
     assert set(EXAMPLES) == set(_COMMANDS), "add the command to EXAMPLES in cli/examples.py"
     assert all(EXAMPLES.values())
+
+
+def test_every_setting_of_a_server_can_be_checked() -> None:
+    """`tailrace config check` shows all settings, and no server warns of the environment variable of one of them."""
+    assert frozenset().union(*(kind.names for kind in KINDS.values())) == ALL_NAMES, "see cli/serving/given_settings.py"
+    for kind in KINDS.values():
+        values = kind.read(GivenSettings({"data": "/d", **kind.placeholders}, []))
+        assert set(values) == kind.names, "see cli/serving/effective_settings.py"
