@@ -20,6 +20,9 @@ from tailrace.cli.output.tables import fields, table
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.objects import Object, SpuGroup, SpuGroupResolution
 
+from .group_scaling import look_at_group, wait_for_group
+from .scaling_progress import sentences
+
 
 def _create_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="Name of the group, unless a file has it.")
@@ -133,6 +136,13 @@ def _scale_options(parser: argparse.ArgumentParser) -> None:
         help="New number of SPUs; if it is smaller, the SPUs with the highest ids stop.",
     )
     parser.add_argument("--replicas", metavar="N", type=int, dest="replicas_flag", help="Same as REPLICAS.")
+    parser.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        type=wait_seconds,
+        default=0.0,
+        help="Wait until the SPUs have started or left, at most this long, and show the progress.",
+    )
 
 
 async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -144,7 +154,12 @@ async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
     wanted = {"name": arguments.name, "spec": spec | {"replicas": replicas}}
     updated = await client.update("spu-group", checked_document("spu-group", wanted))
     (group,) = _groups(objects_in("spu-group", [updated]))
-    show_documents(arguments, updated, lambda: f"scaled SPU group {group.name} to {_spus_text(group.spec.replicas)}")
+    stays = [] if arguments.wait else sentences(await look_at_group(client, group.name))
+    done = f"scaled SPU group {group.name} to {_spus_text(group.spec.replicas)}"
+    if arguments.wait:
+        await wait_for_group(client, group.name, arguments.wait)
+        done += "; all of its SPUs are online, and no other is left"
+    show_documents(arguments, updated, lambda: "\n".join((done, *stays)))
 
 
 def _spus_text(count: int) -> str:

@@ -19,16 +19,25 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
     try:
         cluster.start()
         assert cluster.spu_pids() == {}
-        status, output = cli(cluster.sc, "spu-group", "scale", "main", "3")
+        status, output = cli(cluster.sc, "spu-group", "scale", "main", "3", "--wait", "30")
         assert status == 0, output
-        wait_until_online(cluster.sc, [1, 2, 3])
+        assert set(resolutions(cluster.sc)) == {1, 2, 3}
+        assert set(resolutions(cluster.sc).values()) == {"Online"}
         assert sorted(cluster.spu_pids()) == [2, 3]
         status, output = cli(cluster.sc, *("topic", "create", name, "--partitions", "3", "--wait", "20"))
         assert status == 0, output
-        status, output = cli(cluster.sc, "spu-group", "scale", "main", "1")
+        wide = f"{name}-wide"
+        status, output = cli(cluster.sc, *("topic", "create", wide, "--replication-factor", "3", "--wait", "20"))
         assert status == 0, output
-        wait_until(lambda: cluster.spu_pids() == {}, 30, "their replicas have moved, and both SPUs have stopped")
-        wait_until(lambda: resolutions(cluster.sc) == {1: "Online"}, 30, "one SPU is left")
+        status, output = cli(cluster.sc, "spu-group", "scale", "main", "1", "--wait", "30")
+        assert status == 1, "a partition with three replicas keeps three SPUs"
+        assert f"{wide} needs 3 SPUs, and 1 would be online; keep 3, or delete the topic" in output
+        status, output = cli(cluster.sc, "topic", "delete", wide)
+        assert status == 0, output
+        status, output = cli(cluster.sc, "spu-group", "scale", "main", "1", "--wait", "30")
+        assert status == 0, output
+        assert resolutions(cluster.sc) == {1: "Online"}
+        wait_until(lambda: cluster.spu_pids() == {}, 30, "both SPUs have stopped")
         assert {tuple(each["spec"]["replicas"]) for each in objects(cluster.sc, "partition")} == {(1,)}
         cluster.stop()
     finally:
