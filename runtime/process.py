@@ -78,11 +78,15 @@ class Stop:
         """The signal; None until one arrives."""
         self._waiting: trio.CancelScope | None = None
 
+    def is_asked(self) -> bool:
+        """Whether a stop was asked for."""
+        return self.signal is not None
+
     @contextmanager
     def ends_waiting(self) -> Iterator[None]:
         """Cancels the block inside when a stop is asked for, and at once if it was asked for before."""
         with trio.CancelScope() as self._waiting:
-            if self.signal is not None:
+            if self.is_asked():
                 self._waiting.cancel()
             try:
                 yield

@@ -11,7 +11,9 @@ from tailrace.broker.replicas.replica import Replica
 from tailrace.cli.main import parse
 from tailrace.cli.records import consume_command as consume
 from tailrace.cli.records import produce_command as produce
+from tailrace.cli.records.record_output import WriteOutput
 from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.process import write_output
 
 PIECE_BYTES = 7
 """The size of the pieces in which standard input arrives, so that lines are split anywhere."""
@@ -37,8 +39,8 @@ class RecordCommands(Struct):
         command = produce.commands(read, self.running.world.clock, RandomChance(0))["produce"]
         return await command.execute(parse(["produce", *words, *_where(words)]), self.running.world.network)
 
-    async def consume(self, *words: str) -> int:
-        command = consume.commands(self.running.world.clock)["consume"]
+    async def consume(self, *words: str, write: WriteOutput = write_output) -> int:
+        command = consume.commands(self.running.world.clock, write)["consume"]
         return await command.execute(parse(["consume", *words, *_where(words)]), self.running.world.network)
 
 

@@ -133,10 +133,15 @@ class SpuClient:
         with self._patience():
             return await self._ask_any(request)
 
-    async def ask(self, spu_id: int, request: Any, version_max: int | None = None) -> Any:
+    def another(self) -> "SpuClient":
+        """Returns a client of the same cluster with its own connections, for requests that must not wait for others."""
+        return SpuClient(self._network, self._bootstrap, self._role)
+
+    async def ask(self, spu_id: int, request: Any, version_max: int | None = None, wait_seconds: float = 0.0) -> Any:
         """Asks one SPU, and returns the response without checking it for errors.
 
-        Raises UnreachableError and RefusedError.
+        `wait_seconds` is how much longer than usual the SPU may take, because it waits for others. Raises
+        UnreachableError and RefusedError.
         """
         if spu_id not in self._servers:
             if spu_id not in self._addresses:
@@ -144,7 +149,7 @@ class SpuClient:
             self._servers[spu_id] = await self._meet(self._addresses[spu_id], SPU)
         silence_seconds = ANSWER_SECONDS_MAX if self._patient_until is None else self._seconds_left(SILENCE_SECONDS_MAX)
         try:
-            return await self._servers[spu_id].ask(request, version_max, silence_seconds)
+            return await self._servers[spu_id].ask(request, version_max, silence_seconds + wait_seconds)
         except (UnreachableError, trio.Cancelled):
             self._servers.pop(spu_id).close()  # a late response would be taken for that to the next request
             raise

@@ -14,7 +14,7 @@ from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.sc_options import Command, say
+from tailrace.cli.options.sc_options import Command, UsageError, say
 from tailrace.cli.options.spu_options import SpuAsk, spu_command
 from tailrace.runtime.process import run_until_stopped, write_output
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -26,7 +26,7 @@ from .consume_tail import last_records
 from .leader_reading import LeaderReading, enter
 from .record_filters import RecordFilter, record_filter
 from .record_format import RecordFormat
-from .record_output import Format, RecordOutput, output_format, value_format
+from .record_output import Format, RecordOutput, WriteOutput, output_format, value_format
 from .topic_choice import TopicChoice
 
 REFRESH_SECONDS = 5.0
@@ -37,14 +37,22 @@ _UNCOMMITTED_WARNING = (
 )
 
 
-def consuming(wall_clock: WallClock) -> SpuAsk:
+def consuming(wall_clock: WallClock, write: WriteOutput) -> SpuAsk:
     """Makes the function that prints records; `wall_clock` tells what a duration ago means."""
 
     async def consume(spus: SpuClient, arguments: argparse.Namespace) -> None:
         check(arguments)
         choice = TopicChoice(arguments.topics)
         selected = record_filter(arguments.key, arguments.header)
-        output = RecordOutput(_format(arguments), write_output)
+        output = RecordOutput(_format(arguments), write)
+        if arguments.group is not None:
+            # Imported here because no other way of reading needs groups.
+            from .consume_group import consume_in_group
+
+            if choice.names_partitions:
+                raise UsageError("--group: leave out the partitions, because the group divides them")
+            await consume_in_group(spus, arguments, choice, selected, output, wall_clock.now_ms())
+            return
         if arguments.quorum:
             # Imported here because it imports much of the replication.
             from .consume_quorum import consume_from_quorum
@@ -119,9 +127,9 @@ def _format(arguments: argparse.Namespace) -> Format:
     return output_format(arguments.output)
 
 
-def commands(wall_clock: WallClock) -> dict[str, Command]:
-    """Makes the command."""
-    return {"consume": spu_command("consume", configure, consuming(wall_clock))}
+def commands(wall_clock: WallClock, write: WriteOutput = write_output) -> dict[str, Command]:
+    """Makes the command; `write` writes to standard output."""
+    return {"consume": spu_command("consume", configure, consuming(wall_clock, write))}
 
 
 COMMANDS = commands(SystemClock())

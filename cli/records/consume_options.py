@@ -55,6 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Ask the replicas instead of the leader which records are acknowledged; works without a leader.",
     )
+    how.add_argument(
+        "--group",
+        metavar="GROUP",
+        type=_group,
+        help="Share the work with the other members of this consumer group, and commit what was printed.",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--values", action="store_true", help="Print only the values, unchanged, each with a line end.")
     output.add_argument(
@@ -77,9 +83,22 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--to beginning: there are no records before it")
     if arguments.start is None:
         arguments.start = BEGINNING
+    if arguments.group is not None:
+        _check_group(arguments)
     if arguments.quorum:
         _check_quorum(arguments)
     _check_output(arguments)
+
+
+def _check_group(arguments: argparse.Namespace) -> None:
+    for name, given in (
+        ("uncommitted", arguments.uncommitted),
+        ("quorum", arguments.quorum),
+        ("tail", arguments.tail),
+        ("to", arguments.stop),
+    ):
+        if given:
+            raise UsageError(f"--group and --{name} cannot be used together")
 
 
 def _check_quorum(arguments: argparse.Namespace) -> None:
@@ -100,6 +119,12 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise UsageError("--values and --format cannot be used together")
     if arguments.null is not None and not arguments.format:
         raise UsageError("--null: only --format takes it")
+
+
+def _group(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return text
 
 
 def _count(text: str) -> int:

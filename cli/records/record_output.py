@@ -16,7 +16,12 @@ PIECE_BYTES = 128 * 1024
 
 Format = Callable[[Consumed], bytes]
 """Formats a record with its line end."""
+GoesOn = Callable[[Consumed], bool]
 WriteOutput = Callable[[bytes], Awaitable[None]]
+
+
+def _always(_: Consumed) -> bool:
+    return True
 
 
 class RecordOutput:
@@ -26,16 +31,29 @@ class RecordOutput:
         self._format = record_format
         self._write = write
 
-    async def show(self, records: Iterable[Consumed]) -> None:
-        """Writes records, and returns when the reader of standard output has them."""
+    async def show(self, records: Iterable[Consumed], goes_on: GoesOn = _always) -> int:
+        """Writes records, returns when the reader of standard output has them, and says how many it has.
+
+        `goes_on` gets the last record of each piece that was written, and says whether the next piece is wanted.
+        """
+        written = count = 0
         piece = bytearray()
+        last: Consumed | None = None
         for each in records:
-            piece += self._format(each)
-            if len(piece) >= PIECE_BYTES:
+            if len(piece) >= PIECE_BYTES and last is not None:
                 await self._write(bytes(piece))
+                written = count
                 piece.clear()
-        if piece:
-            await self._write(bytes(piece))
+                if not goes_on(last):
+                    return written
+            piece += self._format(each)
+            last = each
+            count += 1
+        if last is not None:
+            if piece:
+                await self._write(bytes(piece))
+            goes_on(last)
+        return count
 
 
 def output_format(name: str) -> Format:

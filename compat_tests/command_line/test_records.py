@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from cluster import run_to_end, tailrace, tailrace_output
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from waiting import wait_until
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 KEYS = [b"key-%d" % number for number in range(30)]
@@ -202,3 +203,88 @@ def test_only_tailrace_shows_uncommitted_records(request, bootstrap, topic, prod
         assert said.endswith("closed the connection; only SPUs of Tailrace send uncommitted records\n")
     else:
         assert (status, said.count("may be lost"), said.count('"a"')) == (0, 1, 1)
+
+
+@pytest.fixture
+def start_member(bootstrap):
+    """Returns `start_member(topic, …)`, which starts `tailrace consume` as a member of a group."""
+    started = []
+
+    def start(name, *words):
+        where = ("--group", f"group-of-{name}", "--format", r"%p %s\n", "--bootstrap", bootstrap)
+        command = tailrace("consume", name, *where, *words)
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def _committed(bootstrap, topic, partitions):
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=f"group-of-{topic}")
+    try:
+        return [consumer.committed(TopicPartition(topic, number)) for number in range(partitions)]
+    finally:
+        consumer.close()
+
+
+def test_a_group_continues_after_what_was_printed(bootstrap, topic, produce, start_member):
+    produce(b"0\n1\n2\n3\n4\n", topic)
+    first, said = start_member(topic, "--count", "2").communicate(timeout=40)
+    assert (first, said) == (b"0 0\n0 1\n", b"")
+    assert _committed(bootstrap, topic, 1) == [2]
+    assert start_member(topic).communicate(timeout=40) == (b"0 2\n0 3\n0 4\n", b"")
+    following = start_member(topic, "--follow")
+    produce(b"5\n", topic)
+    assert following.stdout.readline() == b"0 5\n"
+    os.kill(following.pid, signal.SIGINT)
+    assert following.communicate(timeout=20) == (b"", b"")
+    assert (following.returncode, _committed(bootstrap, topic, 1)) == (0, [6])
+
+
+def test_members_share_the_partitions_with_each_other_and_with_stock_clients(
+    bootstrap, create_topic, make_producer, start_member
+):
+    topic = create_topic(partitions=6)
+    producer = make_producer()
+    numbers = iter(range(100))
+
+    def send():
+        sent = [next(numbers) for _ in range(6)]
+        for number in sent:
+            producer.send(topic, b"%d" % number, partition=number % 6)
+        producer.flush()
+        return sent
+
+    def read(member, count):
+        return [int(member.stdout.readline().split()[1]) for _ in range(count)]
+
+    def wait_for_members(count):
+        def is_stable():
+            words = ("group", "describe", f"group-of-{topic}", "--bootstrap", bootstrap)
+            (group,) = json.loads(tailrace_output(*words))
+            return group["state"] == "Stable" and len(group["members"]) == count
+
+        wait_until(is_stable, 30, f"a stable group of {count}")
+
+    first = start_member(topic, "--follow")
+    assert sorted(send()) == sorted(read(first, 6))
+    second = start_member(topic, "--follow")
+    wait_for_members(2)
+    assert sorted(send()) == sorted([*read(first, 3), *read(second, 3)])
+    os.kill(first.pid, signal.SIGINT)
+    assert first.communicate(timeout=20) == (b"", b"")
+    assert sorted(send()) == sorted(read(second, 6))
+    stock = KafkaConsumer(
+        topic, bootstrap_servers=bootstrap, group_id=f"group-of-{topic}", auto_offset_reset="earliest"
+    )
+    try:
+        wait_until(
+            lambda: stock.poll(100) == {} and len(stock.assignment()) == 3, 30, "partitions for the stock client"
+        )
+        sent = send()
+        assert sorted(sent) == sorted([*read(second, 3), *(int(next(stock).value) for _ in range(3))])
+    finally:
+        stock.close()
