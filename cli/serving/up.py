@@ -27,6 +27,7 @@ from tailrace.controller.objects.objects import (
     SpuGroupSpec,
     SpuSpec,
     SpuTemplate,
+    Topic,
 )
 from tailrace.controller.spus.local_provisioner import LocalProvisioner
 from tailrace.controller.spus.spu_selection import ids_of
@@ -45,6 +46,7 @@ from .first_topics import FirstTopic, create_missing, first_topics
 from .given_settings import GivenSettings
 from .local_launcher import LocalLauncher
 from .managed_spus import FIRST_ID, GROUP, ManagedSpus
+from .replication_hint import replication_hint, sc_options
 from .sc_store import opened_store
 from .serving import (
     COMMON_NAMES,
@@ -73,6 +75,8 @@ EPHEMERAL_DEFAULTS = {"log.flush.interval.ms": str(2**63 - 1), "log.flush.interv
 """The broker configs of a cluster whose data is removed in any case: nothing is synced to the disk."""
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
+TOPICS = "topic/"
+"""The prefix of the keys of topics in the store."""
 
 OUTDATED_FILE = "controller.json"
 """The file of a data directory from before there was a Streaming Controller."""
@@ -266,6 +270,21 @@ class _Cluster:
         for sentence in (*moves(self._settings.sc, served), *metrics_moves(launcher.moved_metrics)):
             print(f"tailrace up: {sentence}", file=sys.stderr, flush=True)
         announce(serving(addresses, served.public[0], self._settings.managed.data_directory))
+        hint = await self._replication_hint(served.public[0])
+        if hint is not None:
+            print(f"tailrace up: {hint}", file=sys.stderr, flush=True)
+
+    async def _replication_hint(self, sc: Address) -> str | None:
+        """Returns a sentence about topics with fewer replicas than they could have now."""
+        if len(self._spus) == 1:
+            return None
+        try:
+            entries = (await self._store.list(TOPICS)).entries
+            found = [decode(each.key, each.value, each.version) for each in entries]
+        except (StoreCorrupt, StoreUnavailable, ObjectError):
+            return None  # The SC reports this by itself.
+        topics = [each for each in found if isinstance(each, Topic)]
+        return replication_hint(topics, len(self._spus), sc_options(sc, serve_sc.DEFAULT_PUBLIC))
 
 
 def serving(bootstrap: Sequence[Address], sc: Address, data_directory: str) -> str:
