@@ -1,3 +1,3 @@
 """The commands that administer any cluster with Kafka's protocol alone, of Tailrace or Apache Kafka: topics through a
-broker, configs, and deletions of records. May import `options`, `clients` and `output`.
+broker, configs, deletions of records, moves of replicas, and elections. May import `options`, `clients` and `output`.
 """

@@ -36,8 +36,7 @@ async def list_topics(admin: AdminClient, arguments: argparse.Namespace) -> None
     """Lists the topics that a broker names."""
     if arguments.deleted:
         raise only_the_sc("--deleted")
-    shows_internal = getattr(arguments, "internal", True)
-    topics = [topic for topic in await admin.topics() if shows_internal or not topic.is_internal]
+    topics = [topic for topic in await admin.topics() if arguments.internal or not topic.is_internal]
     configs = {} if arguments.output == "table" else await _own_configs(admin, topics)
     documents = [document_of(each, configs.get(each.name or "", {})) for each in topics]
     show_documents(arguments, documents, lambda: _topic_table(topics))
@@ -75,22 +74,20 @@ async def delete(admin: AdminClient, arguments: argparse.Namespace) -> None:
 
 async def alter(
     admin: AdminClient,
-    arguments: argparse.Namespace,
+    name: str,
     configs: dict[str, str | None],
     partitions: int | None,
     rows: Sequence[Sequence[int]] | None,
 ) -> None:
-    """Sets configs, adds partitions, and shows the topic as it is then."""
+    """Sets configs of a topic, and adds partitions."""
     if configs:
-        await admin.alter_configs(ConfigResource(TOPIC_RESOURCE, arguments.name), configs)
+        await admin.alter_configs(ConfigResource(TOPIC_RESOURCE, name), configs)
     if partitions is not None:
         try:
-            await admin.add_partitions(arguments.name, partitions, rows)
+            await admin.add_partitions(name, partitions, rows)
         except RefusedError as error:
             done = "the configs were altered, but no partitions were added: " if configs else ""
             raise RefusedError(f"{done}{error}", error.code) from error
-    arguments.names = [arguments.name]
-    await describe(admin, arguments)
 
 
 def document_of(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> Document:

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.options.sc_options import Command, RecentChanges, UsageError, seen_before, show_documents
+from tailrace.cli.options.sc_options import (
+    Command,
+    RecentChanges,
+    UsageError,
+    internal_option,
+    seen_before,
+    show_documents,
+    without_internal,
+)
 from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
@@ -34,12 +42,15 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lagging", action="store_true", help="List only partitions with a replica that lags or is not live."
     )
+    internal_option(parser)
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     partitions = await _described(client, arguments, arguments.topics or None)
-    if arguments.lagging:
+    if arguments.lagging:  # Internal topics included: the list is about what is wrong.
         partitions = [each for each in partitions if is_lagging(each)]
+    elif not arguments.topics:
+        partitions = without_internal(arguments, partitions, lambda each: each.topic)
     documents = await _documents(client, arguments, partitions)
     show_documents(arguments, documents, lambda: partition_table(partitions), _recent_changes(partitions, documents))
 

@@ -3,7 +3,7 @@
 import argparse
 
 from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.options.sc_options import Command, show_documents
+from tailrace.cli.options.sc_options import Command, internal_option, show_documents, without_internal
 from tailrace.cli.output.tables import table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
@@ -22,11 +22,15 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="SPU to list (default: all); may be repeated.",
     )
+    internal_option(parser)
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     described = await client.describe_partitions(arguments.topics or None)
-    held = replicas_of(described.partitions, arguments.spu)
+    partitions = described.partitions
+    if not arguments.topics:
+        partitions = without_internal(arguments, partitions, lambda each: each.topic)
+    held = replicas_of(partitions, arguments.spu)
     show_documents(arguments, [replica_document(each) for each in held], lambda: replica_table(held))
 
 

@@ -10,9 +10,11 @@ from typing import cast
 from msgspec import Struct
 
 from tailrace.cli.administration import broker_topics
+from tailrace.cli.administration.replication_factor import change_factor
 from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.sc_client import Document, ScClient
+from tailrace.cli.clients.sc_client import SC, Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.document_files import read_document
 from tailrace.cli.options.sc_options import (
     NotInEffectError,
@@ -23,12 +25,11 @@ from tailrace.cli.options.sc_options import (
     show_documents,
     text_of_file,
 )
-from tailrace.cli.options.spu_options import only_the_sc
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.objects import Topic, TopicResolution
 from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX, read_rows
 
-from .topic_tables import description
+from .topic_tables import description, topic_table
 from .unfinished_topics import waiting_topics
 
 
@@ -45,7 +46,10 @@ class Alteration(Struct, frozen=True):
 
 def alter_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tailrace topic alter`."""
-    parser.add_argument("name", metavar="NAME", help="Name of the topic.")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="Names of topics.")
+    parser.add_argument(
+        "--all", action="store_true", help="With --replication-factor: all topics, internal ones included."
+    )
     parser.add_argument(
         "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
     )
@@ -64,31 +68,49 @@ def alter_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def alter(client: ScClient, arguments: argparse.Namespace) -> None:
-    """Alters a topic, and shows it as it is then."""
+    """Alters topics, and shows them as they are then."""
     alteration = alteration_of(arguments)
-    (before,) = await client.list_objects("topic", [arguments.name])
-    if _is_unfinished(before):
-        document = corrected(before, alteration)
-        await client.update("topic", checked_document("topic", document))
-    else:
-        await _alter_existing(client, before, alteration)
-    documents = await client.list_objects("topic", [arguments.name])
+    before = await client.list_objects("topic", None if arguments.all else arguments.names)
+    finished = [each for each in before if not _is_unfinished(each)]
+    if not arguments.all:  # With --all, topics that wait for SPUs keep their own replication factor.
+        for each in before:
+            if _is_unfinished(each):
+                await client.update("topic", checked_document("topic", corrected(each, alteration)))
+    for each in finished:
+        await _alter_existing(client, each, alteration)
+    if alteration.replication_factor is not None and finished:
+        ignoring_racks = [each["name"] for each in finished if each["spec"].get("ignoreRackAssignment")]
+        spus = SpuClient(client.network, client.addresses, SC)
+        try:
+            names = [each["name"] for each in finished]
+            await change_factor(AdminClient(spus), names, alteration.replication_factor, ignoring_racks)
+        finally:
+            spus.close()
+    documents = await client.list_objects("topic", [each["name"] for each in before])
     topics = cast(list[Topic], objects_in("topic", documents))
-    show_documents(arguments, documents, lambda: "\n\n".join(map(description, topics)))
-    waiting = waiting_topics(topics)
+    show_documents(
+        arguments,
+        documents,
+        lambda: topic_table(topics) if arguments.all else "\n\n".join(map(description, topics)),
+    )
+    waiting = [] if arguments.all else waiting_topics(topics)
     if waiting:
         raise NotInEffectError(waiting)
 
 
 async def alter_through_broker(admin: AdminClient, arguments: argparse.Namespace) -> None:
-    """Alters a topic through a broker, and shows it as it is then."""
+    """Alters topics through a broker, and shows them as they are then."""
     alteration = alteration_of(arguments)
+    rows = _rows_of_added(alteration)
+    for name in arguments.names:
+        await broker_topics.alter(admin, name, alteration.configs, alteration.partitions, rows)
     if alteration.replication_factor is not None:
-        raise only_the_sc("--replication-factor")
-    if alteration.rows is not None and alteration.partitions is None:
-        raise UsageError("--replica-assignment: give --partitions too, because it adds the partitions")
-    rows = None if alteration.rows is None else list(alteration.rows.values())
-    await broker_topics.alter(admin, arguments, alteration.configs, alteration.partitions, rows)
+        await change_factor(admin, None if arguments.all else arguments.names, alteration.replication_factor)
+    if arguments.all:
+        arguments.deleted, arguments.internal = False, True
+        await broker_topics.list_topics(admin, arguments)
+    else:
+        await broker_topics.describe(admin, arguments)
 
 
 def alteration_of(arguments: argparse.Namespace) -> Alteration:
@@ -107,6 +129,13 @@ def alteration_of(arguments: argparse.Namespace) -> Alteration:
         if value is not None and not 1 <= value <= most:
             raise UsageError(f"{flag}: {value} is not a whole number from 1 to {most}")
     rows = None if arguments.replica_assignment is None else rows_of_file(arguments.replica_assignment)
+    only_factor = not changes and rows is None and arguments.partitions is None
+    if arguments.all and (arguments.names or not only_factor or arguments.replication_factor is None):
+        raise UsageError("--all: give --replication-factor with it, and no names or other changes")
+    if not arguments.all and not arguments.names:
+        raise UsageError("give the names of topics, or --all with --replication-factor")
+    if len(arguments.names) > 1 and rows is not None:
+        raise UsageError("--replica-assignment: name one topic")
     if not changes and rows is None and arguments.partitions is None and arguments.replication_factor is None:
         raise UsageError("give --config, --delete-config, --partitions, --replication-factor or --replica-assignment")
     return Alteration(changes, arguments.partitions, arguments.replication_factor, rows)
@@ -148,14 +177,7 @@ def corrected(topic: Document, alteration: Alteration) -> Document:
 
 async def _alter_existing(client: ScClient, topic: Document, alteration: Alteration) -> None:
     name = topic["name"]
-    rows = None
-    if alteration.rows is not None:
-        if alteration.partitions is None:
-            raise UsageError(
-                "--replica-assignment: give --partitions too, because it adds the partitions; "
-                "`tailrace apply` moves replicas"
-            )
-        rows = list(alteration.rows.values())
+    rows = _rows_of_added(alteration)
     if alteration.configs:
         await client.alter_topic_configs(name, alteration.configs)
     if alteration.partitions is not None:
@@ -164,12 +186,15 @@ async def _alter_existing(client: ScClient, topic: Document, alteration: Alterat
         except RefusedError as error:
             done = "the configs were altered, but no partitions were added: " if alteration.configs else ""
             raise RefusedError(f"{done}{error}", error.code) from error
-    if alteration.replication_factor is not None:
-        (altered,) = await client.list_objects("topic", [name])
-        await client.update("topic", with_factor(altered, alteration.replication_factor))
 
 
-def with_factor(topic: Document, replication_factor: int) -> Document:
-    """Returns the document of a topic with another replication factor, which replaces rows that a person chose."""
-    spec = {name: value for name, value in topic["spec"].items() if name != "replicaMap"}
-    return {"name": topic["name"], "spec": spec | {"replicationFactor": replication_factor}}
+def _rows_of_added(alteration: Alteration) -> list[list[int]] | None:
+    """Returns the rows of added partitions; None if the cluster places them. Raises UsageError."""
+    if alteration.rows is None:
+        return None
+    if alteration.partitions is None:
+        raise UsageError(
+            "--replica-assignment: give --partitions too, because it adds the partitions; "
+            "`tailrace partition move` moves others"
+        )
+    return list(alteration.rows.values())

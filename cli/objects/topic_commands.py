@@ -12,11 +12,13 @@ from tailrace.cli.options.sc_options import (
     UsageError,
     checked_document,
     documents_of_file,
+    internal_option,
     objects_in,
     only_given,
     pairs,
     show_documents,
     wait_seconds,
+    without_internal,
 )
 from tailrace.cli.options.spu_options import broker_command
 from tailrace.controller.objects.objects import DeletedTopic, Object, Topic
@@ -101,6 +103,7 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deleted", action="store_true", help="List deleted topics that can be restored.")
+    internal_option(parser)
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -109,7 +112,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
         deleted = cast(list[DeletedTopic], objects_in("deleted-topic", documents))
         show_documents(arguments, documents, lambda: deleted_table(deleted))
         return
-    documents = await client.list_objects("topic")
+    documents = without_internal(arguments, await client.list_objects("topic"), lambda each: str(each["name"]))
     topics = _topics(objects_in("topic", documents))
     show_documents(arguments, documents, lambda: topic_table(topics))
 

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 import trio
 from msgspec import Struct
@@ -20,6 +21,7 @@ from tailrace.cli.clients.server_connection import RefusedError, UnreachableErro
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import parse_object, read_document
 from tailrace.controller.objects.objects import Object
@@ -43,6 +45,8 @@ from .server_choice import (
 
 OUTPUTS = ("table", "json", "yaml")
 WAIT_SECONDS_MAX = 3600
+
+T = TypeVar("T")
 
 DONE = 0
 REFUSED = 1
@@ -205,6 +209,18 @@ def say(name: str, sentence: str) -> None:
     """Prints a sentence that is not part of the command's result, on standard error."""
     sys.stdout.flush()
     print(for_encoding(plain(f"tailrace {name}: {sentence}"), sys.stderr.encoding), file=sys.stderr)
+
+
+def internal_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--internal`."""
+    parser.add_argument(
+        "--internal", action="store_true", help="Also show the topics that the cluster uses itself, such as offsets."
+    )
+
+
+def without_internal(arguments: argparse.Namespace, found: Sequence[T], topic_of: Callable[[T], str]) -> list[T]:
+    """Returns what does not belong to internal topics, or everything with `--internal`."""
+    return [each for each in found if arguments.internal or topic_of(each) not in INTERNAL_TOPICS]
 
 
 def no_options(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ NOTHING_WRONG = 0
 def sc_view(sc: str) -> TopicsMetadata:
     """Returns what `tailrace partition list` shows; only online partitions have no error."""
     told: TopicsMetadata = {}
-    for each in objects(sc, "partition"):
+    for each in objects(sc, "partition", "--internal"):
         partition = PartitionMetadata(
             NOTHING_WRONG if each["resolution"] == "Online" else -1,
             -1 if each["leader"] is None else each["leader"],
@@ -65,7 +65,7 @@ def topics_at(sc: str) -> dict[str, Topic]:
     """Returns what `tailrace topic list` shows; a topic that lacks partitions has the partition count -1."""
     partitions = sc_view(sc)
     found = {}
-    for each in objects(sc, "topic"):
+    for each in objects(sc, "topic", "--internal"):
         name, spec, rows = each["name"], each["spec"], each["status"]["replicaMap"]
         numbers = set(range(spec["partitions"]))
         is_whole = numbers == set(map(int, rows)) == set(partitions.get(name, {}))

@@ -236,7 +236,7 @@ def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_a
     separate.ids = (1, 2)
     separate.start()
     status, output = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
-    assert status == 0, output
+    assert status == 4, output
     wait_until(
         lambda: "InsufficientResources" in cli(separate.sc, "topic", "list")[1],
         what="the topic's status says what is missing",

@@ -2,7 +2,7 @@ import argparse
 
 import pytest
 
-from tailrace.cli.objects.topic_alteration import Alteration, alter_options, alteration_of, corrected, with_factor
+from tailrace.cli.objects.topic_alteration import Alteration, alter_options, alteration_of, corrected
 from tailrace.cli.options.sc_options import UsageError
 
 SPEC = {
@@ -37,13 +37,6 @@ def test_a_replication_factor_replaces_the_map() -> None:
 def test_fewer_partitions_need_fewer_rows() -> None:
     spec = corrected(TOPIC, Alteration({}, 1, None, None))["spec"]
     assert (spec["partitions"], spec["replicaMap"]) == (1, {"0": [1, 9]})
-
-
-def test_another_factor_for_a_topic_with_replicas_keeps_the_rest() -> None:
-    assert with_factor(TOPIC, 3) == {
-        "name": "orders",
-        "spec": {"partitions": 2, "replicationFactor": 3, "configs": SPEC["configs"]},
-    }
 
 
 @pytest.mark.parametrize("words", [(), ("--replication-factor", "0"), ("--partitions", "-1")])

@@ -2,8 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
-from public_sc import PublicSc, public_sc, tailrace
+from public_sc import ADDRESS, PublicSc, public_sc, tailrace
 
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
+
+BOOTSTRAP = ("--bootstrap", str(ADDRESS))
 SEED_MAP = "- 0: [0, 1, 2]\n- 1: [1, 2, 0]\n- 2: [2, 1, 0]\n- 3: [0, 1, 2]\n- 4: [1, 2, 0]\n- 5: [2, 1, 0]\n"
 
 
@@ -196,3 +200,20 @@ async def test_wrong_usage(words: tuple[str, ...], fault: str, capsys: pytest.Ca
     async with public_sc() as sc:
         assert await tailrace(sc.network, "topic", *words) == 2
         assert capsys.readouterr().err.startswith(f"tailrace topic {words[0]}: {fault}")
+
+
+async def test_internal_topics_are_listed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0)
+        for name in ("orders", "__consumer_offsets"):
+            (created,) = await sc.running.administration.create_topics([NewTopic(name, 1, 1)])
+            assert isinstance(created, TopicSpec)
+        for words in (("topic", "list"), ("partition", "list"), ("replica", "list"), ("topic", "list", *BOOTSTRAP)):
+            capsys.readouterr()
+            assert await tailrace(sc.network, *words) == 0
+            shown = capsys.readouterr().out
+            assert ("orders" in shown, "__consumer_offsets" in shown) == (True, False)
+            assert await tailrace(sc.network, *words, "--internal") == 0
+            assert "__consumer_offsets" in capsys.readouterr().out
+        assert await tailrace(sc.network, "partition", "list", "__consumer_offsets") == 0
+        assert "__consumer_offsets" in capsys.readouterr().out
