@@ -36,7 +36,7 @@ ALL_NAMES = frozenset(
     {"data", "public", "private", "metrics", "log-level", "log-format"}
     | {"spus", "sc", "sc-private", "published", "topic", "ephemeral"}
     | {"store", "reconciliation", "replace-after"}
-    | {"id", "rack", "published"}
+    | {"id", "rack"}
 )
 """The settings of all servers, which an environment file may set for several of them."""
 
