@@ -72,11 +72,16 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "produce": (
         'echo "customer-7:order 1" | tailrace produce orders --key-separator :',
         "tailrace produce orders/2 --compression zstd <lines.txt",
+        "tailrace consume orders --output json | tailrace produce copy --json",
+        "tailrace produce orders --generate 100000 --rate 1000 --seed 7",
     ),
     "consume": (
         "tailrace consume orders --follow",
         "tailrace consume orders --from beginning --count 10 --output json",
         "tailrace consume orders --values >values.txt",
+        r"tailrace consume 'orders.*' payments --from 2h --key 'customer-*' --format '%t/%p %o %k %s\n'",
+        "tailrace consume orders --tail 10 --follow",
+        "tailrace consume orders --group billing --follow",
     ),
     "group list": ("tailrace group list", "tailrace group list --state Empty"),
     "group describe": ("tailrace group describe billing --members", "tailrace group describe billing --watch 5"),
