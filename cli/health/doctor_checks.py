@@ -57,7 +57,8 @@ def _address_fault(visit: Visit, cluster_id: str) -> Finding | None:
             "addresses",
             f"Clients are told {address} for {name}, which does not work from this machine: "
             f"{visit.fault.rstrip('. ')}.",
-            "Check firewalls and published ports, or tell clients another address with `--public LISTEN=ADVERTISED`.",
+            "Check firewalls. In a container, name the published port with `--published HOST:PORT`; elsewhere, tell "
+            "clients another address with `--public LISTEN=ADVERTISED`.",
         )
     described = visit.description
     if described is None:
@@ -74,7 +75,7 @@ def _address_fault(visit: Visit, cluster_id: str) -> Finding | None:
             Level.PROBLEM,
             "addresses",
             f"Clients are told {address} for {name}, and {name_of(described.spu_id)} answers there.",
-            "Give each SPU an address of its own with `--public LISTEN=ADVERTISED`, and publish a port for each.",
+            "Give each SPU an address of its own with `--public LISTEN=ADVERTISED`, or publish a port for each.",
         )
     return None
 

@@ -12,7 +12,16 @@ from msgspec import Struct
 
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.options.document_files import DocumentError
-from tailrace.cli.options.sc_options import Command, NotInEffectError, objects_in, objects_of_file, show_documents
+from tailrace.cli.options.sc_options import (
+    Command,
+    NotInEffectError,
+    objects_in,
+    objects_of_file,
+    say_without_effect,
+    show_documents,
+)
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import folded, parse_object
 from tailrace.controller.objects.objects import Object, Spu, SpuGroup, SpuGroupResolution, Topic, TopicResolution
@@ -73,6 +82,10 @@ def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
         assert isinstance(document, dict), "parse_object accepts only dictionaries"
+        if isinstance(found, Topic):
+            say_without_effect("apply", found.spec.configs, TOPIC_CONFIGS)
+        elif isinstance(found, SpuGroup):
+            say_without_effect("apply", found.spec.template.configs, BROKER_CONFIGS)
         named = document if found_kind == "spu" or name is None else {"name": name} | document
         wanted.append(Wanted(found_kind, named, cast(Applicable, found)))
     if not wanted:

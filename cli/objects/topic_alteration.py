@@ -22,6 +22,7 @@ from tailrace.cli.options.sc_options import (
     checked_document,
     objects_in,
     pairs,
+    say_without_effect,
     show_documents,
     text_of_file,
 )
@@ -70,6 +71,8 @@ def alter_options(parser: argparse.ArgumentParser) -> None:
 async def alter(client: ScClient, arguments: argparse.Namespace) -> None:
     """Alters topics, and shows them as they are then."""
     alteration = alteration_of(arguments)
+    set_to = [name for name, value in alteration.configs.items() if value is not None]
+    say_without_effect("topic alter", set_to, TOPIC_CONFIGS)
     before = await client.list_objects("topic", None if arguments.all else arguments.names)
     finished = [each for each in before if not _is_unfinished(each)]
     if not arguments.all:  # With --all, topics that wait for SPUs keep their own replication factor.

@@ -16,11 +16,14 @@ from tailrace.cli.options.sc_options import (
     objects_in,
     only_given,
     pairs,
+    say_without_effect,
     show_documents,
     wait_seconds,
     without_internal,
 )
 from tailrace.cli.options.spu_options import broker_command
+from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
+from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import DeletedTopic, Object, Topic
 from tailrace.protocol.error_codes import ErrorCode
 
@@ -56,7 +59,12 @@ def _create_options(parser: argparse.ArgumentParser) -> None:
 
 async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
     wait_ms = int(arguments.wait * 1000)
-    created = [await _create_one(client, document, wait_ms) for document in _created(arguments)]
+    wanted = _created(arguments)
+    for document in wanted:
+        topic = parse_object("topic", document)
+        assert isinstance(topic, Topic)
+        say_without_effect("topic create", topic.spec.configs, TOPIC_CONFIGS)
+    created = [await _create_one(client, document, wait_ms) for document in wanted]
     topics = _topics(objects_in("topic", created))
     show_documents(arguments, created, lambda: "\n".join(map(creation_text, topics)))
     _check_in_effect(topics)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import trio
@@ -21,6 +21,7 @@ from tailrace.cli.clients.server_connection import RefusedError, UnreachableErro
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
+from tailrace.cluster.configs.config_definitions import ConfigDefinition, without_effect
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import parse_object, read_document
@@ -221,6 +222,12 @@ def internal_option(parser: argparse.ArgumentParser) -> None:
 def without_internal(arguments: argparse.Namespace, found: Sequence[T], topic_of: Callable[[T], str]) -> list[T]:
     """Returns what does not belong to internal topics, or everything with `--internal`."""
     return [each for each in found if arguments.internal or topic_of(each) not in INTERNAL_TOPICS]
+
+
+def say_without_effect(name: str, configs: Iterable[str], table: Mapping[str, ConfigDefinition]) -> None:
+    """Says on standard error which of the configs change nothing."""
+    for each in without_effect(configs, table):
+        say(name, f"{each} has no effect in Tailrace")
 
 
 def no_options(parser: argparse.ArgumentParser) -> None:

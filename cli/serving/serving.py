@@ -16,7 +16,9 @@ from typing import Generic, Protocol, TypeVar
 import trio
 from msgspec import Struct
 
+from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
+from tailrace.cluster.configs.config_definitions import without_effect
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.neighbours.occupants import in_use, process_on_port
@@ -150,6 +152,8 @@ def run_server(
         return _refuse(command, error, WRONG_SETTING)
     for variable in ineffective_variables(os.environ):
         print(f"tailrace {command}: {about_unknown(variable)}", file=sys.stderr, flush=True)
+    for config in without_effect(given.broker_settings(), BROKER_CONFIGS):
+        print(f"tailrace {command}: {config} has no effect in Tailrace", file=sys.stderr, flush=True)
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)

@@ -5,7 +5,7 @@ kept in a canonical form, so that later readers cannot fail on them.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -97,6 +97,11 @@ def foreign_definition(name: str) -> ConfigDefinition:
         read_only=True,
         sensitive=True,
     )
+
+
+def without_effect(names: Iterable[str], table: Mapping[str, ConfigDefinition]) -> list[str]:
+    """Returns the configs that may be set, because tools set them, but change nothing."""
+    return [name for name in names if name in table and not table[name].honoured]
 
 
 class ConfiguredValue(NamedTuple):

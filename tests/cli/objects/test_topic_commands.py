@@ -217,3 +217,21 @@ async def test_internal_topics_are_listed_only_if_asked_for(capsys: pytest.Captu
             assert "__consumer_offsets" in capsys.readouterr().out
         assert await tailrace(sc.network, "partition", "list", "__consumer_offsets") == 0
         assert "__consumer_offsets" in capsys.readouterr().out
+
+
+async def test_configs_that_change_nothing_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 1)
+        capsys.readouterr()
+        words = ("--config", "preallocate=true", "--config", "retention.ms=1000")
+        assert await tailrace(sc.network, "topic", "create", "orders", *words, "--wait", "5") == 0
+        assert capsys.readouterr().err == "tailrace topic create: preallocate has no effect in Tailrace\n"
+        assert await tailrace(sc.network, "topic", "alter", "orders", *words) == 0
+        assert capsys.readouterr().err == "tailrace topic alter: preallocate has no effect in Tailrace\n"
+        assert await tailrace(sc.network, "topic", "alter", "orders", "--delete-config", "preallocate") == 0
+        assert capsys.readouterr().err == ""
+        path = tmp_path / "objects.json"
+        group = {"kind": "spu-group", "name": "edge", "minId": 11, "template": {"configs": {"num.io.threads": 4}}}
+        path.write_text(json.dumps(group))
+        assert await tailrace(sc.network, "apply", "--file", str(path)) == 0
+        assert capsys.readouterr().err == "tailrace apply: num.io.threads has no effect in Tailrace\n"

@@ -137,6 +137,14 @@ def test_the_first_consumer_waits_for_nobody_unless_it_is_asked_to(pairs: list[s
         assert broker["group.initial.rebalance.delay.ms"] == expected
 
 
+def test_configs_that_change_nothing_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--set", "num.io.threads=4", "--set", "num.partitions=4"]
+    assert main(["up", *_anywhere(tmp_path), *given, "--public", "192.0.2.1:9092"]) == 1
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "tailrace up: num.io.threads has no effect in Tailrace"
+    assert not any("has no effect" in each for each in others)
+
+
 def test_a_stop_does_not_wait_for_spus_that_are_not_ready_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop_instead(launcher: LocalLauncher, private: Address) -> None:
         os.kill(os.getpid(), signal.SIGINT)

@@ -15,6 +15,7 @@ from tailrace.cluster.configs.config_definitions import (
     some_of,
     split_list,
     text_of,
+    without_effect,
 )
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -120,3 +121,13 @@ def test_a_list_keeps_the_first_of_equal_entries() -> None:
 def test_a_table_is_sorted_by_name() -> None:
     first, second = (ConfigDefinition(name, ConfigType.INT, 0, "") for name in "ab")
     assert list(by_name([second, first])) == ["a", "b"]
+
+
+def test_configs_without_effect_are_found_by_their_definition() -> None:
+    table = by_name(
+        (
+            ConfigDefinition("kept", ConfigType.INT, 1, "For tools.", honoured=False),
+            ConfigDefinition("used", ConfigType.INT, 1, "Used."),
+        )
+    )
+    assert without_effect(["used", "kept", "unknown"], table) == ["kept"]
