@@ -1,5 +1,6 @@
 """`tailrace up` with two SPUs in one container: stock clients reach it from everywhere with one listener."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from containers.client import Client
 from containers.namespaces import Machine, Namespace, programs
 from waiting import wait_until
 
+PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"
 FORWARDER = Path(__file__).with_name("forwarder.py")
 PUBLISHED = {1: "127.0.0.1:19092", 2: "127.0.0.1:19093"}
 
@@ -24,6 +26,13 @@ class Places(NamedTuple):
     """The address of the broker's container on the network of containers."""
 
 
+def documented_command() -> tuple[list[str], list[str]]:
+    """Returns the published ports and the words after the image of the `docker run` on the page."""
+    (found,) = re.findall(r"^docker run (?=-p )((?:.*\\\n)*.*)", PAGE.read_text(), re.MULTILINE)
+    options, _, command = found.replace("\\\n", " ").partition(" tailrace ")
+    return re.findall(r"-p (\S+)", options), command.split()
+
+
 @pytest.fixture
 def places(machine: Machine, tmp_path: Path) -> Iterator[Places]:
     """Yields the host and two containers, one of which runs two SPUs. Their ports are published on the host."""
@@ -31,9 +40,9 @@ def places(machine: Machine, tmp_path: Path) -> Iterator[Places]:
     machine.name("other")
     broker, other = machine.container("broker", {}), machine.container("other", {})
     output = tmp_path / "up.output"
-    words = ["tailrace", "up", "--spus", "2", "--data", str(tmp_path / "data"), "--public", "0.0.0.0:9092"]
-    words += ["--sc", "0.0.0.0:9003", "--published", PUBLISHED[1]]
-    ports = [f"127.0.0.1:1{port}={address}:{port}" for port in (9003, 9092, 9093)]
+    published, command = documented_command()
+    words = ["tailrace", *command, "--data", str(tmp_path / "data")]
+    ports = [f"{place}={address}:{port}" for place, _, port in (each.rpartition(":") for each in published)]
     with output.open("wb") as out, (tmp_path / "up.errors").open("wb") as errors:
         up = subprocess.Popen(broker.inside(words), stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=programs())
         proxy = subprocess.Popen(
