@@ -31,7 +31,7 @@ class GroupHost:
         self.groups = self
         self.broker_configs = BrokerConfigs({})
 
-    def ask(self, group_id: str, waiter: Waiter, call: Call) -> None:
+    def ask(self, group_id: str, waiter: Waiter, call: Call, held_bytes: int | None = None) -> None:
         if self.refusal is not None:
             waiter.refuse(self.refusal)
             return

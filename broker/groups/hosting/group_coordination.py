@@ -3,7 +3,7 @@
 Without such partitions the modules of groups are not imported. Most SPUs start without them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -27,23 +27,41 @@ LOAD_AGAIN_SECONDS = 1.0
 """How long to wait before a failed import of the group modules is retried."""
 
 
+HELD_SECONDS_MAX = 5.0
+"""How long a request may wait until groups are loaded; clients wait much longer for the response to a JoinGroup."""
+HELD_REQUESTS_MAX = 1000
+HELD_BYTES_MAX = 64 << 20
+"""How many requests may wait for the loading of groups at the same time, and their size in bytes."""
+
+
 class GroupCoordination:
     def __init__(self, replicas: ReplicaRegistry, context: GroupContext) -> None:
         self._replicas = replicas
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
         self._load_lock = trio.Lock()
+        self._held: dict[_HeldRequest, None] = {}
+        """The requests that wait until their groups are loaded, in the order of their arrival."""
         replicas.role_watchers[GROUPS_TOPIC] = self._on_role
         context.cluster.gone_watchers.append(self._on_topic_deleted)
 
     # called by handlers and metrics
 
-    def ask(self, group_id: str, waiter: "Waiter", call: "Call") -> None:
-        """Calls `call` with the coordinator of the group. The waiter gets a response or a refusal, now or later."""
+    def ask(self, group_id: str, waiter: "Waiter", call: "Call", held_bytes: int | None = None) -> None:
+        """Calls `call` with the coordinator of the group. The waiter gets a response or a refusal, now or later.
+
+        `held_bytes` is the size of a request that may wait until the group is loaded; None if it is refused at once.
+        """
         try:
             partition = self._coordinating(group_id)
         except KafkaError as error:
-            waiter.refuse(error)
+            is_loading = error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if held_bytes is None or not is_loading or not self._has_room_for(held_bytes):
+                waiter.refuse(error)
+            else:
+                held = _HeldRequest(group_id, waiter, call, held_bytes, self._release)
+                self._held[held] = None
+                self._context.deadlines.add(trio.current_time() + HELD_SECONDS_MAX, held)
         else:
             partition.ask(waiter, call)
 
@@ -107,6 +125,29 @@ class GroupCoordination:
     def _loading(self) -> KafkaError:
         return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
 
+    # requests that wait for the loading
+
+    def _has_room_for(self, size_bytes: int) -> bool:
+        held_bytes = sum(each.size_bytes for each in self._held)
+        return len(self._held) < HELD_REQUESTS_MAX and held_bytes + size_bytes <= HELD_BYTES_MAX
+
+    def _ask_again(self) -> None:
+        """Hands held requests on if they need not wait any longer."""
+        for held in list(self._held):
+            try:
+                self._coordinating(held.group_id)
+            except KafkaError as error:
+                if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    continue
+            if not held.done:
+                self._release(held)
+
+    def _release(self, held: "_HeldRequest") -> None:
+        """Hands a held request on; if its group is still not loaded, it is refused."""
+        held.done = True
+        del self._held[held]
+        self.ask(held.group_id, held.waiter, held.call)
+
     # events
 
     def _on_role(self, replica: Replica) -> None:
@@ -122,6 +163,8 @@ class GroupCoordination:
             loaded.end()
         if replica.is_recovered_leader:
             self._load(replica)
+        if self._held:
+            self._ask_again()
 
     def _on_topic_deleted(self, topic: TopicSpec) -> None:
         for partition in self._partitions.values():
@@ -153,3 +196,30 @@ class GroupCoordination:
         small."""
         async with self._load_lock:
             await partition.load()
+        if self._held:
+            self._ask_again()
+            self._context.end_turn()
+
+
+class _HeldRequest:
+    """A request that waits until its group is loaded."""
+
+    __slots__ = ("_on_expired", "call", "done", "group_id", "size_bytes", "waiter")
+
+    def __init__(
+        self,
+        group_id: str,
+        waiter: "Waiter",
+        call: "Call",
+        size_bytes: int,
+        on_expired: Callable[["_HeldRequest"], None],
+    ) -> None:
+        self.group_id = group_id
+        self.waiter = waiter
+        self.call = call
+        self.size_bytes = size_bytes
+        self.done = False
+        self._on_expired = on_expired
+
+    def on_deadline(self) -> None:
+        self._on_expired(self)

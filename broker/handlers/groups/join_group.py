@@ -7,6 +7,8 @@
   the size of a record.
 - If a member waits with a JoinGroup and sends another one, the second one takes its place. The first one gets
   REBALANCE_IN_PROGRESS; in Kafka it never gets a response.
+- While the groups of a coordinator are loaded, a join waits for up to five seconds before it is refused with
+  COORDINATOR_LOAD_IN_PROGRESS; Kafka refuses it at once. Some clients fail on that.
 - A refused join leaves no group behind; in Kafka it leaves an empty one.
 """
 
@@ -36,4 +38,5 @@ def handle(host: GroupHost, context: RequestContext, request: JoinGroupRequest) 
         coordinator.classic.join(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, refused, response)
-    host.groups.ask(request.group_id, waiter, call)
+    held_bytes = sum(len(protocol.metadata) for protocol in request.protocols)
+    host.groups.ask(request.group_id, waiter, call, held_bytes)

@@ -16,7 +16,12 @@ from tailrace.broker.controller_link import isolation
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.broker.groups.hosting.group_coordination import LOAD_AGAIN_SECONDS
+from tailrace.broker.groups.hosting.group_coordination import (
+    HELD_BYTES_MAX,
+    HELD_REQUESTS_MAX,
+    HELD_SECONDS_MAX,
+    LOAD_AGAIN_SECONDS,
+)
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
@@ -326,3 +331,61 @@ async def coordinator_of(cluster: ClusterOfSpus, group: str = "g") -> Spu:
     node = await find(cluster, group)
     await trio.sleep(1)
     return cluster.spus[node].spu
+
+
+def ask_patiently(spu: Spu, size_bytes: int = 100, group: str = "g") -> Asked:
+    asked = Asked()
+    spu.groups.ask(group, asked, lambda coordinator, moment: tell(coordinator, moment, asked), size_bytes)
+    return asked
+
+
+async def test_a_patient_request_waits_until_its_group_is_loaded(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        spec = replica.spec
+        led_elsewhere(replica)
+        replica.use_spec(spec)
+        patient = ask_patiently(running.spu)
+        assert patient.is_waiting
+        await wait_all_tasks_blocked()
+        assert patient.reply == "told"
+        assert ask_patiently(running.spu).reply == "told", "it need not wait when the group is loaded"
+
+
+async def test_a_patient_request_looks_for_the_next_coordinator_if_another_spu_leads(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        replica.begin_leading()
+        patient = ask_patiently(running.spu)
+        assert patient.is_waiting
+        led_elsewhere(replica)
+        assert patient.error is not None
+        assert patient.error.code == NOT_HERE
+
+
+async def test_a_patient_request_does_not_wait_forever(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica_of(running.spu).begin_leading()
+        patient = ask_patiently(running.spu)
+        await trio.sleep(HELD_SECONDS_MAX - 0.001)
+        assert patient.is_waiting
+        await trio.sleep(0.001)
+        await wait_all_tasks_blocked()
+        assert patient.error is not None
+        assert patient.error.code == LOADING
+
+
+async def test_only_so_many_and_so_large_requests_wait(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica_of(running.spu).begin_leading()
+        assert not ask_patiently(running.spu, HELD_BYTES_MAX + 1).is_waiting
+        waiting = [ask_patiently(running.spu) for _ in range(HELD_REQUESTS_MAX)]
+        assert all(each.is_waiting for each in waiting)
+        assert not ask_patiently(running.spu).is_waiting
+        await trio.sleep(HELD_SECONDS_MAX)
+        await wait_all_tasks_blocked()
+        assert not any(each.is_waiting for each in waiting)
