@@ -1,7 +1,7 @@
 """A broker as a child process, for `with` and `async with`.
 
 The child ends with this process, even after `kill -9`: it stops at the end of its standard input, which is a pipe that
-only this process holds open. The child removes its data itself (`broker_program`).
+only this process holds open. The child keeps its data in a temporary directory, which it removes at its end.
 """
 
 import os
@@ -23,6 +23,10 @@ from .broker_log import BrokerLog
 
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20
+_OPTIONS = [
+    *("--ephemeral", "--until-input-ends", "--metrics", "off"),
+    *("--public", "127.0.0.1:0", "--private", "127.0.0.1:0", "--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0"),
+]
 _READY = re.compile(rb"^ready bootstrap=(\S+)")
 _LINE_BYTES_MAX = 4096
 _WAIT_SECONDS_MAX = 0.1
@@ -135,7 +139,7 @@ class Broker:
             raise BrokerError("the broker runs already")
         self._log = log = BrokerLog()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tailrace.testing.broker_program", *self._arguments],
+            [sys.executable, "-P", "-m", "tailrace", "up", *_OPTIONS, *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.fileno(),

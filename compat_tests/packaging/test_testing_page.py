@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 PLUGINS = ("tailrace.testing.pytest_plugin", "xdist")
 RUN_SECONDS_MAX = 100
 END_SECONDS_MAX = 30
+LEFT = "tailrace-*"
 
 _EXAMPLE = re.compile(r"`(\w+\.py)`[^`]*:\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -56,7 +57,7 @@ def test_the_examples_pass_on_two_workers(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 passed" in done.stdout
-    assert not list((tmp_path / "temporary").glob("tailrace-test-*"))
+    assert not list((tmp_path / "temporary").glob(LEFT))
 
 
 def test_a_killed_pytest_leaves_neither_a_broker_nor_data(tmp_path: Path) -> None:
@@ -71,10 +72,10 @@ def test_a_killed_pytest_leaves_neither_a_broker_nor_data(tmp_path: Path) -> Non
     try:
         wait_until((tmp_path / "bootstrap").exists, RUN_SECONDS_MAX, "the test runs")
         host, _, port = (tmp_path / "bootstrap").read_text().rpartition(":")
-        assert list(temporary.glob("tailrace-test-*"))
+        assert list(temporary.glob(LEFT))
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
-    wait_until(lambda: not list(temporary.glob("tailrace-test-*")), END_SECONDS_MAX, "the data is removed")
+    wait_until(lambda: not list(temporary.glob(LEFT)), END_SECONDS_MAX, "the data is removed")
     with socket.socket() as connection:
         assert connection.connect_ex((host, int(port))) != 0
