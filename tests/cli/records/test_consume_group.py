@@ -1,5 +1,7 @@
 import os
 import signal
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pytest
 import trio
@@ -7,6 +9,9 @@ from record_commands import RecordCommands, record_commands
 from spus import ADDRESS
 
 from tailrace.cli.clients.group_client import GroupClient
+from tailrace.cli.clients.group_member import REBALANCE_MS, GroupMember
+from tailrace.cli.clients.log_client import LogClient
+from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import unless_refused
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 
@@ -84,11 +89,14 @@ async def test_partitions_and_other_ways_of_reading_do_not_go_with_a_group(
         assert "--group and --tail cannot be used together" in capsys.readouterr().err
 
 
-async def test_an_output_that_breaks_commits_only_what_was_taken(autojump_clock: object, capsys: Capture) -> None:
-    pieces = []
+@pytest.mark.parametrize("taken", [0, 1, 2])
+async def test_an_output_that_breaks_commits_only_what_was_taken(
+    autojump_clock: object, capsys: Capture, taken: int
+) -> None:
+    pieces: list[bytes] = []
 
-    async def break_at_the_second(data: bytes) -> None:
-        if pieces:
+    async def break_later(data: bytes) -> None:
+        if len(pieces) == taken:
             raise BrokenPipeError
         pieces.append(data)
 
@@ -97,5 +105,33 @@ async def test_an_output_that_breaks_commits_only_what_was_taken(autojump_clock:
         assert await commands.produce(text, "orders", at_once=100_000) == 0
         capsys.readouterr()
         with pytest.raises(BrokenPipeError):
-            await commands.consume("orders", "--values", "--group", "g", write=break_at_the_second)
-        assert await _committed(commands) == {0: pieces[0].count(b"\n")}
+            await commands.consume("orders", "--values", "--group", "g", write=break_later)
+        assert await _committed(commands) == {0: b"".join(pieces).count(b"\n")}
+
+
+async def test_a_member_that_was_removed_says_which_records_may_be_printed_again(
+    autojump_clock: object, capsys: Capture
+) -> None:
+    async def stand_still(data: bytes) -> None:
+        await trio.sleep(REBALANCE_MS / 1000 + 30)
+
+    async with record_commands() as commands, trio.open_nursery() as nursery:
+        assert await commands.produce("0\n1\n2\n", "orders", at_once=100) == 0
+        capsys.readouterr()
+        spus = SpuClient(commands.running.world.network, [ADDRESS], BOOTSTRAP)
+        logs = LogClient(spus.another())
+
+        async def partitions_of(topics: Sequence[str]) -> Mapping[str, Sequence[Partition]]:
+            return {topic: unless_refused(found) for topic, found in (await logs.partitions(topics)).items()}
+
+        other = GroupMember(spus, "g", partitions_of)
+        nursery.start_soon(partial(commands.consume, "orders", "--group", "g", "--count", "3", write=stand_still))
+        await trio.sleep(10)
+        nursery.start_soon(other.stay_alive)
+        assert await other.join(["orders"]) == [Partition("orders", 0)]
+        await trio.sleep(60)
+        assert await _committed(commands) == {}
+        assert capsys.readouterr().err == (
+            "tailrace consume: the group may print the records of orders/0 from offset 0 to 2 again\n"
+        )
+        nursery.cancel_scope.cancel()
