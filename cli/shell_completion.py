@@ -4,6 +4,7 @@ The library shtab makes the script from the parsers of all commands, so nothing 
 """
 
 import argparse
+import re
 from collections.abc import Mapping
 
 from .main import whole_parser
@@ -21,16 +22,21 @@ def run(arguments: argparse.Namespace) -> int:
     import shtab  # imported here because every parser of all commands imports this module
 
     parser = whole_parser()
-    _complete_paths(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY})
+    _prepare(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY})
     print(shtab.complete(parser, arguments.shell))
     return 0
 
 
-def _complete_paths(parser: argparse.ArgumentParser, by_metavar: Mapping[str, object]) -> None:
-    """Lets the shell complete the names of files and directories where arguments take them."""
+def _prepare(parser: argparse.ArgumentParser, by_metavar: Mapping[str, object]) -> None:
+    """Lets the shell complete names of files and directories, and simplifies what it shows of other arguments.
+
+    zsh takes a colon in the name of an argument for the end of the name.
+    """
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
-                _complete_paths(each, by_metavar)
-        elif isinstance(action.metavar, str) and action.metavar in by_metavar:
-            action.complete = by_metavar[action.metavar]  # type: ignore[attr-defined]  # shtab looks for this attribute
+                _prepare(each, by_metavar)
+        elif isinstance(action.metavar, str):
+            if action.metavar in by_metavar:
+                action.complete = by_metavar[action.metavar]  # type: ignore[attr-defined]  # shtab looks for it
+            action.metavar = re.sub(r"[^A-Za-z0-9_-]+", " ", action.metavar).strip()

@@ -48,6 +48,13 @@ def test_other_shells_get_a_script_too(shell: str, capsys: pytest.CaptureFixture
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
+def test_zsh_sees_no_colon_in_the_name_of_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh"]) == 0
+    script = capsys.readouterr().out
+    assert ":HOST PORT HOST PORT:" in script
+    assert "HOST:PORT" not in script
+
+
 def test_an_unknown_shell_is_wrong_usage() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["completion", "cmd"])
