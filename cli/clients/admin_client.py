@@ -12,6 +12,7 @@ from msgspec import Struct
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
+from .log_client import LogClient
 from .log_facts import Partition, by_topic
 from .server_connection import RefusedError, check, refusal, unless_refused
 from .spu_client import SpuClient
@@ -80,11 +81,25 @@ class Reassignment(Struct, frozen=True):
     removing: tuple[int, ...]
 
 
+class StoredReplica(Struct, frozen=True):
+    """A replica as the broker that stores it describes it."""
+
+    broker: int
+    partition: Partition
+    size_bytes: int
+    lag: int
+    """How many records before the high watermark are missing."""
+    directory: str
+    is_future: bool
+    """Whether the replica is being copied to this directory from another one of the broker."""
+
+
 class AdminClient:
     """Administers a cluster. Raises RefusedError with the server's reason, and UnreachableError."""
 
     def __init__(self, spus: SpuClient) -> None:
         self._spus = spus
+        self.logs = LogClient(spus)
 
     # topics
 
@@ -208,6 +223,36 @@ class AdminClient:
         _the_only((await self._ask_of(resource, IncrementalAlterConfigsRequest([wanted], validate_only))).responses)
 
     # partitions
+
+    async def stored_replicas(self, partitions: Iterable[Partition] | None = None) -> list[StoredReplica]:
+        """Asks each broker that is online for the replicas in its directories: all of them, or those of partitions."""
+        from tailrace.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+        topics = None if partitions is None else [DescribableLogDirTopic(*each) for each in by_topic(partitions)]
+
+        async def itself(keys: Sequence[int]) -> dict[int, int | RefusedError]:
+            return {each: each for each in keys}
+
+        async def ask(spu_id: int, keys: Sequence[int]) -> dict[int, Any]:
+            response = await self._spus.ask(spu_id, DescribeLogDirsRequest(topics))
+            return dict.fromkeys(keys, refusal(response) or response)
+
+        answers = await self._spus.ask_each(await self._spus.spus(), itself, ask)
+        found = [
+            StoredReplica(
+                broker,
+                Partition(topic.name, each.partition_index),
+                each.partition_size,
+                each.offset_lag,
+                directory.log_dir,
+                each.is_future_key,
+            )
+            for broker, answer in answers.items()
+            for directory in unless_refused(answer).results
+            for topic in directory.topics
+            for each in topic.partitions
+        ]
+        return sorted(found, key=lambda replica: (replica.partition, replica.broker))
 
     async def delete_records(self, before: Mapping[Partition, int]) -> dict[Partition, int | RefusedError]:
         """Deletes the records before an offset in each partition (-1: before the high watermark).

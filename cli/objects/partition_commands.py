@@ -7,10 +7,10 @@ import argparse
 import re
 from collections.abc import Sequence
 
+from tailrace.cli.administration.broker_partitions import describe_partitions, list_partitions
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
-    Command,
     RecentChanges,
     UsageError,
     internal_option,
@@ -18,6 +18,7 @@ from tailrace.cli.options.sc_options import (
     show_documents,
     without_internal,
 )
+from tailrace.cli.options.spu_options import broker_command
 from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
@@ -140,7 +141,9 @@ class _StatesCommand:
 
 
 COMMANDS = {
-    "list": Command("partition list", _list_options, _list, is_watchable=True),
-    "describe": Command("partition describe", _describe_options, _describe, is_watchable=True),
+    "list": broker_command("partition list", _list_options, _list, list_partitions, is_watchable=True),
+    "describe": broker_command(
+        "partition describe", _describe_options, _describe, describe_partitions, is_watchable=True
+    ),
     "states": _StatesCommand(),
 }

@@ -2,8 +2,10 @@
 
 import argparse
 
+from tailrace.cli.administration.broker_partitions import list_replicas
 from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.options.sc_options import Command, internal_option, show_documents, without_internal
+from tailrace.cli.options.sc_options import internal_option, show_documents, without_internal
+from tailrace.cli.options.spu_options import broker_command
 from tailrace.cli.output.tables import table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
@@ -92,4 +94,4 @@ def _role(replica: ReplicaDetail) -> str | None:
     return "leader" if replica.is_leader else "follower"
 
 
-COMMANDS = {"list": Command("replica list", _list_options, _list, is_watchable=True)}
+COMMANDS = {"list": broker_command("replica list", _list_options, _list, list_replicas, is_watchable=True)}

@@ -130,6 +130,26 @@ def test_configs_of_a_group(address):
     run(address, "config", "reset", "group", "billing", "consumer.session.timeout.ms")
 
 
+def test_partitions_and_replicas_are_shown_with_their_logs(address):
+    run(address, "topic", "create", "placed", "--partitions", "2", "--wait", "20")
+    producer = KafkaProducer(bootstrap_servers=address)
+    producer.send("placed", b"value", partition=1).get(20)
+    producer.close()
+    _, second = documents(address, "partition", "list", "placed")
+    assert (second["leader"], second["replicas"], second["lrs"]) == (1, [1], [1])
+    assert (second["logStart"], second["logEnd"], second["resolution"]) == (0, 1, "Online")
+    assert documents(address, "partition", "list", "placed", "--lagging") == []
+    (described,) = documents(address, "partition", "describe", "placed/1")
+    (replica,) = described["details"]
+    assert (replica["spuId"], replica["lag"]) == (1, 0)
+    assert replica["sizeBytes"] > 0
+    held = documents(address, "replica", "list", "placed")
+    assert [(each["partition"], each["role"], each["isLive"]) for each in held] == [
+        (0, "leader", True),
+        (1, "leader", True),
+    ]
+
+
 def test_what_only_the_sc_can_do_is_refused_with_the_way_on(address):
     _, errors = run(address, "spu", "list", status=2)
     assert errors == (
