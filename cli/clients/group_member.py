@@ -129,10 +129,13 @@ class GroupMember:
         ]
 
     async def stay_alive(self) -> None:
-        """Sends heartbeats for ever, and notes when the group wants the member to join again."""
+        """Sends heartbeats for ever, and notes when the group wants the member to join again.
+
+        Heartbeats go on while the group waits for the member, which may have to wait for the reader of its output.
+        """
         while True:
             await trio.sleep(HEARTBEAT_SECONDS)
-            if not self._member_id or self.must_rejoin or self._turn.locked():
+            if not self._member_id or self.was_removed or self._turn.locked():
                 continue
             try:
                 request = HeartbeatRequest(self._group_id, self._generation, self._member_id)
