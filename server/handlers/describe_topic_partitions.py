@@ -2,8 +2,8 @@
 
 - Topics come in the order of their names. A request that names no topic means all of them. A page has at most as many
   partitions as the client or `max.request.partition.size.limit` allows, and says where the next page starts.
-- Kafka has eligible leaders outside the in-sync replicas; we do not. Their arrays are empty and never null: the schema
-  allows null, but the Java client, and so Spark, crashes on it.
+- Eligible leader replicas are the live replicas that are offline. Their arrays are never null: the schema allows null,
+  but the Java client, and so Spark, crashes on it.
 - A topic that no client can use yet gets the error that Metadata has for it.
 - Every client may do everything with a topic, so that its authorized operations are all operations.
 """
