@@ -134,6 +134,27 @@ def outside_addresses(visits: Sequence[Visit], host: str) -> list[tuple[int, Add
     return list(dict.fromkeys(found))
 
 
+# links
+
+
+def link_findings(visits: Sequence[Visit], online: Sequence[int]) -> list[Finding]:
+    """Judges whether SPUs reach the SPUs that they follow; `online` are the SPUs that the cluster counts as online."""
+    unlinked = {(visit.target.server, leader) for visit in _one_each(visits) for leader in visit.unlinked}
+    found = [
+        Finding(
+            Level.PROBLEM,
+            "links",
+            f"SPU {follower} follows SPU {leader} and has no connection to it, so its replicas lag.",
+            f"Check that SPU {follower} reaches the private address of SPU {leader}, which `tailrace spu list` shows.",
+        )
+        for follower, leader in sorted(unlinked)
+        if leader in online
+    ]
+    if not found and len(online) > 1:
+        found.append(Finding(Level.OK, "links", "Every SPU is connected to the SPUs that it follows."))
+    return found
+
+
 # clocks
 
 

@@ -14,6 +14,7 @@ from tailrace.cli.clients.server_connection import (
 )
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.internal.describe_server import DescribeServerRequest, DescribeServerResponse
+from tailrace.protocol.internal.describe_spu import DescribeSpuRequest, DescribeSpuResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.network import Address, Network
@@ -52,6 +53,8 @@ class Visit(Struct, frozen=True):
     received_ms: int = 0
     told: Mapping[int, Address] = {}
     """The addresses of SPUs that a client of this connection is told."""
+    unlinked: tuple[int, ...] = ()
+    """The SPUs that this SPU follows without a connection to them."""
 
     @property
     def name(self) -> str:
@@ -98,7 +101,9 @@ async def _asked(network: Network, target: Target, wall_clock: WallClock) -> Vis
             description: DescribeServerResponse = await connection.ask(DescribeServerRequest(), 0)
         except ClosedError:
             return Visit(target, told=told)  # a server of an older version, or a broker of Apache Kafka
-        return Visit(target, description, "", sent_ms, wall_clock.now_ms(), told)
+        received_ms = wall_clock.now_ms()
+        unlinked = () if description.spu_id == SC_ID else await _unlinked(connection)
+        return Visit(target, description, "", sent_ms, received_ms, told, unlinked)
     finally:
         connection.close()
 
@@ -106,6 +111,11 @@ async def _asked(network: Network, target: Target, wall_clock: WallClock) -> Vis
 async def _told(connection: ServerConnection) -> dict[int, Address]:
     metadata = await connection.ask(MetadataRequest([], allow_auto_topic_creation=False), METADATA_VERSION)
     return {each.node_id: Address(each.host, each.port) for each in metadata.brokers}
+
+
+async def _unlinked(connection: ServerConnection) -> tuple[int, ...]:
+    described: DescribeSpuResponse = await connection.ask(DescribeSpuRequest(), 0)
+    return tuple(each.leader_id for each in described.follower_controllers if not each.is_linked)
 
 
 def targets_told(visits: Sequence[Visit]) -> list[Target]:

@@ -10,6 +10,7 @@ from tailrace.cli.health.doctor_checks import (
     clock_offset_ms,
     disk_findings,
     limit_findings,
+    link_findings,
     outside_addresses,
     outside_findings,
     version_findings,
@@ -105,6 +106,17 @@ def test_what_clients_elsewhere_are_told() -> None:
     assert text.startswith(
         "A client in a container or on another host is told localhost:9005, which leads it to itself"
     )
+
+
+def test_followers_without_a_connection_are_named_if_their_leader_is_online() -> None:
+    followed = Visit(Target(2, TWO), described(2), unlinked=(1, 3))
+    assert levels_and_texts(link_findings([visit(SC_ID), visit(1), followed], [1, 2])) == [
+        ("problem", "SPU 2 follows SPU 1 and has no connection to it, so its replicas lag.")
+    ]
+    assert levels_and_texts(link_findings([visit(1), visit(2, TWO)], [1, 2])) == [
+        ("ok", "Every SPU is connected to the SPUs that it follows.")
+    ]
+    assert link_findings([visit(1)], [1]) == []
 
 
 def test_clocks() -> None:

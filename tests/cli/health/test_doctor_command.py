@@ -1,11 +1,13 @@
 """Tests `tailrace doctor` with a real SC and real SPUs in memory; compat_tests run it as a process."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
+from public_sc import tailrace
 from spus import SteadyClock
 from structlog.testing import capture_logs
 
@@ -69,3 +71,27 @@ async def test_the_doctor_finds_what_is_wrong_with_a_cluster(
             await cluster.kill_spu(1)
             await cluster.kill_spu(2)
             assert await _doctor(cluster) == 3
+
+
+async def test_an_address_that_leads_to_another_spu_or_to_none_is_found(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with capture_logs():
+        async with cluster_of(1, 2) as cluster:
+            path = tmp_path / "spu.json"
+
+            async def told(host: str) -> list[str]:
+                path.write_text(json.dumps({"spuId": 2, "publicEndpoint": {"ingress": [{"hostname": host}]}}))
+                apply = ("apply", "--kind", "spu", "--file", str(path), "--sc", "sc:9003")
+                assert await tailrace(cluster.world.network, *apply) == 0
+                await trio.sleep(5)
+                capsys.readouterr()
+                document = await _document(cluster, capsys, 1)
+                return [each["text"] for each in document["findings"] if each["level"] == "problem"]
+
+            assert await told("spu-1") == ["Clients are told spu-1:9005 for SPU 2, and SPU 1 answers there."]
+            (nowhere,) = await told("nowhere")
+            assert nowhere.startswith(
+                "Clients are told nowhere:9005 for SPU 2, which does not work from this machine: "
+            )
+            assert nowhere.endswith("connection refused.")

@@ -2,8 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 import yaml
+from clusters import cluster_of
 from public_sc import public_sc, tailrace
+from structlog.testing import capture_logs
 
 from tailrace.cli.objects.spu_commands import spu_table
 from tailrace.controller.objects.objects import (
@@ -198,3 +201,31 @@ def test_an_spu_is_where_it_was_registered_unless_that_says_no_port_or_nobody_re
 def test_a_managed_spu_that_has_not_come_yet_is_nowhere() -> None:
     endpoints = PublicEndpoint(9005, ("one.example",)), PrivateEndpoint(9006, "one.example")
     assert spu_table([Spu(SpuSpec(SpuId(2), SpuType.MANAGED, None, *endpoints))]).split()[-2:] == ["-", "-"]
+
+
+async def test_a_group_that_waits_for_an_id_does_not_get_the_process_of_the_custom_spu(
+    autojump_clock: trio.testing.MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real SC and a real SPU in memory."""
+    with capture_logs():
+        async with cluster_of(1) as cluster:
+            network = cluster.world.network
+            create = ("spu-group", "create", "edge", "--min-id", "1", "--sc", "sc:9003")
+            assert await tailrace(network, *create) == 0
+            assert "its status is Invalid" in capsys.readouterr().out
+            unregister = ("spu", "unregister", "1", "--sc", "sc:9003")
+            assert await tailrace(network, *unregister) == 1
+            assert "the SPU group edge waits for its id" in capsys.readouterr().err
+            assert await tailrace(network, *unregister, "--force") == 0
+            await trio.sleep(20)
+            capsys.readouterr()
+            assert await tailrace(network, "spu", "list", "--sc", "sc:9003", "--output", "json") == 0
+            (spu,) = json.loads(capsys.readouterr().out)
+            assert (spu["spec"]["spuType"], spu["status"]["resolution"]) == ("Managed", "Init")
+
+            # A new process of the SPU is one that somebody has started for the group.
+            await cluster.kill_spu(1)
+            await cluster.start_spu(1)
+            assert await tailrace(network, "spu", "list", "--sc", "sc:9003", "--output", "json") == 0
+            (spu,) = json.loads(capsys.readouterr().out)
+            assert spu["status"]["resolution"] == "Online"
