@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from tailrace.runtime.network import Address
 
 from .log_client import LogClient
 from .log_facts import Partition, by_topic
@@ -81,6 +82,16 @@ class Reassignment(Struct, frozen=True):
     removing: tuple[int, ...]
 
 
+class KnownBroker(Struct, frozen=True):
+    """A broker, as clients of the asked listener see it."""
+
+    id: int
+    address: Address
+    rack: str | None
+    is_fenced: bool
+    """Whether the controller knows the broker, but no client may use it, because it is not online."""
+
+
 class StoredReplica(Struct, frozen=True):
     """A replica as the broker that stores it describes it."""
 
@@ -115,6 +126,18 @@ class AdminClient:
     async def cluster(self) -> MetadataResponse:
         """Returns the brokers that are online, the controller and the id of the cluster."""
         return await self._spus.metadata()
+
+    async def brokers(self) -> list[KnownBroker]:
+        """Returns the brokers of the cluster, those that are not online included, as far as the server knows them."""
+        from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
+
+        response = await self._ask(DescribeClusterRequest(include_fenced_brokers=True))
+        check(response)
+        found = [
+            KnownBroker(each.broker_id, Address(each.host, each.port), each.rack, each.is_fenced)
+            for each in response.brokers
+        ]
+        return sorted(found, key=lambda broker: broker.id)
 
     async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> Any:
         """Creates a topic and returns the server's result, which has its partitions, replication factor and id."""

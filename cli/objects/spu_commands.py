@@ -3,6 +3,7 @@
 import argparse
 from typing import cast
 
+from tailrace.cli.administration.broker_list import list_brokers
 from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.spu_controllers import Controllers, controllers_of
 from tailrace.cli.options.sc_options import (
@@ -15,6 +16,7 @@ from tailrace.cli.options.sc_options import (
     only_given,
     show_documents,
 )
+from tailrace.cli.options.spu_options import broker_command
 from tailrace.cli.output.tables import fields, table
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.object_documents import parse_object
@@ -200,7 +202,7 @@ def _spus(found: list[Object]) -> list[Spu]:
 
 COMMANDS = {
     "register": Command("spu register", _register_options, _register),
-    "list": Command("spu list", no_options, _list, is_watchable=True),
+    "list": broker_command("spu list", no_options, _list, list_brokers, is_watchable=True),
     "describe": Command("spu describe", _describe_options, _describe, is_watchable=True),
     "unregister": Command("spu unregister", _unregister_options, _unregister),
 }

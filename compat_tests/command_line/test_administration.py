@@ -150,14 +150,20 @@ def test_partitions_and_replicas_are_shown_with_their_logs(address):
     ]
 
 
+def test_brokers_are_listed(address):
+    (broker,) = documents(address, "spu", "list")
+    assert (broker["id"], broker["status"]) == (1, "Online")
+    assert f"{broker['host']}:{broker['port']}" == address
+
+
 def test_what_only_the_sc_can_do_is_refused_with_the_way_on(address):
-    _, errors = run(address, "spu", "list", status=2)
+    _, errors = run(address, "spu", "describe", "1", status=2)
     assert errors == (
-        "tailrace spu list: only the SC can answer this, and TAILRACE_BOOTSTRAP names brokers: name the SC of that "
+        "tailrace spu describe: only the SC can answer this, and TAILRACE_BOOTSTRAP names brokers: name the SC of that "
         "cluster with --sc or TAILRACE_SC\n"
     )
-    _, errors = run(address, "spu", "list", "--bootstrap", address, status=2)
-    assert errors.startswith("tailrace spu list: only the SC can answer this, and --bootstrap names brokers: ")
+    _, errors = run(address, "spu", "describe", "1", "--bootstrap", address, status=2)
+    assert errors.startswith("tailrace spu describe: only the SC can answer this, and --bootstrap names brokers: ")
     _, errors = run(address, "topic", "list", "--bootstrap", address, "--sc", "127.0.0.1:1", status=2)
     assert "give only one of them" in errors
     assert "brokers at" in run(address, "status")[0]

@@ -1,0 +1,24 @@
+"""`tailrace spu list` with `--bootstrap`: the brokers of a cluster, with what any of them says about the others."""
+
+import argparse
+
+from tailrace.cli.clients.admin_client import AdminClient
+from tailrace.cli.options.sc_options import show_documents
+from tailrace.cli.output.tables import table
+
+
+async def list_brokers(admin: AdminClient, arguments: argparse.Namespace) -> None:
+    """Lists the brokers. They are offline if the cluster says that no client may use them."""
+    brokers = await admin.brokers()
+    rows = [(each.id, each.rack, "Offline" if each.is_fenced else "Online", str(each.address)) for each in brokers]
+    documents = [
+        {
+            "id": each.id,
+            "rack": each.rack,
+            "status": "Offline" if each.is_fenced else "Online",
+            "host": each.address.host,
+            "port": each.address.port,
+        }
+        for each in brokers
+    ]
+    show_documents(arguments, documents, lambda: table(("ID", "RACK", "STATUS", "PUBLIC"), rows))
