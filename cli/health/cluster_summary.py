@@ -95,14 +95,14 @@ def _topic_faults(facts: ClusterFacts) -> Iterator[Finding]:
                 Level.PROBLEM,
                 about,
                 f"The {about} has no replicas yet: {topic.reason or 'there are too few SPUs'}.",
-                "Start more SPUs, or create the topic with a smaller replication factor.",
+                f"Start more SPUs, or run `tailrace topic alter {topic.name} --replication-factor N`.",
             )
         elif topic.state != TopicResolution.PROVISIONED:
             yield Finding(
                 Level.PROBLEM,
                 about,
                 f"The {about} is {topic.state}: {topic.reason}.",
-                f"Correct its spec, or delete it with `tailrace topic delete {topic.name}`.",
+                f"Correct it with `tailrace topic alter {topic.name}` or `tailrace apply`, or delete it.",
             )
 
 

@@ -98,7 +98,6 @@ def _sentence(spu: LeavingSpu, progress: ScalingProgress) -> str:
     need = max(spu.unmovable.values())
     return (
         f"SPU {spu.id} stays, because it holds {holds}: {shown} {'needs' if len(topics) == 1 else 'need'} {need} SPUs, "
-        f"and {progress.remaining} would be online; keep {need}, or delete "
-        f"{'the topic' if len(topics) == 1 else 'these topics'} or give {'it' if len(topics) == 1 else 'them'} fewer "
-        "replicas"
+        f"and {progress.remaining} would be online; keep {need}, or run `tailrace topic alter "
+        f"{' '.join(topics[:TOPICS_SHOWN_MAX])} --replication-factor {max(progress.remaining, 1)}`"
     )

@@ -31,8 +31,8 @@ def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
         assert status == 0, output
         status, output = cli(cluster.sc, "spu-group", "scale", "main", "1", "--wait", "30")
         assert status == 1, "a partition with three replicas keeps three SPUs"
-        assert f"{wide} needs 3 SPUs, and 1 would be online; keep 3, or delete the topic" in output
-        status, output = cli(cluster.sc, "topic", "delete", wide)
+        assert f"{wide} needs 3 SPUs, and 1 would be online; keep 3, or run " in output
+        status, output = cli(cluster.sc, "topic", "alter", wide, "--replication-factor", "1")
         assert status == 0, output
         status, output = cli(cluster.sc, "spu-group", "scale", "main", "1", "--wait", "30")
         assert status == 0, output

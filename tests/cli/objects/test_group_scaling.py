@@ -22,8 +22,8 @@ async def test_it_says_which_spu_stays_and_why(
         await sc.running.connect(1, 2)
         await _said(sc, capsys, "topic", "create", "orders", "--replication-factor", "2", "--wait", "5")
         reason = (
-            "SPU 2 stays, because it holds 1 replica: orders needs 2 SPUs, and 1 would be online; keep 2, or delete "
-            "the topic or give it fewer replicas"
+            "SPU 2 stays, because it holds 1 replica: orders needs 2 SPUs, and 1 would be online; keep 2, or run "
+            "`tailrace topic alter orders --replication-factor 1`"
         )
         assert await _said(sc, capsys, *SCALE, "1") == (f"scaled SPU group main to 1 SPU\n{reason}\n", "")
         out, err = await _said(sc, capsys, *SCALE, "1", "--wait", "60", status=1)

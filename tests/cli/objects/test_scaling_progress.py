@@ -72,12 +72,12 @@ def test_an_spu_stays_if_its_replicas_need_it() -> None:
     assert progress.is_stuck
     assert sentences(progress)[0] == (
         "SPU 2 stays, because it holds 2 replicas: orders, payments need 3 SPUs, and 1 would be online; keep 3, or "
-        "delete these topics or give them fewer replicas"
+        "run `tailrace topic alter orders payments --replication-factor 1`"
     )
     some = progress_of(group(2), spus, topics, wide)
     assert sentences(some) == [
-        "SPU 3 stays, because it holds 2 replicas: orders needs 3 SPUs, and 2 would be online; keep 3, or delete the "
-        "topic or give it fewer replicas"
+        "SPU 3 stays, because it holds 2 replicas: orders needs 3 SPUs, and 2 would be online; keep 3, or run "
+        "`tailrace topic alter orders --replication-factor 2`"
     ]
 
 
