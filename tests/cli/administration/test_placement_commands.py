@@ -1,6 +1,8 @@
 """`tailrace partition move`, `moves` and `elect` on a whole cluster in memory."""
 
 import json
+import os
+import signal
 
 import pytest
 import trio
@@ -65,6 +67,27 @@ async def test_a_waiting_command_ends_if_its_move_is_given_up(autojump_clock: Mo
         await trio.sleep(5)
         assert statuses == [1]
         assert "orders/0: the move was given up" in capsys.readouterr().err
+
+
+async def test_a_signal_ends_the_waiting_and_not_the_move(autojump_clock: MockClock, capsys: Capture) -> None:
+    async with administered_cluster(1, 2, 3) as administered, trio.open_nursery() as nursery:
+        await with_topic(administered, capsys)
+        await administered.cluster.kill_spu(3)
+        statuses: list[int] = []
+        ended = trio.Event()
+
+        async def move() -> None:
+            statuses.append(await administered.partition("move", "orders/0", "--to", "1,3"))
+            ended.set()
+
+        nursery.start_soon(move)
+        await trio.sleep(5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await ended.wait()
+        assert statuses == [128 + signal.SIGTERM]
+        assert "stopped waiting after 0 of 1 partitions. What has begun goes on" in capsys.readouterr().err
+        assert await administered.partition("moves", "--output", "json") == 0
+        assert [each["topic"] for each in json.loads(capsys.readouterr().out)] == ["orders"]
 
 
 async def test_preferred_leaders_are_elected_after_a_loss(autojump_clock: MockClock, capsys: Capture) -> None:
