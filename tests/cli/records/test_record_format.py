@@ -1,4 +1,5 @@
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +39,9 @@ def test_an_unknown_token_is_refused_with_the_known_ones(text: str, wrong: str) 
         RecordFormat(text)
     assert str(refused.value).startswith(f"{wrong} is not known; there are: %t topic, %p partition, %o offset, ")
     assert all(f"%{token} " in str(refused.value) for token in TOKENS)
+
+
+def test_the_page_of_the_command_line_lists_all_tokens() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    table = page.partition("#### Format strings")[2].partition("####")[0]
+    assert [token for token in TOKENS if f"`%{token}`" not in table] == []
