@@ -56,7 +56,11 @@ SIZES_AND_WHAT_FOLLOWS = {
 def test_a_connection_that_breaks_the_protocol_is_closed(bootstrap, neighbour, sent):
     with connect(bootstrap) as connection:
         connection.send(sent)
-        assert connection.is_closed_by_broker()
+        if sent.startswith(b"GET"):  # Tailrace says over HTTP what is wrong before it closes; Kafka only closes
+            while connection.socket.recv(MEBIBYTE):
+                pass
+        else:
+            assert connection.is_closed_by_broker()
 
 
 def test_random_bytes_do_no_harm(bootstrap, neighbour):
