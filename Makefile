@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test simulate bench docs format clean
+.PHONY: install up check test first-day simulate bench docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -38,7 +38,11 @@ check: install
 	PYTHONPATH=src $(IMPORT_LINTER)/bin/lint-imports
 	$(BIN)/pytest -n auto --dist worksteal
 
-test: check
+# What a newcomer does: install from a copy of the sources with an empty home, and take every step of README and first day.
+first-day:
+	PYTHONPATH=compat_tests $(PYTHON) -m first_day
+
+test: check first-day
 	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
 	$(BIN)/pytest -m etcd
 	PYTHONPATH=compat_tests:src $(BIN)/python -m kubernetes_server
