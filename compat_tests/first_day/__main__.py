@@ -3,6 +3,7 @@
 Needs Python's standard library alone, bash, make and a package index.
 """
 
+import signal
 import sys
 import tempfile
 import time
@@ -16,6 +17,8 @@ from .trips import TRIPS
 
 def main() -> int:
     """Takes all steps in order and returns the exit status: 1 as soon as a step fails."""
+    # A process in the background ignores Ctrl-C, and so would all commands that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="first-day-") as directory, Newcomer(Path(directory)) as newcomer:
         for step in (*PAGES, *TRIPS):
