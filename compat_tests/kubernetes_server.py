@@ -185,7 +185,7 @@ def _built() -> Path:
 def _build() -> None:
     with tempfile.TemporaryDirectory(dir=_built().parent) as scratch:
         command = ["go", "install", f"{MODULE}@{VERSION}"]
-        environment = {**os.environ, "GOBIN": scratch, "CGO_ENABLED": "0"}
+        environment = {**os.environ, "GOBIN": scratch}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_SECONDS_MAX)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
