@@ -137,7 +137,8 @@ def test_a_cluster_that_grew_says_how_to_copy_its_topics_and_one_command_does_it
         wait_until(lambda: not any(each["leader"] == 1 for each in objects(cluster.sc, "partition")), 30, "elections")
         with closing(consumer_of(cluster.bootstrap)) as consumer:
             committed = consumer.committed([TopicPartition(name, number) for number in range(3)], timeout=30)
-        assert sum(each.offset for each in committed) == 300
+        # A partition without records has no committed offset, which is a negative number then.
+        assert sum(max(each.offset, 0) for each in committed) == 300
         os.kill(cluster.spu_pid(1), signal.SIGCONT)
         wait_until_online(cluster.sc, [1, 2, 3])
         cluster.stop()
