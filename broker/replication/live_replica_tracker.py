@@ -11,9 +11,6 @@ what it acknowledged.
 The set never becomes smaller than `min.insync.replicas` (as in KIP-966). Nothing can be committed while fewer replicas
 are in sync, so a replica that would have to leave still has everything that was committed. It can still be elected,
 like the last replica in sync.
-
-A member that left because it lagged by too many records enters later than it could: see `lag_damping`. While fewer than
-`min.insync.replicas` are stored, it enters at once.
 """
 
 import math
@@ -25,7 +22,6 @@ from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .lag_damping import LagDamping
 from .messages import ProposeLiveReplicas
 
 
@@ -45,10 +41,6 @@ class LeaveReason(Enum):
     RECORDS = "its log end lags too far"
     HIGH_WATERMARK = "its high watermark lags too far"
     SILENCE = "it was not at the leader's log end for too long"
-
-
-_DAMPED = (LeaveReason.RECORDS, LeaveReason.HIGH_WATERMARK)
-"""The reasons after which a follower could enter again moments later."""
 
 
 class FollowerState(Protocol):
@@ -103,12 +95,6 @@ class LiveReplicaTracker:
         self._is_announced = False
         """Whether a proposal was sent. The first one tells the SC that this leader leads, even if it changes
         nothing."""
-        self._left: tuple[SpuId, ...] = ()
-        """The members that have just left because they lag by too many records."""
-        self._damping: LagDamping | None = None
-        """None until the first member leaves for this reason, because there are many thousands of trackers."""
-        self._damped_until = math.inf
-        """When the next follower may enter that is not allowed to enter now."""
         self.stored = dict(stored)
         self.version = version
         self.counting = frozenset(stored)
@@ -130,8 +116,7 @@ class LiveReplicaTracker:
         if not self._is_announced:
             return -math.inf
         again_at = self._proposed_at + self._retry_seconds
-        deadline = again_at if again_at > self._next_timeout else self._next_timeout
-        return deadline if deadline < self._damped_until else self._damped_until
+        return again_at if again_at > self._next_timeout else self._next_timeout
 
     # events
 
@@ -175,10 +160,6 @@ class LiveReplicaTracker:
         """Takes over what is stored. A proposal made from an older version is stored by now, or never will be."""
         if version <= self.version:
             return
-        left = tuple(spu for spu in self.stored.keys() - members.keys() if self.lagging.get(spu) in _DAMPED)
-        if left:
-            self._left += left
-            self._damping = self._damping or LagDamping()
         self.stored = dict(members)
         self.version = version
         self._proposal = None
@@ -203,8 +184,6 @@ class LiveReplicaTracker:
         follower must also have deleted what is before `log_start`: a client may have been told that it is deleted. That
         a copy set has taken over is repeated until the epoch ends.
         """
-        if self._damping is not None:
-            self._damp(self._damping, followers, log_end, now)
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
                 return None
@@ -263,7 +242,6 @@ class LiveReplicaTracker:
                 self.stored.get(spu) != state.incarnation
                 and matched_end >= required_end
                 and state.log_start >= log_start
-                and self._may_enter(spu, now)
             ):
                 return True
         return False
@@ -296,28 +274,11 @@ class LiveReplicaTracker:
             and state.matched_end is not None
             and state.matched_end >= required_end
             and state.log_start >= log_start
-            and self._may_enter(spu, now)
             and self._reason_to_leave(spu, state, log_end, now) is None
         }
         if self.stored.get(self._leader) != self._incarnation:
             enter[self._leader] = self._incarnation  # no replica has more than what its epoch began with
         return enter
-
-    def _may_enter(self, spu: SpuId, now: float) -> bool:
-        """Returns whether nothing holds a follower back that has everything. Nothing does if the set is too small."""
-        return self._damping is None or not self.has_enough_stored or self._damping.may_enter(spu, now)
-
-    def _damp(self, damping: LagDamping, followers: Mapping[SpuId, FollowerState], log_end: int, now: float) -> None:
-        """Tells the damping which members have left, and how far all followers lag."""
-        for spu in self._left:
-            damping.on_left(spu, now, self._limits.seconds_max)
-        self._left = ()
-        for spu, state in followers.items():
-            lag_records = math.inf if state.matched_end is None else log_end - state.matched_end
-            if state.high_watermark_lag > lag_records:
-                lag_records = state.high_watermark_lag
-            damping.on_lag(spu, lag_records, self._limits.records_max, now)
-        self._damped_until = damping.next_entry_after(now)
 
     def _reason_to_leave(self, spu: SpuId, state: FollowerState | None, log_end: int, now: float) -> LeaveReason | None:
         """Returns why a follower lags too far; None if it does not."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tailrace.broker.replication.follower_progress import FollowerProgress
-from tailrace.broker.replication.lag_damping import CALM_SECONDS_MIN
 from tailrace.broker.replication.live_replica_tracker import LagLimits, LeaveReason, LiveReplicaTracker
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.protocol.ids import Epoch, SpuId
@@ -270,45 +269,3 @@ def test_that_a_copy_set_has_taken_over_is_proposed_at_once_and_repeated() -> No
     live.on_stored(9, STORED)
     assert propose(0.2) is None and live.deadline == 1.1
     assert propose(1.1) == replace(said, version=9)
-
-
-def test_bursts_that_a_follower_just_keeps_up_with_change_the_set_once() -> None:
-    """The follower lags by too many records five times a second, and has everything in between."""
-    live, changes = _live(), 0
-    for step in range(60):
-        now = 1.0 + step / 10
-        proposal = _propose(live, {B: 12, C: 12 if step % 2 else 7}, now=now)
-        if proposal is not None:
-            changes += 1
-            live.on_stored(live.version + 1, {spu: STORED[spu] for spu, _ in proposal.members})
-    assert changes == 1
-    assert live.stored.keys() == {A, B}
-
-
-def test_a_follower_that_lagged_by_too_many_records_enters_when_it_has_kept_up_for_a_while() -> None:
-    live = _live()
-    _propose(live, {B: 12, C: 7}, now=1.0)
-    live.on_stored(9, {A: "a", B: "b"})
-    assert _propose(live, {B: 12, C: 12}, now=1.1) is None
-    assert live.deadline == 1.1 + CALM_SECONDS_MIN
-    assert _propose(live, {B: 12, C: 12}, now=2.0) is None
-    assert _propose(live, {B: 12, C: 12}, now=2.1) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, ""), (C, "c")))
-
-
-def test_a_follower_is_not_held_back_while_too_few_members_are_stored() -> None:
-    live = _live()
-    _propose(live, {B: 12, C: 7}, now=1.0)
-    live.on_stored(9, {A: "a", B: "b"})
-    live.use_limits(LagLimits(records_max=4, seconds_max=10.0), 3)
-    assert _propose(live, {B: 12, C: 12}, now=1.1) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, ""), (C, "c")))
-
-
-def test_a_follower_that_was_silent_enters_at_once() -> None:
-    live = _live()
-    live.on_appended(12, {}, 1.0)
-    live.on_caught_up(B, math.inf)
-    assert _propose(live, {B: 12, C: 8}, now=11.5) is not None
-    assert live.lagging == {C: LeaveReason.SILENCE}
-    live.on_stored(9, {A: "a", B: "b"})
-    live.on_caught_up(C, math.inf)
-    assert _propose(live, {B: 12, C: 12}, now=11.6) is not None

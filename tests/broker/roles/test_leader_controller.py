@@ -12,7 +12,6 @@ from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.broker.peers.peer_messages import FetchedEntries, FetchEntries, PeerMessage, RecordsToSend
 from tailrace.broker.replicas import replica_log
 from tailrace.broker.replicas.topic_settings import settings_of
-from tailrace.broker.replication.lag_damping import CALM_SECONDS_MIN
 from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.broker.replication.messages import Seal, SealReply
 from tailrace.broker.roles import leader_controller
@@ -95,8 +94,6 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
             wire.part(3)
             wire.join(3)
             await wire.settle()
-            assert set(wire.spec.live_replicas) == {1, 2}, "it must keep up for a while"
-            await trio.sleep(2 * CALM_SECONDS_MIN)
             assert set(wire.spec.live_replicas) == {1, 2, 3}
             wire.kill(2)
             wire.offline(2)
