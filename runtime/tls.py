@@ -1,6 +1,7 @@
 """TLS on a connection of the network seam, from the side of a client."""
 
 import ssl
+import tempfile
 from collections.abc import Sequence
 
 from .files import Buffer
@@ -112,3 +113,14 @@ async def connect_tls(network: Network, address: Address, context: ssl.SSLContex
         connection.close()
         raise
     return encrypted
+
+
+def load_certificate(context: ssl.SSLContext, certificate: bytes) -> None:
+    """Loads a certificate with its key, in PEM. The library takes only files, so both pass through one without a name.
+
+    That is not a file in memory, because Pythons that are built for old systems lack `os.memfd_create`.
+    """
+    with tempfile.TemporaryFile() as file:
+        file.write(certificate)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")

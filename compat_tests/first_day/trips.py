@@ -4,10 +4,13 @@ import json
 import re
 from collections.abc import Callable
 
+from waiting import wait_until
+
 from .newcomer import Newcomer, Running
 
 FIRST = "127.0.0.1:9092"
 SECOND = "127.0.0.1:9192"
+SECONDS_MAX = 60
 
 
 class _Open:
@@ -110,8 +113,8 @@ def records_as_json(newcomer: Newcomer) -> None:
     show = "tailrace consume {} --format '%k %s\\n'"
     assert newcomer.run(show.format("copy")).output == 'k {"id": 7}\n'
     typing = newcomer.start("tailrace produce notes --generate 1000000 --rate 100")
-    while json.loads(newcomer.run("tailrace topic offsets notes --output json").output)[0]["end"] < 2:
-        pass
+    offsets = "tailrace topic offsets notes --output json"
+    wait_until(lambda: json.loads(newcomer.run(offsets).output)[0]["end"] > 1, SECONDS_MAX, "records are generated")
     interrupted = typing.interrupt()
     assert interrupted.status == 130, interrupted
     assert "written" in interrupted.output + interrupted.errors, interrupted

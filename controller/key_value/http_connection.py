@@ -44,6 +44,15 @@ class HttpConnection:
                 case h11.EndOfMessage():
                     return b""
 
+    async def read_all(self, bytes_max: int) -> bytes | None:
+        """Returns the whole body of the response; None if it is larger than `bytes_max`."""
+        body = bytearray()
+        while part := await self.read():
+            body += part
+            if len(body) > bytes_max:
+                return None
+        return bytes(body)
+
     def is_reusable(self) -> bool:
         """Tells whether another request may follow: the last one is complete, and the server has not closed since."""
         if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:

@@ -10,7 +10,7 @@ import trio
 import trustme
 
 from tailrace.runtime.network import Address, TcpNetwork, receive_some, send_all
-from tailrace.runtime.tls import connect_tls
+from tailrace.runtime.tls import connect_tls, load_certificate
 
 AUTHORITY = trustme.CA()
 TRUSTING = ssl.create_default_context()
@@ -89,3 +89,11 @@ async def test_a_server_with_another_name_or_an_unknown_authority_is_refused(sta
         await connect_tls(TcpNetwork(), start(echo), TRUSTING, "other.example")
     with pytest.raises(ssl.SSLCertVerificationError, match=r"self-signed|unable to get local issuer"):
         await connect_tls(TcpNetwork(), start(echo), ssl.create_default_context(), "localhost")
+
+
+def test_a_certificate_with_its_key_is_loaded_from_memory() -> None:
+    certificate = AUTHORITY.issue_cert("client@example.org")
+    context = ssl.create_default_context()
+    load_certificate(context, certificate.cert_chain_pems[0].bytes() + certificate.private_key_pem.bytes())
+    with pytest.raises(ssl.SSLError):
+        load_certificate(context, certificate.cert_chain_pems[0].bytes())

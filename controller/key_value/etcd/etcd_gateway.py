@@ -242,9 +242,7 @@ class EtcdStream:
 
 
 async def _body(connection: HttpConnection) -> bytes:
-    body = bytearray()
-    while part := await connection.read():
-        body += part
-        if len(body) > RESPONSE_BYTES_MAX:
-            raise StoreUnavailable(f"etcd responds with more than {RESPONSE_BYTES_MAX} bytes")
-    return bytes(body)
+    body = await connection.read_all(RESPONSE_BYTES_MAX)
+    if body is None:
+        raise StoreUnavailable(f"etcd responds with more than {RESPONSE_BYTES_MAX} bytes")
+    return body

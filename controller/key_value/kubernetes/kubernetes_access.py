@@ -3,7 +3,6 @@
 import base64
 import os
 import ssl
-import tempfile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import SettingsError
+from tailrace.runtime.tls import load_certificate
 
 POD_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes puts the credentials of a pod's service account."""
@@ -46,7 +46,7 @@ class KubernetesAccess(Struct, frozen=True):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.certificate:
-            _load_certificate(context, self.certificate)
+            load_certificate(context, self.certificate)
         return context
 
 
@@ -119,14 +119,3 @@ def _content(section: Any, name: str, files: Files, directory: str) -> bytes:
     if data := section.get(f"{name}-data"):
         return base64.b64decode(data, validate=True)
     return files.read(os.path.join(directory, section[name])) if section.get(name) else b""
-
-
-def _load_certificate(context: ssl.SSLContext, certificate: bytes) -> None:
-    """Loads a certificate and its key. The library takes only files, so they pass through one without a name.
-
-    That is not a file in memory, because Pythons that are built for old systems lack `os.memfd_create`.
-    """
-    with tempfile.TemporaryFile() as file:
-        file.write(certificate)
-        file.flush()
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")

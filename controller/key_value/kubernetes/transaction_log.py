@@ -2,7 +2,7 @@
 
 Kubernetes can compare and set one object at a time, not several. So the store keeps a log of transactions, and only the
 object with the newest transaction is compared and set. A transaction holds only changes that have succeeded, each with
-its own revision, so that everyone who reads the log arrives at the same contents.
+its own revision, so that every SC that reads the log arrives at the same contents.
 """
 
 from base64 import b64decode, b64encode
@@ -97,7 +97,10 @@ class Contents:
     def plan(
         self, changes: Sequence[Change], lease: Lease | None = None
     ) -> tuple[list[int | None], Transaction | None]:
-        """Returns the outcome of each change, as `KeyValueStore.write` does, and the next transaction if any counts."""
+        """Returns the outcome of each change, as `KeyValueStore.write` does, and a transaction of those that succeed.
+
+        The transaction is None if no change succeeds.
+        """
         outcomes: list[int | None] = []
         counted: list[Stored | Removed] = []
         versions: dict[str, int] = {}

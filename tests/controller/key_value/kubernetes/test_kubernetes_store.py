@@ -90,7 +90,7 @@ async def test_an_sc_that_slept_for_two_snapshots_wakes_up_with_the_truth(server
             await anext(watch)
 
 
-async def test_a_late_copy_of_a_removed_transaction_confuses_nobody(server: KubernetesInMemory) -> None:
+async def test_a_late_copy_of_a_removed_transaction_changes_nothing(server: KubernetesInMemory) -> None:
     sleeper, worker = store(server), store(server)
     version = await put(sleeper, "a", b"old")
     for number in range(5 * SNAPSHOT_TRANSACTIONS):
