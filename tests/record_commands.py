@@ -9,9 +9,9 @@ from structlog.testing import capture_logs
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.cli.main import parse
-from tailrace.cli.records import consume_command as consume
-from tailrace.cli.records import produce_command as produce
-from tailrace.cli.records.record_output import WriteOutput
+from tailrace.cli.records.consuming import consume_command as consume
+from tailrace.cli.records.consuming.record_output import WriteOutput
+from tailrace.cli.records.producing import produce_command as produce
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.process import write_output
 

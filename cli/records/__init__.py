@@ -1,1 +1,1 @@
-"""`tailrace produce` and `tailrace consume`. May import clients, options and output."""
+"""`tailrace produce` and `tailrace consume`, with the formats of records that both use. Contains only rooms."""

@@ -1,0 +1,79 @@
+"""Fetches records from leaders until a `Consuming` has all that it wants."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import trio
+
+from tailrace.cli.clients.log_client import Fetched, LogClient
+from tailrace.cli.clients.log_facts import LogEnds, Partition
+from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN
+from tailrace.cli.options.sc_options import say
+from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .consume_progress import Consuming
+from .consume_ranges import answer_of, answered
+
+
+class LeaderReading:
+    """Reads from leaders. Each partition comes in order, and partitions as they arrive."""
+
+    def __init__(
+        self, client: LogClient, reader: Consuming, may_vanish: Callable[[str], bool] = lambda topic: False
+    ) -> None:
+        """Takes the progress of the reader; `may_vanish` says for which topics a deletion is no error."""
+        self._client = client
+        self._reader = reader
+        self._may_vanish = may_vanish
+        self._last_wanted: dict[Partition, int] = {}
+        self._patient_until = 0.0
+
+    async def next(self) -> Iterator[tuple[Partition, list[Consumed]]]:
+        """Fetches once, and returns an iterator over the partitions with their records to show.
+
+        The iterator advances the reader partition by partition, so that only the records of one are in memory as
+        objects.
+        """
+        wanted = self._reader.wanted
+        if wanted != self._last_wanted:
+            self._last_wanted = wanted
+            self._patient_until = trio.current_time() + PATIENCE_SECONDS
+        else:
+            if self._reader.ends is not None and trio.current_time() > self._patient_until:
+                partition, offset = next(iter(wanted.items()))
+                raise RefusedError(
+                    f"{partition}: the leader sends nothing from offset {offset} on, but the log goes on"
+                )
+            await trio.sleep(PAUSE_SECONDS_MIN)
+        found: dict[Partition, Fetched] = {}
+        for partition, answer in (await self._client.fetch(wanted, uncommitted=self._reader.uncommitted)).items():
+            if isinstance(answer, RefusedError) and answer.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                enter(
+                    self._reader, answered(await self._client.ends([partition], uncommitted=self._reader.uncommitted))
+                )
+            elif isinstance(answer, RefusedError) and self._has_vanished(partition, answer):
+                say("consume", f"{partition} was deleted")
+                del self._reader.positions[partition]
+            else:
+                found[partition] = answer_of(partition, answer)
+        return ((partition, taken(self._reader, partition, fetched)) for partition, fetched in found.items())
+
+    def _has_vanished(self, partition: Partition, refused: RefusedError) -> bool:
+        return refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._may_vanish(partition.topic)
+
+
+def enter(reader: Consuming, logs: Mapping[Partition, LogEnds]) -> None:
+    """Moves the reader into the logs, and says so for each partition in which it was outside."""
+    for partition, log in logs.items():
+        note = reader.move_into(partition, log)
+        if note is not None:
+            say("consume", note)
+
+
+def taken(reader: Consuming, partition: Partition, fetched: Fetched) -> list[Consumed]:
+    """Takes what was fetched. Raises RefusedError if it cannot be read."""
+    try:
+        return reader.take(partition, fetched)
+    except KafkaError as error:
+        raise RefusedError(f"{partition}: {error.message}", error.code) from error
