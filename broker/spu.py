@@ -123,7 +123,7 @@ class Spu:
         self.replicas = ReplicaRegistry(self.id, self.cluster)
         self.deadlines = Deadlines()
         self._appended: dict[Replica, None] = {}
-        """ReplicaRegistry with records that were appended in this turn."""
+        """The replicas to which records were appended in this turn."""
         self._not_ready: str | None = "waits for the Streaming Controller to admit it and to send its specs"
         """Why clients are not served; None while they are."""
 
@@ -361,7 +361,7 @@ class Spu:
         return not stopping.is_set()
 
     async def _readiness(self) -> Readiness:
-        """Whether clients are served. An SPU serves them also while the Streaming Controller is away."""
+        """Checks that clients are served. An SPU serves them even while the Streaming Controller is away."""
         await trio.lowlevel.checkpoint()
         if self._not_ready is not None:
             return Readiness(False, f"SPU {self.id} {self._not_ready}")

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
-NOBODY: Mapping[SpuId, str] = MappingProxyType({})
+NO_INCARNATIONS: Mapping[SpuId, str] = MappingProxyType({})
 
 
 class Endpoint(Struct, frozen=True):
@@ -72,7 +72,7 @@ class PartitionSpec(Struct, frozen=True):
 
     Only SPUs that hold the partition are sent this field and the following ones.
     """
-    live_incarnations: Mapping[SpuId, str] = field(default_factory=lambda: NOBODY)
+    live_incarnations: Mapping[SpuId, str] = field(default_factory=lambda: NO_INCARNATIONS)
     """The store incarnation of each live replica when it was known to have caught up."""
     version: int = 0
     """The live version: a number that rises when the live replicas change, or a change was refused."""

@@ -283,7 +283,7 @@ class StreamingController:
         return None if settings is None else await self._listen(listening, settings)
 
     async def _readiness(self) -> Readiness:
-        """Whether this SC leads and its store responds. A standby SC is not ready, because it serves nobody."""
+        """Checks that this SC leads and that its store responds. A standby SC is not ready: it serves no requests."""
         try:
             with trio.fail_after(STORE_SECONDS_MAX):
                 await self._store.get(key_of(ClusterIdentity("")))

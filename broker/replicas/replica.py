@@ -179,9 +179,9 @@ class Replica:
         """The log end at `taken_over_at`: earlier leaders appended everything before it."""
         self.lagging_count = 0
         """How many live replicas lag. They leave, or stay because too few would be left without them."""
-        self.follower_matched_end: Callable[[SpuId], int | None] = _nobody_follows
+        self.follower_matched_end: Callable[[SpuId], int | None] = _no_follower
         """Returns the end up to which a connected follower has this leader's log; bound while this replica leads."""
-        self.follower_last_matched_end: Callable[[SpuId], int | None] = _nobody_follows
+        self.follower_last_matched_end: Callable[[SpuId], int | None] = _no_follower
         """Returns the last known matched end of a follower, even if its connection is lost; bound while this replica
         leads."""
         self.deleted_end = self._log_start
@@ -345,7 +345,7 @@ class Replica:
         """Refuses everything that waits, because this replica does not lead any more."""
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
-        self.follower_matched_end = self.follower_last_matched_end = _nobody_follows
+        self.follower_matched_end = self.follower_last_matched_end = _no_follower
         self.deleted_end = self._log_start
         self.refuse_waiters(self.not_leader())
         self._on_role()
@@ -616,5 +616,5 @@ class Replica:
         return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown; this is epoch {now}")
 
 
-def _nobody_follows(spu: SpuId) -> int | None:
+def _no_follower(spu: SpuId) -> int | None:
     return None

@@ -1,8 +1,8 @@
 """The promises of all replicas of a data directory: the largest epoch of each, and which replicas are in doubt.
 
 A promise must be on the disk before anyone hears of it, and thousands are made at once when a leader is lost. So all of
-them are appended to one file, and promises that arrive during a sync share the next sync. Nobody has heard of a promise
-that a crash tore.
+them are appended to one file, and promises that arrive during a sync share the next sync. If a crash tears a promise,
+no server has heard of it yet.
 """
 
 import struct

@@ -26,7 +26,7 @@ async def _values(commands: RecordCommands, capsys: Capture, *words: str) -> str
 
 
 def _replicas_say(patch: pytest.MonkeyPatch, *answers: QuorumFetched | RefusedError) -> list[int]:
-    """Scripts the responses of replicas, of which the last repeats; returns the requested offsets."""
+    """Scripts the responses of replicas and returns the requested offsets. The last response repeats."""
     asked: list[int] = []
 
     async def read(self: QuorumClient, partition: Partition, offset: int) -> QuorumFetched:
