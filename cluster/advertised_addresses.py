@@ -45,14 +45,13 @@ def address_of(
     `is_this` says that the client is connected to this SPU. Its mirror has only addresses that somebody has set (see
     `MirrorUpdater`). `machine_hosts` are the addresses that servers on this machine report.
     """
-    if listener.is_chosen:
-        found = spu.endpoint(listener.name)
-        return Endpoint(listener.name, *listener.advertised) if found is None and is_this else found
-    if listener.is_from_outside and (published := spu.endpoint(PUBLISHED)) is not None:
+    if listener.is_from_outside and not listener.is_chosen and (published := spu.endpoint(PUBLISHED)) is not None:
         return published
     found = spu.endpoint(listener.name)
     if found is None and is_this:
         return Endpoint(listener.name, *listener.advertised)
+    if listener.is_chosen:
+        return found
     if found is None:
         found = next((each for each in spu.endpoints if each.listener != PUBLISHED), None)
     if found is not None and found.on_all_addresses and found.host in machine_hosts:

@@ -1,15 +1,16 @@
-"""Derives what clients are told about SPUs, leaders and replicas, the same for all requests."""
+"""Derives what clients are told about SPUs, topics, leaders and replicas, the same for all requests."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 
 from .advertised_addresses import ConnectedListener, address_of
 from .cluster import NO_CONTROLLER, Cluster
 from .specs import NO_LEADER, PartitionSpec
+from .topic_names import check_topic_name
 
 TOPIC_OPERATIONS = 0b1101_1111_1000
 """The operations on a topic that a client may do, which are all because there is no access control.
@@ -26,7 +27,6 @@ NAMED_SECONDS = 9.0
 
 Most SPUs return sooner, and clients lose time if they drop a broker and its connections during an election.
 """
-NOBODY = -1
 
 
 class Broker(NamedTuple):
@@ -76,6 +76,18 @@ def reachable_spus(
 ) -> frozenset[SpuId]:
     """Returns the online SPUs that a client of this listener can reach: all of them, unless one lacks the listener."""
     return frozenset(spu for spu in online if address_of(cluster.spus[spu], listener, is_this=spu == this) is not None)
+
+
+def missing_topic_error(cluster: Cluster, name: str) -> int:
+    """Returns the error code for a topic that no client can use: it waits, its name is invalid, or it is unknown."""
+    waiting = cluster.waiting_topics.get(name)
+    if waiting is not None:
+        return waiting.error
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def offline_replicas(reachable: frozenset[SpuId], partition: PartitionSpec) -> list[int]:

@@ -32,6 +32,7 @@ from tailrace.storage.log.log import Log
 
 from .held_specs import HeldSpecs, HeldTopic
 from .replica_opener import ReplicaOpener
+from .spec_messages import with_known_objects
 
 APPLIED_IN_A_ROW = 5
 """How many partitions are applied before other tasks run, so that clients do not wait for thousands."""
@@ -337,11 +338,7 @@ class SpecDispatcher:
 
 
 def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:
-    """Returns the known partitions of the topic, updated with those of the message.
-
-    Specs that have not changed stay the same objects, which the replicas have as well. Each reconciliation repeats all
-    specs, and would double their memory otherwise.
-    """
-    partitions = {spec.partition: spec for spec in before.partitions}
-    partitions |= {spec.partition: spec for spec in named.partitions if partitions.get(spec.partition) != spec}
+    """Returns the known partitions of the topic, updated with those of the message."""
+    updated = with_known_objects(named.partitions, before.partitions)
+    partitions = {spec.partition: spec for spec in (*before.partitions, *updated)}
     return replace(named, partitions=tuple(partitions.values()))

@@ -62,6 +62,15 @@ def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:
     return SpuSpec(SpuId(spu.id), spu.rack, endpoints, spu.is_online, private)
 
 
+def with_known_objects(specs: Iterable[PartitionSpec], known: Iterable[PartitionSpec]) -> list[PartitionSpec]:
+    """Returns the specs; those that have not changed are the same objects as in `known`.
+
+    Each reconciliation repeats all specs. The mirror, the dispatcher and the replicas then share one object per spec.
+    """
+    by_number = {each.partition: each for each in known}
+    return [by_number[each.partition] if by_number.get(each.partition) == each else each for each in specs]
+
+
 def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None) -> TopicSpec:
     """Returns the topic of the message. `before` is the known topic, for messages with some of the partitions.
 
@@ -75,9 +84,8 @@ def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None
             if not 0 <= each.partition < len(partitions):
                 raise RemoteProtocolError(f"the metadata of {topic.name} changes a partition that does not exist")
             partitions[each.partition] = _partition(topic, each)
-    if before is not None:  # keep what has not changed: a reconciliation repeats everything
-        known = {each.partition: each for each in before.partitions}
-        partitions = [each if known.get(each.partition) != each else known[each.partition] for each in partitions]
+    if before is not None:
+        partitions = with_known_objects(partitions, before.partitions)
     if [each.partition for each in partitions] != list(range(len(partitions))):
         raise RemoteProtocolError(f"the metadata of {topic.name} lacks a partition")
     return TopicSpec(topic.topic_id, topic.name, configs_of(topic.configs), tuple(partitions), topic.is_internal)

@@ -55,10 +55,8 @@ class PeerAcceptor:
             async with self._introductions:
                 with trio.move_on_after(INTRODUCTION_SECONDS_MAX):
                     peer = await accept_introduction(connection, self._identity, self._cluster)
-        except RefusedError as refusal:
+        except (RefusedError, ForeignProtocolError) as refusal:
             self._log_refused(connection, str(refusal))
-        except ForeignProtocolError as error:
-            self._log_refused(connection, str(error))
         except RemoteProtocolError as reason:
             self._logger.warning("private_request_refused", peer=str(connection.remote), reason=str(reason))
         except OSError as error:

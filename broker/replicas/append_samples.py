@@ -6,7 +6,6 @@ lag says more about it.
 """
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator
 
 SAMPLES_MAX = 16
@@ -21,7 +20,7 @@ class AppendSamples:
     __slots__ = ("_samples", "newest")
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[int, float]] = deque(maxlen=SAMPLES_MAX)
+        self._samples: list[tuple[int, float]] = []  # an empty deque would take 760 bytes for each log
         self.newest = -1
         """The offset of the newest sample, or -1 if there is none."""
 
@@ -32,6 +31,7 @@ class AppendSamples:
             samples.pop()  # the log was truncated since
         if not samples or now - samples[-1][1] >= SPACING_SECONDS:
             samples.append((offset, now))
+            del samples[:-SAMPLES_MAX]
         self.newest = samples[-1][0]
 
     def appended_at(self, start: int, end: int) -> Iterator[float]:

@@ -45,9 +45,9 @@ PRODUCER_IDS_PER_BLOCK = 1000
 PRODUCER_IDS_PER_MS = 1000
 DELETED_TOPICS_MAX = 1000
 """How many deleted topics are remembered. Topics that are forgotten cannot be brought back."""
-_REPLICA_BYTES_MAX = len("2147483647,")
-FOREIGN_CONFIG_BYTES_MAX = 65536
+_FOREIGN_CONFIG_BYTES_MAX = 65536
 """How many bytes of broker configs that Tailrace does not know an SPU, or all SPUs together, may have."""
+_REPLICA_BYTES_MAX = len("2147483647,")
 _ROW_BYTES_MAX = len('"100000":[],')
 _WITHOUT_ROWS_BYTES_MAX = 128 * 1024
 """The space for the rest of a topic. Two of its configs may have long texts."""
@@ -313,10 +313,10 @@ def _config_overrides(alteration: Alteration, local: LocalStore, broker_configs:
     foreign_bytes = sum(
         len(name.encode()) + len(text.encode()) for name, text in after.items() if name not in BROKER_CONFIGS
     )
-    if foreign_bytes > FOREIGN_CONFIG_BYTES_MAX:
+    if foreign_bytes > _FOREIGN_CONFIG_BYTES_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"configs that Tailrace does not know may take {FOREIGN_CONFIG_BYTES_MAX} bytes, and not {foreign_bytes}",
+            f"configs that Tailrace does not know may take {_FOREIGN_CONFIG_BYTES_MAX} bytes, and not {foreign_bytes}",
         )
     return Put(replace(before, configs=after))
 

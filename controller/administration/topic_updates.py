@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tailrace.cluster.configs.topic_configs import check_unchanged
-from tailrace.cluster.replica_assignment import InsufficientResources, Load, fault_of_rows
+from tailrace.cluster.replica_assignment import InsufficientResources, Load, Row, fault_of_rows
 from tailrace.cluster.replica_changes import Places, with_factor
 from tailrace.cluster.replication_policy import policy_of, quorum_sizes
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
@@ -34,12 +34,9 @@ from tailrace.controller.state.actions import Put
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.observed import Observed
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import SpuId
 
 from .change_planning import check_topic_size, find_existing
 from .planned_changes import Planned
-
-Row = tuple[SpuId, ...]
 
 
 def plan_topic_update(wanted: Topic, local: LocalStore, observed: Observed) -> Planned[Object]:
@@ -102,10 +99,10 @@ def _rows_with_factor(
         quorum_sizes(policy_of(spec.configs), spec.replication_factor)
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(error)) from error
-    others = (each.status.replica_map.values() for each in local.topics.values() if each.id != topic.id)
     load = Load()
-    for its_rows in others:
-        load.add(its_rows)
+    for each in local.topics.values():
+        if each.id != topic.id:
+            load.add(each.status.replica_map.values())
     changed = with_factor(rows, spec.replication_factor, _places(spec, local, observed), load)
     if isinstance(changed, InsufficientResources):
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, changed.reason)

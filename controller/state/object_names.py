@@ -37,14 +37,18 @@ class ObjectNames:
             case Stored(found):
                 return [self.of_object(found)]
             case Removed(key):
-                found_before = self._local.objects.get(key)
-                return [key if found_before is None else self.of_object(found_before)]
+                return [self.of_key(key)]
             case LogEndsReported():
                 return [self._partition(*key) for key in event.asked]
         topic_id, spu = getattr(event, "topic_id", None), getattr(event, "spu", None)
         if topic_id is not None:
             return [self._partition(topic_id, getattr(event, "number", -1))]
         return [] if spu is None else [f"spu/{spu}"]
+
+    def of_key(self, key: str) -> str:
+        """Returns the name of an object that is in the Local Store, or else its key."""
+        found = self._local.objects.get(key)
+        return key if found is None else self.of_object(found)
 
     def of_events(self, events: Iterable[Event]) -> list[str]:
         """Returns the names of the objects that some events are about, each once."""

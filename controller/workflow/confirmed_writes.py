@@ -40,6 +40,7 @@ class ConfirmedWrites:
         """
         self._store = store
         self._local = local
+        self._names = ObjectNames(local)
         self._logger = logger
         self._guard = guard
         self._unreadable = unreadable
@@ -104,16 +105,11 @@ class ConfirmedWrites:
             return []
         versions = await self._write(changes)
         if shows_debug():
-            objects = [self._name(change.key) for change in changes]
+            objects = [self._names.of_key(change.key) for change in changes]
             self._logger.debug("update_written", updater="administration", changes=len(changes), objects=objects)
         for change, version in zip(changes, versions, strict=True):
             await self.wait_until(_is_seen(self, change, version))
         return [version is not None for version in versions]
-
-    def _name(self, key: str) -> str:
-        """Returns the name of an object that is in the Local Store, or else its key."""
-        found = self._local.objects.get(key)
-        return key if found is None else ObjectNames.of_object(found)
 
     async def _write(self, changes: Sequence[key_value.Change]) -> list[int | None]:
         backoff = Backoff()

@@ -9,12 +9,12 @@ import math
 
 from tailrace.cluster.client_view import (
     CLUSTER_OPERATIONS,
-    NOBODY,
     OPERATIONS_UNKNOWN,
     brokers,
     controller_told,
     online_spus,
 )
+from tailrace.cluster.cluster import NO_CONTROLLER
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -48,4 +48,6 @@ def handle(host: Host, context: RequestContext, request: DescribeClusterRequest)
 
 
 def _refused(code: ErrorCode, message: str) -> DescribeClusterResponse:
-    return DescribeClusterResponse(error_code=code, error_message=message, endpoint_type=BROKERS, controller_id=NOBODY)
+    return DescribeClusterResponse(
+        error_code=code, error_message=message, endpoint_type=BROKERS, controller_id=NO_CONTROLLER
+    )

@@ -15,14 +15,15 @@ from tailrace.cluster.client_view import (
     in_sync_told,
     leader_error,
     leader_told,
+    missing_topic_error,
     offline_replicas,
     online_spus,
     reachable_spus,
 )
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
-from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -105,13 +106,7 @@ def _described(
 
 
 def _unusable(cluster: Cluster, name: str) -> DescribeTopicPartitionsResponseTopic:
-    waiting = cluster.waiting_topics.get(name)
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        topic = _error(name, error.code)
-    else:
-        topic = _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if waiting is None else waiting.error)
+    topic = _error(name, missing_topic_error(cluster, name))
     topic.topic_authorized_operations = TOPIC_OPERATIONS
     return topic
 

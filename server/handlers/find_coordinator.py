@@ -12,7 +12,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tailrace.cluster.client_view import NOBODY, Broker, brokers, online_spus
+from tailrace.cluster.client_view import Broker, brokers, online_spus
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -27,6 +27,8 @@ from tailrace.server.request_context import RequestContext
 GROUP = 0
 TRANSACTION = 1
 MANY_KEYS_FROM = 4
+NO_COORDINATOR = -1
+"""The id and the port in a response without a coordinator, as in Kafka."""
 
 
 def handle(
@@ -115,5 +117,7 @@ def _result(key: str, coordinator: Callable[[str], Broker]) -> Coordinator:
     try:
         broker = coordinator(key)
     except KafkaError as error:
-        return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=error.code, error_message=error.message)
+        return Coordinator(
+            key=key, node_id=NO_COORDINATOR, port=NO_COORDINATOR, error_code=error.code, error_message=error.message
+        )
     return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port, error_message=None)

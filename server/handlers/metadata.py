@@ -26,13 +26,14 @@ from tailrace.cluster.client_view import (
     in_sync_told,
     leader_error,
     leader_told,
+    missing_topic_error,
     offline_replicas,
     online_spus,
     reachable_spus,
 )
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
-from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID
@@ -85,19 +86,19 @@ async def _create_and_respond(
         results = await host.create_topics(new)
     except KafkaError as error:
         results = [error] * len(new)
-    errors = {name: _error_after_creation(name, result) for name, result in zip(missing, results, strict=True)}
+    errors = {name: _error_after_creation(result) for name, result in zip(missing, results, strict=True)}
     return _response(host, context, request, _found(host, context, request.topics or [], errors))
 
 
-def _error_after_creation(name: str, result: TopicSpec | KafkaError) -> KafkaError:
-    """Returns the error of a topic in the response to the request that made this server create it."""
+def _error_after_creation(result: TopicSpec | KafkaError) -> int:
+    """Returns the error code of a topic in the response to the request that made this server create it."""
     if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-        return result
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name} did not exist when the client asked")
+        return result.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _found(
-    host: Host, context: RequestContext, asked: list[MetadataRequestTopic], errors: Mapping[str, KafkaError]
+    host: Host, context: RequestContext, asked: list[MetadataRequestTopic], errors: Mapping[str, int]
 ) -> list[MetadataResponseTopic]:
     cluster = host.cluster
     describe = _describer(host, context)
@@ -116,26 +117,14 @@ def _found(
             )
         else:
             name = topic.name or ""
-            error = errors.get(name) or _why_unusable(host.cluster, topic.name)
-            described[name] = MetadataResponseTopic(
-                error_code=error.code, name=name, is_internal=name in INTERNAL_TOPICS
-            )
+            code = errors[name] if name in errors else _why_unusable(host.cluster, topic.name)
+            described[name] = MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
     return list(described.values())
 
 
-def _why_unusable(cluster: Cluster, name: str | None) -> KafkaError:
-    waiting = cluster.waiting_topics.get(name or "")
-    return _why_unknown(name) if waiting is None else KafkaError(ErrorCode(waiting.error), "it has no replicas yet")
-
-
-def _why_unknown(name: str | None) -> KafkaError:
-    if name is None:
-        return KafkaError(ErrorCode.INVALID_REQUEST, "the request names a topic by neither name nor id")
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        return error
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+def _why_unusable(cluster: Cluster, name: str | None) -> int:
+    """Returns the error code for a request with this name and no id."""
+    return ErrorCode.INVALID_REQUEST if name is None else missing_topic_error(cluster, name)
 
 
 def _describer(host: Host, context: RequestContext) -> Callable[[TopicSpec], MetadataResponseTopic]:

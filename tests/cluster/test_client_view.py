@@ -13,12 +13,13 @@ from tailrace.cluster.client_view import (
     in_sync_told,
     leader_error,
     leader_told,
+    missing_topic_error,
     offline_replicas,
     online_spus,
     reachable_spus,
 )
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec, WaitingTopic
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_TOPIC_ID, Epoch, SpuId
 
@@ -110,6 +111,17 @@ def test_a_partition_without_a_leader_says_so() -> None:
 def test_a_leader_without_the_listener_of_the_client_is_an_error_of_its_own() -> None:
     online = online_spus(cluster())
     assert leader_error(online, online - {ONE}, partition(ONE)) == ErrorCode.LISTENER_NOT_FOUND
+
+
+def test_a_topic_that_cannot_be_used_has_the_error_that_says_why() -> None:
+    mirror = cluster()
+    mirror.put_waiting_topics([WaitingTopic(NO_TOPIC_ID, "wide", ErrorCode.INVALID_REPLICATION_FACTOR)])
+    expected = {
+        "wide": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert {name: missing_topic_error(mirror, name) for name in expected} == expected
 
 
 def test_a_leader_that_the_client_cannot_reach_is_not_named() -> None:

@@ -134,13 +134,16 @@ class GroupCoordination:
     def _ask_again(self) -> None:
         """Hands held requests on if they need not wait any longer."""
         for held in list(self._held):
-            try:
-                self._coordinating(held.group_id)
-            except KafkaError as error:
-                if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    continue
-            if not held.done:
+            if not held.done and not self._must_wait_for(held.group_id):
                 self._release(held)
+
+    def _must_wait_for(self, group_id: str) -> bool:
+        """Returns whether the group is still being loaded here."""
+        try:
+            self._coordinating(group_id)
+        except KafkaError as error:
+            return error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return False
 
     def _release(self, held: "_HeldRequest") -> None:
         """Hands a held request on; if its group is still not loaded, it is refused."""
