@@ -363,14 +363,13 @@ class ConnectionManager:
         spu = SpuId(message.spu_id)
         if spu not in self._cache.spus:
             return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
-        if message.incarnation == self._unregistered.get(spu):
-            group = self._cache.spus[spu].spec.group
-            if group is not None:
-                return KafkaError(
-                    ErrorCode.BROKER_ID_NOT_REGISTERED,
-                    f"this process is the custom SPU {spu}, which was unregistered, and SPU {spu} belongs to the SPU "
-                    f"group {group} now; stop this process",
-                )
+        group = self._cache.spus[spu].spec.group
+        if group is not None and message.incarnation == self._unregistered.get(spu):
+            return KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED,
+                f"this process is the custom SPU {spu}, which was unregistered, and SPU {spu} belongs to the SPU group "
+                f"{group} now; stop this process",
+            )
         if not message.incarnation or not message.store_incarnation:
             return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations")
         private = Address(message.private_host, message.private_port)

@@ -1,4 +1,7 @@
 import platform
+import re
+import tomllib
+from pathlib import Path
 
 from simulation.files import SimulatedFiles
 from spus import SteadyClock
@@ -20,6 +23,12 @@ def test_a_server_describes_its_clock_versions_addresses_and_machine() -> None:
     assert (described.disk_bytes, described.disk_free_bytes) == files.free_bytes("/data")
     assert 0 < described.memory_used < described.memory_max
     assert described.storage_max == -1
+
+
+def test_every_dependency_of_servers_is_described() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    required = {re.split("[<>=~ ]", each)[0] for each in project["dependencies"]}
+    assert required - set(LIBRARIES) == {"rich", "shtab"}, "only the command line needs these"
 
 
 def test_a_server_without_files_has_no_disk() -> None:
