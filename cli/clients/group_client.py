@@ -36,7 +36,7 @@ from .spu_client import PASSING, SpuClient
 TIMES_MAX = 500
 """The number of partitions of a group for which the age of the first unread record is looked up, with a fetch each."""
 
-_NAMED_COMMITS_MAX = 9
+NAMED_COMMITS_MAX = 9
 """The last version of OffsetCommit and OffsetFetch that names topics; later ones need their ids."""
 
 
@@ -91,7 +91,7 @@ class GroupClient:
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
             wanted = [OffsetFetchRequestGroup(each, topics=None) for each in ids]
-            response = await self._spus.ask(spu_id, OffsetFetchRequest(groups=wanted), _NAMED_COMMITS_MAX)
+            response = await self._spus.ask(spu_id, OffsetFetchRequest(groups=wanted), NAMED_COMMITS_MAX)
             return {each.group_id: refusal(each) or progress(each) for each in response.groups}
 
         return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
@@ -111,14 +111,7 @@ class GroupClient:
 
     async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, RefusedError | None]:
         """Commits offsets without being a member, which is allowed if the group has none. Raises RefusedError."""
-        topics = [
-            OffsetCommitRequestTopic(
-                topic,
-                partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
-            )
-            for topic, numbers in by_topic(offsets)
-        ]
-        return await self._change(group_id, OffsetCommitRequest(group_id, topics=topics))
+        return await self._change(group_id, OffsetCommitRequest(group_id, topics=committed_topics(offsets)))
 
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition]
@@ -134,7 +127,7 @@ class GroupClient:
         """Sends a request that changes the offsets of a group; returns a result for each partition."""
 
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
-            response = await self._spus.ask(spu_id, request, _NAMED_COMMITS_MAX)
+            response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
             answers = {
                 Partition(topic.name, each.partition_index): refusal(each)
                 for topic in response.topics
@@ -190,6 +183,17 @@ class GroupClient:
         }
         since = await self.logs.timestamps(dict(list(unread.items())[:TIMES_MAX]))
         return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
+
+
+def committed_topics(offsets: Mapping[Partition, int]) -> list[OffsetCommitRequestTopic]:
+    """Returns the topics of a request that commits the next offset of each partition."""
+    return [
+        OffsetCommitRequestTopic(
+            topic,
+            partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
+        )
+        for topic, numbers in by_topic(offsets)
+    ]
 
 
 async def _itself(spus: Sequence[int]) -> dict[int, int | RefusedError]:

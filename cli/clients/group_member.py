@@ -13,11 +13,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tailrace.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from tailrace.protocol.messages.offset_commit import OffsetCommitRequest
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 from .group_assignment import (
@@ -29,7 +25,8 @@ from .group_assignment import (
     subscribed_topics,
     subscription_data,
 )
-from .log_facts import Partition, by_topic
+from .group_client import NAMED_COMMITS_MAX, committed_topics
+from .log_facts import Partition
 from .server_connection import RefusedError, UnreachableError, refusal, unless_refused
 from .spu_client import PASSING, PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
 
@@ -41,8 +38,6 @@ REBALANCE_MS = 60_000
 JOIN_SECONDS_MAX = 300.0
 """How much longer than usual a response to JoinGroup may take: it waits for the slowest member."""
 
-_NAMED_COMMITS_MAX = 9
-"""The last version of OffsetCommit that names topics; later ones need their ids."""
 _JOIN_AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 _LOST_MEMBERSHIP = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
@@ -150,14 +145,9 @@ class GroupMember:
 
         Raises RefusedError and UnreachableError.
         """
-        topics = [
-            OffsetCommitRequestTopic(
-                topic,
-                partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
-            )
-            for topic, numbers in by_topic(offsets)
-        ]
-        request = OffsetCommitRequest(self._group_id, self._generation, self._member_id, topics=topics)
+        request = OffsetCommitRequest(
+            self._group_id, self._generation, self._member_id, topics=committed_topics(offsets)
+        )
         response = await self._ask(request)
         for refused in (refusal(each) for topic in response.topics for each in topic.partitions):
             if refused is None:
@@ -186,7 +176,7 @@ class GroupMember:
         """Asks the coordinator, and looks for another one while it moves or loads its groups."""
 
         async def ask(spu_id: int, group_ids: Sequence[str]) -> Mapping[str, Any]:
-            response = await self._spus.ask(spu_id, request, _NAMED_COMMITS_MAX)
+            response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
             return dict.fromkeys(group_ids, _passing_refusal(response) or response)
 
         async with self._turn:

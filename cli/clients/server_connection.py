@@ -26,6 +26,7 @@ CLIENT_ID = "tailrace-cli"
 _SHOWN_CHARACTERS = 40
 
 Answer = TypeVar("Answer")
+Key = TypeVar("Key")
 
 
 class UnreachableError(Exception):
@@ -184,6 +185,18 @@ def unless_refused(answer: Answer | RefusedError) -> Answer:
     """Returns a result, or raises it if it is a refusal."""
     if isinstance(answer, RefusedError):
         raise answer
+    return answer
+
+
+def answered(answers: Mapping[Key, Answer | RefusedError]) -> dict[Key, Answer]:
+    """Returns the results for partitions or groups. Raises RefusedError, which names the first refused one."""
+    return {key: answer_of(key, answer) for key, answer in answers.items()}
+
+
+def answer_of(key: object, answer: Answer | RefusedError) -> Answer:
+    """Returns the result for a partition or group. Raises RefusedError, which names it, if it is a refusal."""
+    if isinstance(answer, RefusedError):
+        raise RefusedError(f"{key}: {reason_of(answer)}", answer.code)
     return answer
 
 

@@ -14,7 +14,7 @@ from tailrace.cli.clients.group_client import GroupClient
 from tailrace.cli.clients.group_facts import Group, Progress
 from tailrace.cli.clients.group_responses import is_not_found
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
+from tailrace.cli.clients.server_connection import RefusedError, answered, unless_refused
 from tailrace.cli.options.sc_options import UsageError, offset, show_documents, text_of_file
 from tailrace.cli.options.spu_options import named_topic
 from tailrace.cli.output.printing import plain
@@ -173,20 +173,12 @@ async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Prog
 async def _moves(
     client: GroupClient, wanted: _Wanted, partitions: Sequence[Partition], committed: Sequence[Progress]
 ) -> list[Move]:
-    ends = await client.logs.ends(partitions)
-    logs = {each: _said_of(each, ends[each]) for each in partitions}
+    logs = answered(await client.logs.ends(partitions))
     wish = wanted.wish
     if wish is None:
-        found = await client.logs.offsets_at(partitions, wanted.timestamp_ms)
-        wish = to_found({each: _said_of(each, found[each]) for each in partitions})
+        wish = to_found(answered(await client.logs.offsets_at(partitions, wanted.timestamp_ms)))
     progress = {each.partition: each for each in committed}
     return [planned(replace(progress.get(each, Progress(each)), log=logs[each]), wish) for each in partitions]
-
-
-def _said_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
-    if isinstance(answer, RefusedError):
-        raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
-    return answer
 
 
 # types of options

@@ -12,7 +12,7 @@ import trio
 
 from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, answered
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import Command, UsageError, say
 from tailrace.cli.options.spu_options import SpuAsk, spu_command
@@ -22,15 +22,14 @@ from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .consume_options import check, configure
 from .consume_progress import Consuming
-from .consume_ranges import answered, ends_of, offsets_of
+from .consume_ranges import ends_of, offsets_of
+from .consume_request import ConsumeRequest
 from .consume_tail import last_records
 from .leader_reading import LeaderReading, enter
-from .record_filters import RecordFilter, record_filter
+from .record_filters import record_filter
 from .record_output import Format, RecordOutput, WriteOutput, output_format, value_format
-from .topic_choice import TopicChoice
+from .topic_choice import REFRESH_SECONDS, TopicChoice
 
-REFRESH_SECONDS = 5.0
-"""How often to look for new topics and partitions with `--follow`."""
 _PAUSE_SECONDS = 0.5
 _UNCOMMITTED_WARNING = (
     "records marked as uncommitted may be lost when another leader is elected, and other records may get their offsets"
@@ -44,36 +43,35 @@ def consuming(wall_clock: WallClock, write: WriteOutput) -> SpuAsk:
         check(arguments)
         choice = TopicChoice(arguments.topics)
         selected = record_filter(arguments.key, arguments.header)
-        output = RecordOutput(_format(arguments), write)
+        request = ConsumeRequest(
+            arguments,
+            choice,
+            None if selected is None else selected.matches,
+            RecordOutput(_format(arguments), write),
+            wall_clock.now_ms(),
+        )
         if arguments.group is not None:
             # Imported here because no other way of reading needs groups.
             from .consume_group import consume_in_group
 
             if choice.names_partitions:
                 raise UsageError("--group: leave out the partitions, because the group divides them")
-            await consume_in_group(spus, arguments, choice, selected, output, wall_clock.now_ms())
+            await consume_in_group(spus, request)
             return
         if arguments.quorum:
             # Imported here because it imports much of the replication.
             from .consume_quorum import consume_from_quorum
 
-            work = partial(consume_from_quorum, spus, arguments, choice, selected, output)
+            work = partial(consume_from_quorum, spus, request)
         else:
-            work = partial(_consume, LogClient(spus), arguments, choice, selected, output, wall_clock.now_ms())
+            work = partial(_consume, LogClient(spus), request)
         await (run_until_stopped(work) if arguments.follow else work())
 
     return consume
 
 
-async def _consume(
-    client: LogClient,
-    arguments: argparse.Namespace,
-    choice: TopicChoice,
-    selected: RecordFilter | None,
-    output: RecordOutput,
-    now_ms: int,
-) -> None:
-    matches = None if selected is None else selected.matches
+async def _consume(client: LogClient, request: ConsumeRequest) -> None:
+    arguments, choice, output, now_ms = request.arguments, request.choice, request.output, request.now_ms
     partitions = await choice.partitions(client)
     if not partitions:
         if not arguments.follow:
@@ -91,9 +89,11 @@ async def _consume(
     else:
         if ends is not None:
             logs = {each: log.ending_at(ends[each]) for each, log in logs.items()}
-        await output.show(await last_records(client, logs, arguments.tail, matches, uncommitted=arguments.uncommitted))
+        await output.show(
+            await last_records(client, logs, arguments.tail, request.matches, uncommitted=arguments.uncommitted)
+        )
         starts = {each: log.end for each, log in logs.items()}
-    reader = Consuming(starts, ends, arguments.count, arguments.uncommitted, matches)
+    reader = request.reader(starts, ends)
     enter(reader, logs)
     reading = LeaderReading(client, reader, choice.is_only_matched if arguments.follow else lambda topic: False)
     refresh_at = trio.current_time() + REFRESH_SECONDS

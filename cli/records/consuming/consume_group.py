@@ -4,8 +4,8 @@ A record counts as printed when the reader of standard output has taken it. Its 
 record can be printed again after a failure, but none is left out.
 """
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import trio
 
@@ -13,66 +13,43 @@ from tailrace.cli.clients.group_client import GroupClient
 from tailrace.cli.clients.group_member import GroupMember
 from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, unless_refused
+from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, answered, unless_refused
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import StoppedError, say
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.runtime.process import Stop, run_stoppable
 
-from .consume_progress import Consuming
-from .consume_ranges import answered, offsets_of
+from .consume_ranges import offsets_of
+from .consume_request import ConsumeRequest
 from .leader_reading import LeaderReading, enter
-from .record_filters import RecordFilter
-from .record_output import RecordOutput
-from .topic_choice import TopicChoice
+from .topic_choice import REFRESH_SECONDS
 
 COMMIT_SECONDS = 1.0
-"""How often printed records are committed; they also are when the group rebalances and at the end."""
-REFRESH_SECONDS = 5.0
-"""How often to look for new topics of a pattern, and for new partitions."""
+"""How often printed records are committed. A rebalance and the end commit them too."""
 LEAVE_SECONDS_MAX = 5.0
 _PAUSE_SECONDS = 0.2
 
 
-async def consume_in_group(
-    spus: SpuClient,
-    arguments: argparse.Namespace,
-    choice: TopicChoice,
-    selected: RecordFilter | None,
-    output: RecordOutput,
-    now_ms: int,
-) -> None:
+async def consume_in_group(spus: SpuClient, request: ConsumeRequest) -> None:
     """Prints the records that the group assigns to this command. Raises StoppedError after a signal."""
-    consumer = _GroupConsumer(spus, arguments, choice, selected, output, now_ms)
-    try:
-        stop = await run_stoppable(consumer.run)
-    finally:
-        consumer.close()
-    if stop.signal is not None and not arguments.follow:
+    with closing(spus.another()) as coordinating:
+        stop = await run_stoppable(_GroupConsumer(spus, coordinating, request).run)
+    if stop.signal is not None and not request.arguments.follow:
         raise StoppedError("stopped; what was printed is committed", stop.signal)
 
 
 class _GroupConsumer:
     """One member of the group, and what it has printed."""
 
-    def __init__(
-        self,
-        spus: SpuClient,
-        arguments: argparse.Namespace,
-        choice: TopicChoice,
-        selected: RecordFilter | None,
-        output: RecordOutput,
-        now_ms: int,
-    ) -> None:
+    def __init__(self, spus: SpuClient, coordinating: SpuClient, request: ConsumeRequest) -> None:
+        """Takes a client for fetches, and one for the requests of the member, so that heartbeats wait for no fetch."""
         self._client = LogClient(spus)
         self._groups = GroupClient(spus)
-        self._coordinating = spus.another()
-        self._member = GroupMember(self._coordinating, arguments.group, self._partitions_of)
-        self._arguments = arguments
-        self._choice = choice
-        self._output = output
-        self._now_ms = now_ms
-        self._reader = Consuming({}, None, arguments.count, matches=None if selected is None else selected.matches)
+        self._member = GroupMember(coordinating, request.arguments.group, self._partitions_of)
+        self._request = request
+        self._arguments = request.arguments
+        self._choice = request.choice
+        self._reader = request.reader({}, None)
         self._ends: dict[Partition, int] = {}
         """Without `--follow`, the log end of each partition when this member first got it."""
         self._printed: dict[Partition, int] = {}
@@ -81,9 +58,6 @@ class _GroupConsumer:
         self._commit_at = 0.0
         self._known: list[Partition] = []
         """The partitions of the topics when the member joined."""
-
-    def close(self) -> None:
-        self._coordinating.close()
 
     async def run(self, stop: Stop) -> None:
         """Reads until everything is printed or a stop is asked for; then commits and leaves the group."""
@@ -136,7 +110,7 @@ class _GroupConsumer:
             if each.committed is not None
         }
         logs = answered(await self._client.ends(assigned))
-        begin = await offsets_of(self._client, self._arguments.start, _without(logs, committed), self._now_ms)
+        begin = await offsets_of(self._client, self._arguments.start, _without(logs, committed), self._request.now_ms)
         self._printed = {each: max((committed | begin).get(each, 0), kept.get(each, 0)) for each in assigned}
         self._committed = {each: committed[each] for each in assigned if each in committed}
         self._reader.positions = dict(self._printed)
@@ -181,7 +155,7 @@ class _GroupConsumer:
             self._printed[partition] = last.record.offset + 1
             return goes_on()
 
-        count = await self._output.show(records, printed)
+        count = await self._request.output.show(records, printed)
         if count < len(records):
             if self._reader.count is not None:
                 self._reader.count += len(records) - count

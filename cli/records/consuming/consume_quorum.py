@@ -1,7 +1,5 @@
 """`tailrace consume --quorum`: asks the replicas instead of the leader which records are acknowledged."""
 
-import argparse
-
 import trio
 
 from tailrace.cli.clients.log_client import Fetched, LogClient
@@ -14,22 +12,15 @@ from tailrace.cli.records.formats.consumed_record import Consumed
 
 from .consume_progress import Consuming
 from .consume_ranges import BEGINNING
+from .consume_request import ConsumeRequest
 from .leader_reading import taken
-from .record_filters import RecordFilter
-from .record_output import RecordOutput
-from .topic_choice import TopicChoice
 
 _OFFSET_MAX = 2**63 - 1
 
 
-async def consume_from_quorum(
-    spus: SpuClient,
-    arguments: argparse.Namespace,
-    choice: TopicChoice,
-    selected: RecordFilter | None,
-    output: RecordOutput,
-) -> None:
+async def consume_from_quorum(spus: SpuClient, request: ConsumeRequest) -> None:
     """Prints what a quorum of the replicas has acknowledged. Raises RefusedError if they cannot tell."""
+    arguments, choice = request.arguments, request.choice
     client = QuorumClient(spus)
     partitions = await choice.partitions(LogClient(spus))
     if not partitions:
@@ -37,7 +28,7 @@ async def consume_from_quorum(
     starts: dict[Partition, int] = dict.fromkeys(partitions, 0 if arguments.start == BEGINNING else arguments.start)
     stop = _OFFSET_MAX if arguments.stop is None else arguments.stop
     ends = None if arguments.follow else dict.fromkeys(partitions, stop)
-    reader = Consuming(starts, ends, arguments.count, matches=None if selected is None else selected.matches)
+    reader = request.reader(starts, ends)
     patient_until = trio.current_time() + PATIENCE_SECONDS
     while wanted := reader.wanted:
         stays: RefusedError | None = None
@@ -47,7 +38,7 @@ async def consume_from_quorum(
             except TooFewStoresError as error:
                 stays = error
                 continue
-            await output.show(_taken(reader, partition, fetched))
+            await request.output.show(_taken(reader, partition, fetched))
             if fetched.end == offset < fetched.may_end:
                 stays = RefusedError(_undecided(partition, fetched))
         if reader.wanted != wanted:

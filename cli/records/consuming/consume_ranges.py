@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of
+from tailrace.cli.clients.server_connection import answered
 from tailrace.cli.output.times import duration_ms, moment_ms
 
 BEGINNING = "beginning"
@@ -66,15 +66,3 @@ async def ends_of(
     return {
         each: min(offset, logs[each].end) for each, offset in (await offsets_of(client, where, logs, now_ms)).items()
     }
-
-
-def answered(answers: Mapping[Partition, Answer | RefusedError]) -> dict[Partition, Answer]:
-    """Returns the results for partitions. Raises RefusedError if one is a refusal."""
-    return {partition: answer_of(partition, answer) for partition, answer in answers.items()}
-
-
-def answer_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
-    """Returns the result for a partition. Raises RefusedError, which names the partition, if it is a refusal."""
-    if isinstance(answer, RefusedError):
-        raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
-    return answer

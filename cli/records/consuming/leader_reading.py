@@ -6,14 +6,13 @@ import trio
 
 from tailrace.cli.clients.log_client import Fetched, LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.server_connection import RefusedError, answer_of, answered
 from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN
 from tailrace.cli.options.sc_options import say
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .consume_progress import Consuming
-from .consume_ranges import answer_of, answered
 
 
 class LeaderReading:

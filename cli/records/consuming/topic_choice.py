@@ -14,6 +14,8 @@ from tailrace.cli.options.spu_options import named_topic
 
 from .record_filters import PATTERN_CHARACTERS, pattern
 
+REFRESH_SECONDS = 5.0
+"""How often to look for new topics and partitions with `--follow`."""
 INTERNAL_PREFIX = "_"
 """How the names of internal topics begin. A pattern matches them only if it begins in this way too."""
 

@@ -8,12 +8,14 @@ import trio
 from answering import Answer, answering
 from simulation.network import MemoryConnection, MemoryNetwork
 
+from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import (
     ANSWER_SECONDS_MAX,
     RefusedError,
     Role,
     ServerConnection,
     UnreachableError,
+    answered,
     check,
     connect,
     error_name,
@@ -126,3 +128,10 @@ def test_an_error_that_comes_as_a_code_is_put_into_words() -> None:
     assert reason_of(RefusedError("it said more", ErrorCode.NON_EMPTY_GROUP)) == "it said more"
     assert reason_of(RefusedError("INVALID_REQUEST", ErrorCode.INVALID_REQUEST)) == "INVALID_REQUEST"
     assert reason_of(RefusedError("error 9999", 9999)) == "error 9999"
+
+
+def test_a_refusal_names_its_partition() -> None:
+    here = Partition("orders", 0)
+    assert answered({here: 7}) == {here: 7}
+    with pytest.raises(RefusedError, match="orders/0: the disk of the leader has failed"):
+        answered({here: RefusedError("KAFKA_STORAGE_ERROR", ErrorCode.KAFKA_STORAGE_ERROR)})

@@ -2,12 +2,7 @@ import argparse
 
 import pytest
 
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.records.consuming.consume_ranges import Since, answered, place
-from tailrace.protocol.error_codes import ErrorCode
-
-HERE = Partition("orders", 0)
+from tailrace.cli.records.consuming.consume_ranges import Since, place
 
 
 def test_a_place_is_an_offset_or_a_time() -> None:
@@ -25,9 +20,3 @@ def test_a_duration_goes_back_from_now_but_not_before_1970() -> None:
     assert Since(1000, True).timestamp_ms(5000) == 4000
     assert Since(9000, True).timestamp_ms(5000) == 0
     assert Since(1000, False).timestamp_ms(5000) == 1000
-
-
-def test_a_refusal_names_its_partition() -> None:
-    assert answered({HERE: 7}) == {HERE: 7}
-    with pytest.raises(RefusedError, match="orders/0: the disk of the leader has failed"):
-        answered({HERE: RefusedError("KAFKA_STORAGE_ERROR", ErrorCode.KAFKA_STORAGE_ERROR)})

@@ -1,0 +1,21 @@
+import argparse
+
+from tailrace.cli.clients.log_facts import Partition
+from tailrace.cli.records.consuming.consume_request import ConsumeRequest
+from tailrace.cli.records.consuming.record_filters import record_filter
+from tailrace.cli.records.consuming.record_output import RecordOutput, value_format
+from tailrace.cli.records.consuming.topic_choice import TopicChoice
+from tailrace.protocol.batches.records import Record
+from tailrace.runtime.process import write_output
+
+
+def test_every_reader_wants_what_the_options_say() -> None:
+    arguments = argparse.Namespace(count=3, uncommitted=True)
+    selected = record_filter(["a"], [])
+    assert selected is not None
+    output = RecordOutput(value_format, write_output)
+    request = ConsumeRequest(arguments, TopicChoice(["orders"]), selected.matches, output, 0)
+    reader = request.reader({Partition("orders", 0): 5}, None)
+    assert (reader.wanted, reader.count, reader.uncommitted) == ({Partition("orders", 0): 5}, 3, True)
+    assert reader.matches is not None
+    assert [reader.matches(Record(0, 0, key, b"")) for key in (b"a", b"b")] == [True, False]
