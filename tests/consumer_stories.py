@@ -7,10 +7,11 @@ from typing import Any
 from grouping import CALLER, Asked, GroupWorld
 
 from tailrace.broker.groups.assignment.assignments import TopicPartition, by_topic, listed, partitions_of
-from tailrace.broker.groups.classic.embedded_protocol import partitions_from_names, read_assignment
+from tailrace.broker.groups.classic.named_partitions import partitions_from_names
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.protocol.codec.compile import encode_whole
+from tailrace.protocol.embedded_protocol import read_assignment
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
 from tailrace.protocol.messages.consumer_group_heartbeat import (

@@ -9,6 +9,7 @@ from typing import Any
 
 import trio
 
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -18,7 +19,6 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReq
 
 from .group_assignment import (
     ASSIGNOR,
-    PROTOCOL_TYPE,
     assigned_partitions,
     assignment_data,
     range_assignment,
@@ -74,7 +74,7 @@ class GroupMember:
                     self._group_id,
                     self._generation,
                     self._member_id,
-                    protocol_type=PROTOCOL_TYPE,
+                    protocol_type=CONSUMER_PROTOCOL_TYPE,
                     protocol_name=ASSIGNOR,
                     assignments=await self._assignments(joined),
                 )
@@ -95,7 +95,7 @@ class GroupMember:
                     SESSION_MS,
                     REBALANCE_MS,
                     self._member_id,
-                    protocol_type=PROTOCOL_TYPE,
+                    protocol_type=CONSUMER_PROTOCOL_TYPE,
                     protocols=protocols,
                 )
             )

@@ -1,16 +1,13 @@
 """Converts the responses of coordinators to facts about groups."""
 
-from typing import Any
-
-from tailrace.protocol.codec.compile import decode
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.messages.consumer_group_describe import Assignment
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
-from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
-from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tailrace.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
 from tailrace.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 
+from .group_assignment import assigned_partitions, subscribed_topics
 from .group_facts import Group, Member, Progress
 from .log_facts import Partition
 from .server_connection import RefusedError, refusal
@@ -19,7 +16,6 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
 
-_VERSION_SIZE = 2
 _DEAD = "Dead"
 """The state with which older versions describe a group that does not exist."""
 
@@ -63,7 +59,7 @@ def consumer_group(group: ConsumerGroup, coordinator: int) -> Group:
     return Group(
         group.group_id,
         CONSUMER,
-        "consumer",
+        CONSUMER_PROTOCOL_TYPE,
         group.group_state,
         coordinator,
         group.assignor_name,
@@ -86,7 +82,7 @@ def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError
         return no_such_group(group.group_id)
     if refused is not None:
         return refused
-    are_consumers = group.protocol_type == "consumer"
+    are_consumers = group.protocol_type == CONSUMER_PROTOCOL_TYPE
     members = tuple(
         Member(
             each.member_id,
@@ -94,7 +90,7 @@ def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError
             each.client_host,
             each.group_instance_id,
             _owned(each.member_assignment) if are_consumers else frozenset(),
-            topics=_subscribed(each.member_metadata) if are_consumers else frozenset(),
+            topics=subscribed_topics(each.member_metadata) if are_consumers else frozenset(),
         )
         for each in group.members
     )
@@ -110,25 +106,8 @@ def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError
 
 
 def _owned(data: bytes) -> frozenset[Partition]:
-    assignment = _of_consumers(ConsumerProtocolAssignment, data)
-    if assignment is None:
-        return frozenset()
-    return frozenset(
-        Partition(each.topic, number) for each in assignment.assigned_partitions for number in each.partitions
-    )
-
-
-def _subscribed(data: bytes) -> frozenset[str]:
-    subscription = _of_consumers(ConsumerProtocolSubscription, data)
-    return frozenset() if subscription is None else frozenset(subscription.topics)
-
-
-def _of_consumers(cls: type[Any], data: bytes) -> Any:
-    """Decodes data that consumers exchange through the coordinator, which does not know its format.
-
-    Returns None if the data has another format. All versions begin like the first one.
-    """
+    """Decodes the partitions of a member; a member with unreadable data has none."""
     try:
-        return decode(cls, 0, data, _VERSION_SIZE)
+        return frozenset(assigned_partitions(data))
     except RemoteProtocolError:
-        return None
+        return frozenset()

@@ -1,23 +1,9 @@
 import pytest
-from grouping import GroupWorld
 
-from tailrace.broker.groups.classic.embedded_protocol import (
-    partitions_from_names,
-    read_assignment,
-    read_subscription,
-    read_topics,
-    write_assignment,
-)
 from tailrace.protocol.codec.compile import encode_whole
+from tailrace.protocol.embedded_protocol import read_assignment, read_subscription, read_topics
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
-
-
-@pytest.fixture
-def world() -> GroupWorld:
-    world = GroupWorld()
-    world.put_topic("a", 3)
-    return world
 
 
 def metadata(version: int, written_as: int | None = None) -> bytes:
@@ -57,21 +43,5 @@ def test_topics_of_nothing_that_could_be_read(bad: bytes) -> None:
         read_topics(bad)
 
 
-@pytest.mark.parametrize("version", range(4))
-def test_an_assignment_is_written_in_the_version_of_the_member(world: GroupWorld, version: int) -> None:
-    partitions = partitions_from_names([TopicPartition("a", [0, 2])], world.cluster)
-    written = write_assignment(partitions, metadata(version), world.cluster)
-    assert written[:2] == version.to_bytes(2, "big")
-    assert partitions_from_names(read_assignment(written).assigned_partitions, world.cluster) == partitions
-
-
-def test_a_member_without_an_assignment_has_nothing(world: GroupWorld) -> None:
+def test_a_member_without_an_assignment_has_nothing() -> None:
     assert read_assignment(b"").assigned_partitions == []
-
-
-def test_only_what_is_there_is_named(world: GroupWorld) -> None:
-    named = [TopicPartition("a", [-1, 2, 3]), TopicPartition("nothing", [0])]
-    (partition,) = partitions_from_names(named, world.cluster)
-    assert partition.partition == 2
-    world.cluster.remove_topic(world.cluster.topics["a"].id)
-    assert read_assignment(write_assignment(frozenset({partition}), b"\0\1", world.cluster)).assigned_partitions == []

@@ -8,6 +8,7 @@ member id.
 
 from collections.abc import Mapping, Sequence
 
+from tailrace.cluster.range_shares import range_shares
 from tailrace.protocol.ids import TopicId
 
 from .assignments import Partitions, TopicPartition
@@ -15,19 +16,14 @@ from .assignor import Subscriber
 
 
 def assign_ranges(subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]) -> dict[str, Partitions]:
-    in_order = sorted(subscribers, key=_order)
-    shares: dict[str, list[TopicPartition]] = {subscriber.member_id: [] for subscriber in in_order}
-    for topic_id, count in partition_counts.items():
-        topic_subscribers = [subscriber.member_id for subscriber in in_order if topic_id in subscriber.topics]
-        if not topic_subscribers:
-            continue
-        quota, larger = divmod(count, len(topic_subscribers))
-        start = 0
-        for index, member_id in enumerate(topic_subscribers):
-            end = start + quota + (index < larger)
-            shares[member_id] += [TopicPartition(topic_id, partition) for partition in range(start, end)]
-            start = end
-    return {member_id: frozenset(share) for member_id, share in shares.items()}
+    in_order = [(each.member_id, each.topics) for each in sorted(subscribers, key=_order)]
+    shares = range_shares(in_order, partition_counts)
+    return {
+        member_id: frozenset(
+            TopicPartition(topic_id, number) for topic_id, numbers in share.items() for number in numbers
+        )
+        for member_id, share in shares.items()
+    }
 
 
 def _order(subscriber: Subscriber) -> tuple[bool, str]:

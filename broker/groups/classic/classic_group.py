@@ -15,11 +15,12 @@ from enum import StrEnum
 
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, GroupKind
+from tailrace.broker.groups.common.group import GroupKind
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import LATE, SILENT, Rebalance, new_rebalance_history
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue
 from tailrace.protocol.messages.describe_groups import DescribedGroup
@@ -30,7 +31,6 @@ from . import classic_responses
 from .classic_member import ClassicMember
 from .classic_members import ClassicMembers
 from .classic_records import group_record, group_tombstone, members_from
-from .embedded_protocol import read_topics
 from .initial_rebalance_delay import InitialRebalanceDelay
 
 ASSIGNED_BYTES_MAX = 64 << 20

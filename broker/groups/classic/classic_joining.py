@@ -4,16 +4,16 @@ The result is a member id for the client to join with, a new member, a rebalance
 """
 
 from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Caller
+from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.common.rebalances import Participant
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 from .classic_group import ClassicGroup, ClassicState
 from .classic_member import ClassicMember, protocols_by_name, protocols_size
-from .embedded_protocol import read_topics
 
 MEMBER_ID_REQUIRED_FROM = 4
 """The first version of JoinGroup in which a client without a member id gets one, and joins again with it."""

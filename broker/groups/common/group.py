@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from .coordinator_records import GroupRecord
     from .rebalances import Rebalance
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose members are consumers: of all consumer groups, and of most classic groups."""
-
 
 class GroupKind(StrEnum):
     CLASSIC = "classic"

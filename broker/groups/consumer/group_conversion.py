@@ -9,16 +9,11 @@ members.
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.classic.classic_member import ClassicMember
-from tailrace.broker.groups.classic.embedded_protocol import (
-    partitions_from_names,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-)
+from tailrace.broker.groups.classic.named_partitions import partitions_from_names, write_assignment
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_assignment, read_subscription
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue, MemberMetadata
 

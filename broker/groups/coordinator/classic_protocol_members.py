@@ -10,19 +10,15 @@ from msgspec.structs import replace
 from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS
 from tailrace.broker.groups.classic.classic_joining import MEMBER_ID_REQUIRED_FROM
 from tailrace.broker.groups.classic.classic_member import protocols_by_name
-from tailrace.broker.groups.classic.embedded_protocol import (
-    Subscription,
-    partitions_from_names,
-    read_subscription,
-    write_assignment,
-)
+from tailrace.broker.groups.classic.named_partitions import partitions_from_names, write_assignment
 from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Caller
+from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_checks import check_instance, check_room, check_size
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.consumer.consumer_member import ClassicProtocols, ConsumerMember, MemberState, Profile
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, Subscription, read_subscription
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -14,7 +14,7 @@ from tailrace.broker.groups.assignment.assignments import TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Group, GroupKind
+from tailrace.broker.groups.common.group import Group, GroupKind
 from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
@@ -22,6 +22,7 @@ from tailrace.broker.groups.offsets.committed_offsets import NOT_GIVEN, Committe
 from tailrace.broker.groups.offsets.offset_expiry import is_subscribed
 from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget, fetch_all, fetch_requested
 from tailrace.cluster.specs import TopicSpec
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tailrace.protocol.messages.offset_commit import (

@@ -5,7 +5,8 @@ the last member left, whichever is later. Otherwise an offset that an administra
 for long would expire at once.
 """
 
-from tailrace.broker.groups.common.group import CONSUMER_PROTOCOL_TYPE, Group, GroupKind
+from tailrace.broker.groups.common.group import Group, GroupKind
+from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 
 from .committed_offsets import NOT_GIVEN, CommittedOffset
 

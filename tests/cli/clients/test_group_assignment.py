@@ -18,10 +18,10 @@ def _partitions(topic: str, count: int) -> list[Partition]:
 
 def test_members_exchange_topics_and_partitions() -> None:
     assert subscription_data(["b", "a"]) == bytes.fromhex("0000 00000002 0001 61 0001 62 ffffffff")
-    assert subscribed_topics(subscription_data(["b", "a"])) == ["a", "b"]
+    assert subscribed_topics(subscription_data(["b", "a"])) == {"a", "b"}
     # Later versions begin like the first one.
-    assert subscribed_topics(b"\0\3" + subscription_data(["a"])[2:] + b"more") == ["a"]
-    assert subscribed_topics(b"\0\0\xff") == []
+    assert subscribed_topics(b"\0\3" + subscription_data(["a"])[2:] + b"more") == {"a"}
+    assert subscribed_topics(b"\0\0\xff") == frozenset()
     partitions = [*_partitions("a", 2), Partition("b", 7)]
     assert assigned_partitions(assignment_data(partitions)) == partitions
     assert assigned_partitions(b"") == []
