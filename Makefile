@@ -1,5 +1,5 @@
-# `make up` runs a broker, `make test` runs every test, `make check` the fast ones; each installs what it needs first:
-# `make up` no more than the broker needs, the others what development needs as well.
+# `make up` runs a broker, `make test` runs every test, and `make check` runs the fast ones. Each installs what it needs
+# first: `make up` only what the broker needs, the others also the development tools.
 PYTHON ?= python3
 BIN := .venv/bin
 # In an environment of its own, so that its dependencies do not choose the versions of ours.
@@ -7,7 +7,7 @@ IMPORT_LINTER := .venv/import-linter
 RUNS := .venv/.runs
 STAMP := .venv/.installed
 
-# Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
+# Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install up check test first-day simulate bench docs format clean

@@ -17,7 +17,6 @@ from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.files import Files
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.neighbours.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 from tailrace.storage.directory import layout
 from tailrace.storage.directory.checkpoints import (
@@ -58,6 +57,8 @@ async def _take(
     await make_directories_durably(files, directory)
     lock = files.lock(layout.lock_path(directory))
     if lock is None:
+        from tailrace.runtime.neighbours.occupants import in_use, process_with_lock  # imported here: few starts fail
+
         process = process_with_lock(files, layout.lock_path(directory))
         raise StartError(
             f"{in_use(directory, process, 'another tailrace process')}, or choose another directory with --data"

@@ -1,13 +1,12 @@
 """Parses the arguments of one command. Its help has examples, and its errors guess what was meant."""
 
 import argparse
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from tailrace.cluster.similar_names import similar
 
 from .output.tones import NO_COLOR
-
-_SIMILARITY_MIN = 0.6
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -34,12 +33,6 @@ class CommandParser(argparse.ArgumentParser):
             found = " or ".join(guess for guess in guesses if guess is not None)
             self.error(f"unrecognized arguments: {' '.join(extras)}" + (f"; did you mean {found}?" if found else ""))
         return arguments
-
-
-def similar(text: str, names: Iterable[str]) -> str | None:
-    """Returns the name that is most similar to `text`, or None if none is."""
-    found = difflib.get_close_matches(text, list(names), n=1, cutoff=_SIMILARITY_MIN)
-    return found[0] if found else None
 
 
 class _Help(argparse.Action):

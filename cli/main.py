@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import NoReturn
 
 from tailrace import __version__
+from tailrace.cluster.similar_names import similar
 
-from .command_parser import CommandParser, similar
+from .command_parser import CommandParser
 
 _PROGRAM = "tailrace"
 WRONG_SYSTEM = (

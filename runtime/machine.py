@@ -18,7 +18,7 @@ def memory_used_bytes() -> int | None:
 
 
 def memory_bytes_max() -> int | None:
-    """Returns the memory of the container or of the machine, whichever is smaller; None if the system does not tell."""
+    """Returns the memory limit of the container, or else the machine's memory; None if the system does not tell."""
     try:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):

@@ -24,6 +24,9 @@ NEXT_ADDRESS_SECONDS = 0.25
 """How long to wait for one address of a host before trying the next one at the same time."""
 _ELSEWHERE = ("192.0.2.1", 9)
 """An address that belongs to no machine (RFC 5737)."""
+WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
+"""The hosts that stand for all addresses of a machine, for listeners."""
+_LOOPBACK_HOSTS = frozenset({"localhost", "::1"})
 _HOST = re.compile(r"[^\s/,=\ud800-\udfff]{1,255}")
 
 _Host = tuple[object, ...]
@@ -54,6 +57,11 @@ class Address(Struct, frozen=True):
 def may_be_host(text: str) -> bool:
     """Returns whether the text has only characters that the name or address of a host can have."""
     return _HOST.fullmatch(text) is not None
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether the host leads each machine to itself."""
+    return host in _LOOPBACK_HOSTS or host.startswith("127.")
 
 
 class ByteStream(Protocol):

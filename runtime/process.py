@@ -51,25 +51,6 @@ async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
         yield signals
 
 
-async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs `work` until it ends, or until a signal asks for a stop, which counts as a normal end."""
-    failures: list[BaseException] = []
-
-    async def run() -> None:
-        try:
-            await work()
-        except Exception as error:
-            failures.append(error)
-        nursery.cancel_scope.cancel()
-
-    async with stop_signals() as signals, trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        await anext(signals)
-        nursery.cancel_scope.cancel()
-    if failures:
-        raise failures[0]
-
-
 class Stop:
     """A request to stop that a signal has made, for work that ends what it has begun."""
 
@@ -122,8 +103,18 @@ async def run_stoppable(work: Callable[[Stop], Awaitable[None]]) -> Stop:
     return stop
 
 
+async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs `work` until it ends, or until a signal asks for a stop, which counts as a normal end."""
+
+    async def run(stop: Stop) -> None:
+        with stop.ends_waiting():
+            await work()
+
+    await run_stoppable(run)
+
+
 def file_input(path: str) -> Callable[[int], Awaitable[bytes]]:
-    """Opens a file and returns the function that reads on in it; nothing is left at its end. Raises OSError."""
+    """Opens a file and returns the function that reads its next bytes; none at its end. Raises OSError."""
     # The file stays open until the process ends, as standard input does.
     number = os.open(path, os.O_RDONLY)
 

@@ -16,10 +16,12 @@ ENVIRONMENT_PREFIX = "TAILRACE_"
 BROKER_PREFIX = "TAILRACE_BROKER_"
 CONFIG_VARIABLE = "TAILRACE_CONFIG"
 """The environment variable that names the settings file."""
-CLIENT_VARIABLES = frozenset({"TAILRACE_SC", "TAILRACE_BOOTSTRAP"})
-"""The environment variables of commands that are clients, which a shell may have as well."""
+SC_VARIABLE = "TAILRACE_SC"
+BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
+CLIENT_VARIABLES = frozenset({SC_VARIABLE, BOOTSTRAP_VARIABLE})
+"""The environment variables of client commands. The shell that starts a server may have them too."""
 _FOREIGN = re.compile(r"TAILRACE_TEST_\w+|\w+_SERVICE_(HOST|PORT(_\w+)?)|\w+_PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?")
-"""Variables that are no settings: those of our tests, and those that Kubernetes sets for a service called tailrace."""
+"""Variables that are not settings: those of our tests, and those of Kubernetes for a service called `tailrace`."""
 TABLE = "broker"
 """The name of the table of broker settings. It is not a single value, so flags and the environment cannot set it."""
 
@@ -72,7 +74,7 @@ def broker_configs_of(environment: Mapping[str, str], known: Iterable[str]) -> d
 
 
 def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> list[str]:
-    """Returns the variables that look like settings of ours and are none; `known` are those that are settings."""
+    """Returns the variables that look like settings of Tailrace and are not among the `known` ones."""
     ours = {name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and environment[name]}
     return sorted(name for name in ours - set(known) if _FOREIGN.fullmatch(name) is None)
 

@@ -23,7 +23,7 @@ from tailrace.protocol.internal.report_shelves import ReportShelvesRequest, Repo
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import WILDCARD_HOSTS, Address, Connection, Network
 from tailrace.server.private_link import LinkClosed, PrivateLink
 
 from .cluster_identity import ClusterIdentity
@@ -42,7 +42,6 @@ LATE_SECONDS_MAX = 3.0
 An SC that responds late may be overloaded. Another connection would cost it more time, because it would have to send
 all specs and metadata again.
 """
-WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
 
 Ask = Callable[[Any], Awaitable[Any]]
 

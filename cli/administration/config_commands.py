@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from tailrace.cli.clients.admin_client import (
     BROKER_RESOURCE,
@@ -16,6 +15,7 @@ from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import UsageError, pairs, show_documents
 from tailrace.cli.options.spu_options import admin_command
 from tailrace.cli.output.tables import table
+from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import ErrorCode
 
 from .config_tables import (
@@ -175,8 +175,8 @@ def _named(configs: Sequence[Config], name: str) -> Config:
     for config in configs:
         if config.name == name:
             return config
-    similar = get_close_matches(name, [config.name for config in configs], 1)
-    hint = f"; did you mean {similar[0]}?" if similar else ""
+    close = similar(name, [config.name for config in configs])
+    hint = "" if close is None else f"; did you mean {close}?"
     raise RefusedError(f"there is no config {name!r:.200}{hint}", ErrorCode.INVALID_CONFIG)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from tailrace.cli.output.printing import size_text
 from tailrace.protocol.internal.describe_server import DescribeServerResponse
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import WILDCARD_HOSTS, Address, is_loopback
 
-from .findings import Finding, Level, counted, listed
+from .findings import Finding, Level, capitalized, counted, listed
 from .server_visits import SC_ID, Visit, name_of
 
 CLOCK_WARNING_MS = 1000
@@ -16,14 +16,6 @@ STORAGE_WARNING = 0.9
 USED_WARNING, USED_PROBLEM = 0.8, 0.95
 DESCRIPTORS_FEW = 4096
 """With a lower limit of open files, some thousand partitions and clients do not fit."""
-
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-WILDCARDS = ("0.0.0.0", "::")
-
-
-def is_loopback(host: str) -> bool:
-    """Tells whether the host leads each machine to itself."""
-    return host in _LOOPBACK or host.startswith("127.")
 
 
 # addresses
@@ -129,7 +121,7 @@ def outside_addresses(visits: Sequence[Visit], host: str) -> list[tuple[int, Add
             continue
         if is_loopback(visit.target.address.host) or visit.target.address.host == host:
             for each in visit.description.listeners:
-                if each.host in WILDCARDS:
+                if each.host in WILDCARD_HOSTS:
                     found.append((visit.target.server, Address(host, each.port)))
     return list(dict.fromkeys(found))
 
@@ -188,9 +180,8 @@ def clock_findings(visits: Sequence[Visit]) -> list[Finding]:
 
 def clock_offset_ms(visit: Visit) -> tuple[int, int]:
     """Returns how far a server's clock is ahead of ours, and how uncertain that is, in milliseconds."""
-    assert visit.description is not None
     middle = (visit.sent_ms + visit.received_ms) // 2
-    return visit.description.now_ms - middle, (visit.received_ms - visit.sent_ms + 1) // 2
+    return _described(visit).now_ms - middle, (visit.received_ms - visit.sent_ms + 1) // 2
 
 
 # disks and limits
@@ -200,8 +191,7 @@ def disk_findings(visits: Sequence[Visit]) -> list[Finding]:
     """Judges the free space of the servers' disks, and the limits of their storage."""
     found, free = [], []
     for visit in _one_each(visits):
-        described = visit.description
-        assert described is not None
+        described = _described(visit)
         if described.disk_bytes > 0:
             free.append(described.disk_free_bytes)
             part = described.disk_free_bytes / described.disk_bytes
@@ -221,7 +211,7 @@ def disk_findings(visits: Sequence[Visit]) -> list[Finding]:
                 Finding(
                     Level.PROBLEM if is_full else Level.WARNING,
                     "disks",
-                    f"{visit.name} has used {size_text(described.storage_used)} of the "
+                    f"{capitalized(visit.name)} has used {size_text(described.storage_used)} of the "
                     f"{size_text(described.storage_max)} that it may store.",
                     "Raise the storage size of the SPU or of its group's template: a full SPU refuses producers.",
                 )
@@ -236,8 +226,8 @@ def limit_findings(visits: Sequence[Visit]) -> list[Finding]:
     """Judges the limits of open files and of memory."""
     found, limits = [], []
     for visit in _one_each(visits):
-        described = visit.description
-        assert described is not None
+        described = _described(visit)
+        name = capitalized(visit.name)
         most, used = described.descriptors_max, described.descriptors_used
         if most > 0:
             limits.append(most)
@@ -246,7 +236,7 @@ def limit_findings(visits: Sequence[Visit]) -> list[Finding]:
                     Finding(
                         Level.PROBLEM if used >= USED_PROBLEM * most else Level.WARNING,
                         "limits",
-                        f"{_capital(visit.name)} may open {most} files and connections, and has {max(used, 0)} open.",
+                        f"{name} may open {most} files and connections, and has {max(used, 0)} open.",
                         "Raise the hard limit of open files (`ulimit -Hn`, or LimitNOFILE in a systemd unit) to 65536.",
                     )
                 )
@@ -256,7 +246,7 @@ def limit_findings(visits: Sequence[Visit]) -> list[Finding]:
                 Finding(
                     Level.PROBLEM if memory >= USED_PROBLEM * memory_max else Level.WARNING,
                     "limits",
-                    f"{_capital(visit.name)} uses {size_text(memory)} of {size_text(memory_max)} of memory.",
+                    f"{name} uses {size_text(memory)} of {size_text(memory_max)} of memory.",
                     "Give it more memory, or fewer partitions and clients: the system kills a process without memory.",
                 )
             )
@@ -279,7 +269,7 @@ def version_findings(visits: Sequence[Visit], own_version: str) -> list[Finding]
             Finding(
                 Level.WARNING,
                 "versions",
-                f"{_capital(listed(silent))} cannot describe {'itself' if len(silent) == 1 else 'themselves'}.",
+                f"{capitalized(listed(silent))} cannot describe {'itself' if len(silent) == 1 else 'themselves'}.",
                 "Upgrade to the version of this command.",
             )
         )
@@ -343,7 +333,3 @@ def _grouped(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     for key, name in pairs:
         grouped.setdefault(key, []).append(name)
     return grouped
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -16,17 +16,17 @@ from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
-from tailrace.cli.options.server_choice import BOOTSTRAP_VARIABLE, SC_VARIABLE
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
 from tailrace.controller.objects.objects import Object
 from tailrace.runtime.network import Address, Network
 from tailrace.runtime.settings import parse_address
+from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 
 from .cluster_facts import ClusterFacts, facts_of_metadata, facts_of_objects
 from .cluster_summary import faults_of, overview
-from .findings import Finding, Level, counted, finding_document, finding_text
+from .findings import Finding, Level, capitalized, counted, finding_document, finding_text
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092,127.0.0.1:9005"
 KINDS = ("spu", "spu-group", "topic", "partition")
@@ -98,7 +98,7 @@ async def _look_without_sc(client: ScClient, bootstrap: Sequence[Address], away:
     sc = Finding(
         Level.PROBLEM,
         "SC",
-        f"{str(away).partition('. ')[0][:1].upper()}{str(away).partition('. ')[0][1:]}; SPUs serve producers and "
+        f"{capitalized(str(away).partition('. ')[0])}; SPUs serve producers and "
         "consumers meanwhile, but no leader is elected and nothing can be changed.",
         "Start the SC with `tailrace serve sc` or `tailrace up`, or name its public address with --sc or TAILRACE_SC.",
     )

@@ -21,11 +21,10 @@ from tailrace.cli.output.tables import fields, table
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import Object, PrivateEndpoint, Spu, SpuType
+from tailrace.runtime.network import WILDCARD_HOSTS
 from tailrace.runtime.settings import parse_address
 
 from .controller_tables import controller_fields, controller_tables, controllers_document
-
-_EVERYWHERE = ("0.0.0.0", "::")
 
 
 def _register_options(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +64,7 @@ def _registered(arguments: argparse.Namespace) -> list[Document]:
     public = parse_address(arguments.public, "--public")
     private = parse_address(arguments.private, "--private")
     for flag, address in (("--public", public), ("--private", private)):
-        if address.host in _EVERYWHERE:
+        if address.host in WILDCARD_HOSTS:
             raise UsageError(f"{flag} {address}: give an address at which others can reach the SPU")
     document: Document = {
         "spuId": arguments.id,

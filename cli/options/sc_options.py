@@ -31,18 +31,11 @@ from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Network, TcpNetwork
 from tailrace.runtime.process import run_until_stopped
 from tailrace.runtime.settings import SettingsError
+from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .document_files import DocumentError, read_documents
-from .server_choice import (
-    BOOTSTRAP_VARIABLE,
-    SC_DEFAULT,
-    SC_VARIABLE,
-    Answerer,
-    ServerChoice,
-    ServerChoiceError,
-    choose_servers,
-)
+from .server_choice import SC_DEFAULT, Answerer, ServerChoice, ServerChoiceError, choose_servers
 
 OUTPUTS = ("table", "json", "yaml")
 WAIT_SECONDS_MAX = 3600

@@ -17,10 +17,9 @@ from msgspec import Struct
 
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import parse_address
+from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 
-SC_VARIABLE = "TAILRACE_SC"
 SC_DEFAULT = "127.0.0.1:9003"
-BOOTSTRAP_VARIABLE = "TAILRACE_BOOTSTRAP"
 
 
 class Answerer(Enum):

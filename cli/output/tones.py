@@ -32,7 +32,7 @@ class Toned(str):
 
 
 STATUS_NAMES = frozenset({"STATUS", "STATE"})
-"""The columns and fields, in capital letters, whose values have the tones below."""
+"""The columns and fields, in capital letters, whose values `_STATUS_TONES` describes."""
 _STATUS_TONES = {
     "Offline": Tone.BAD,
     "Invalid": Tone.BAD,

@@ -18,6 +18,7 @@ from tailrace.cli.output.tables import table
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_definitions import text_of
+from tailrace.cluster.similar_names import similar
 from tailrace.runtime.settings import SettingsError
 from tailrace.runtime.settings_sources import (
     CONFIG_VARIABLE,
@@ -127,9 +128,10 @@ class _Check:
         file = self._read(content)
         broker = file.pop(TABLE, {})
         self._broker = self._broker_of(broker)
-        self._file = {name: value for name, value in file.items() if self._is_known(name)}
+        known = {name: value for name, value in file.items() if self._is_known(name)}
         self._variables = broker_configs_of(environment, BROKER_CONFIGS)
-        self._merged = merge(kind.names | {TABLE}, self._file, environment, {})
+        self._merged = merge(kind.names | {TABLE}, known, environment, {})
+        self._broker_defaults: Mapping[str, str] = {}
 
     def _read(self, content: bytes) -> dict[str, object]:
         try:
@@ -142,10 +144,8 @@ class _Check:
 
     def _is_known(self, name: str) -> bool:
         if name not in self._kind.names:
-            import difflib
-
-            close = difflib.get_close_matches(name, self._kind.names, n=1)
-            guess = f"; did you mean {close[0]}?" if close else ""
+            close = similar(name, self._kind.names)
+            guess = "" if close is None else f"; did you mean {close}?"
             self._problems.append(Problem(self._place(TOP, name), f"there is no setting {name!r}{guess}"))
         return name in self._kind.names
 
@@ -170,7 +170,8 @@ class _Check:
             given = GivenSettings({**self._kind.placeholders, **self._merged, TABLE: self._broker}, [], self._variables)
             try:
                 values = self._kind.read(given)
-                BrokerConfigs({**self._kind.broker_defaults, **given.broker_settings()})
+                self._broker_defaults = self._kind.broker_defaults(given)
+                BrokerConfigs({**self._broker_defaults, **given.broker_settings()})
                 break
             except SettingsError as error:
                 if not self._remove_culprit(str(error)):
@@ -210,11 +211,11 @@ class _Check:
             return broker_variable_of(name)
         if name in self._broker:
             return self._place(TABLE, name)
-        return f"{DEFAULT} of {self._kind.command}" if name in self._kind.broker_defaults else DEFAULT
+        return f"{DEFAULT} of {self._kind.command}" if name in self._broker_defaults else DEFAULT
 
     def _broker_settings(self, *, shows_all: bool) -> Iterator[Effective]:
         texts = {
-            **self._kind.broker_defaults,
+            **self._broker_defaults,
             **GivenSettings({TABLE: self._broker}, [], self._variables).broker_settings(),
         }
         for name, definition in sorted(BROKER_CONFIGS.items()):

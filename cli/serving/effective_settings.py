@@ -18,10 +18,10 @@ class ServerKind(Struct, frozen=True):
     names: frozenset[str]
     read: Callable[[GivenSettings], Mapping[str, str]]
     """Returns the value of each setting as text. Raises SettingsError."""
-    broker_defaults: Mapping[str, str]
-    """The broker configs that this server sets by itself."""
-    placeholders: Mapping[str, str]
+    placeholders: Mapping[str, str] = {}
     """Values for required settings, which a command line may give later."""
+    broker_defaults: Callable[[GivenSettings], Mapping[str, str]] = lambda _: {}
+    """Returns the broker configs that this server sets by itself. Raises SettingsError."""
 
 
 def _up(given: GivenSettings) -> dict[str, str]:
@@ -71,9 +71,9 @@ def _spu(given: GivenSettings) -> dict[str, str]:
 
 
 KINDS = {
-    "up": ServerKind("up", up.NAMES, _up, up.BROKER_DEFAULTS, {}),
-    "sc": ServerKind("serve sc", serve_sc.NAMES, _sc, {}, {}),
-    "spu": ServerKind("serve spu", serve_spu.NAMES, _spu, {}, {"id": "0", "sc": "127.0.0.1:9004"}),
+    "up": ServerKind("up", up.NAMES, _up, broker_defaults=up.broker_defaults),
+    "sc": ServerKind("serve sc", serve_sc.NAMES, _sc),
+    "spu": ServerKind("serve spu", serve_spu.NAMES, _spu, {"id": "0", "sc": "127.0.0.1:9004"}),
 }
 
 

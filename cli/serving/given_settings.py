@@ -11,10 +11,10 @@ from typing import overload
 
 from msgspec.structs import replace
 
-from tailrace.cluster.cluster import LOOPBACK_HOSTS
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.similar_names import similar
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, is_loopback
 from tailrace.runtime.settings import ListenerSettings, SettingsError, parse_address
 from tailrace.runtime.settings_sources import (
     BROKER_PREFIX,
@@ -121,8 +121,10 @@ class GivenSettings:
         """Returns addresses to connect to."""
         return tuple(parse_address(text, f"--{name}", port_min=1) for text in self.texts(name))
 
-    def listeners(self) -> tuple[ListenerSettings, ...]:
+    def listeners(self, *default: ListenerSettings) -> tuple[ListenerSettings, ...]:
         """Returns the listeners for clients, which are called PUBLIC, PUBLIC_1, PUBLIC_2 and so on."""
+        if not self.has("public"):
+            return tuple(replace(each, flag="--public") for each in default)
         return tuple(
             _listener(f"PUBLIC_{number}" if number else "PUBLIC", text, "--public")
             for number, text in enumerate(self.texts("public"))
@@ -145,7 +147,7 @@ class GivenSettings:
         plain = [each for each in listeners if each.advertised is None]
         if not plain:
             raise SettingsError(f"--published {text} has no effect, because each --public names an address after a '='")
-        if all(each.address.host == "localhost" or each.address.host in LOOPBACK_HOSTS for each in plain):
+        if all(is_loopback(each.address.host) for each in plain):
             raise SettingsError(
                 f"--published {text} has no effect, because this server listens only for local clients; "
                 f"add, for example, --public 0.0.0.0:9092"
@@ -213,26 +215,24 @@ def content_of(path: str) -> bytes:
 
 
 def unknown_broker_variables(environment: Mapping[str, str]) -> list[str]:
-    """Returns the environment variables that should set a broker config, which does not exist."""
+    """Returns the environment variables that would set broker configs that do not exist."""
     return [each for each in unknown_variables(environment, _variables()) if each.startswith(BROKER_PREFIX)]
 
 
 def ineffective_variables(environment: Mapping[str, str]) -> list[str]:
-    """Returns the other environment variables that look like settings of ours and have no effect."""
+    """Returns the other environment variables that look like settings of Tailrace and have no effect."""
     return [each for each in unknown_variables(environment, _variables()) if not each.startswith(BROKER_PREFIX)]
 
 
 def about_unknown(variable: str) -> str:
     """Says that an environment variable sets nothing, and which one was perhaps meant."""
-    import difflib  # imported here because it is slow to load and needed only after a typing error
-
     kind, prefix = "setting", ENVIRONMENT_PREFIX
     if variable.startswith(BROKER_PREFIX):
         kind, prefix = "broker config", BROKER_PREFIX
     # All have the prefix in common, so it says nothing about what is similar.
     names = [each.removeprefix(prefix) for each in _variables() if each.startswith(prefix)]
-    close = difflib.get_close_matches(variable.removeprefix(prefix), names, n=1)
-    return f"{variable}: there is no such {kind}" + (f"; did you mean {prefix}{close[0]}?" if close else "")
+    close = similar(variable.removeprefix(prefix), names)
+    return f"{variable}: there is no such {kind}" + ("" if close is None else f"; did you mean {prefix}{close}?")
 
 
 def _variables() -> list[str]:

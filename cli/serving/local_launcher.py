@@ -53,7 +53,7 @@ class LocalLauncher:
         self._addresses: dict[SpuId, tuple[Address, ...]] = {}
         """The addresses at which each SPU served when it was last ready."""
         self._wanted: dict[SpuId, tuple[ListenerSettings, ...]] = {}
-        """The listeners that each SPU was to have when it was last ready."""
+        """The listeners that the settings gave each SPU when it was last ready."""
         self._refused: dict[SpuId, str] = {}
         """Why SPUs did not start."""
         self._changed = trio.Event()

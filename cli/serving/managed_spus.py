@@ -80,7 +80,7 @@ class ManagedSpus(Struct, frozen=True):
         )
 
     def refusal(self, wanted: SpuGroup, before: SpuGroup | None) -> str | None:
-        """Returns why the template of an SPU group would have no effect, or None if it has.
+        """Returns why the template of an SPU group would have no effect, or None if it would have one.
 
         `before` is the group as it is, or None for a new group.
         """

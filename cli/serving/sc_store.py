@@ -9,7 +9,6 @@ from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt,
 from tailrace.controller.key_value.opening import open_store
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.logs import FilteringBoundLogger
-from tailrace.runtime.neighbours.occupants import in_use, process_with_lock
 from tailrace.runtime.seams import Seams
 
 from .serving import CannotServeError
@@ -31,6 +30,8 @@ async def opened_store(
     except OSError as error:
         raise CannotServeError(f"{directory}: {error.strerror}; choose another directory with --data") from error
     if lock is None:
+        from tailrace.runtime.neighbours.occupants import in_use, process_with_lock  # imported here: few starts fail
+
         owner = process_with_lock(seams.files, f"{directory}/{LOCK_FILE}")
         raise CannotServeError(
             f"{in_use(directory, owner, 'another tailrace process')}, or choose another directory with --data"

@@ -65,7 +65,7 @@ def read_settings(given: GivenSettings) -> ScSettings:
     check_store_name(store, "--store")
     return ScSettings(
         given.data_directory(),
-        given.listeners() if given.has("public") else (ListenerSettings("PUBLIC", DEFAULT_PUBLIC, flag="--public"),),
+        given.listeners(ListenerSettings("PUBLIC", DEFAULT_PUBLIC)),
         given.listener("private", ListenerSettings("PRIVATE", DEFAULT_PRIVATE)),
         store,
         given.metrics_listener(DEFAULT_METRICS),

@@ -72,8 +72,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     assert spu_id is not None
     if given.text("rack") == "":
         raise SettingsError("--rack: the name is empty; leave the option out if the SPU has no rack")
-    default = (ListenerSettings("PUBLIC", DEFAULT_PUBLIC, flag="--public"),)
-    listeners = given.listeners() if given.has("public") else default
+    listeners = given.listeners(ListenerSettings("PUBLIC", DEFAULT_PUBLIC))
     return SpuSettings(
         spu_id,
         given.data_directory(),

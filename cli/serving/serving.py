@@ -21,7 +21,6 @@ from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_definitions import without_effect
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.neighbours.occupants import in_use, process_on_port
 from tailrace.runtime.network import CannotListenError
 from tailrace.runtime.process import allow_many_files, end_of_input, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
@@ -236,6 +235,8 @@ def _refuse(command: str, reason: BaseException, status: int) -> int:
 
 def _with_next_step(error: CannotListenError) -> str:
     """Says why the server cannot listen, and what to do."""
+    from tailrace.runtime.neighbours.occupants import in_use, process_on_port  # imported here because few starts fail
+
     text = str(error)
     if error.port_in_use is not None:
         owner = process_on_port(error.port_in_use)

@@ -36,7 +36,6 @@ from tailrace.controller.streaming_controller import ScAddresses, StreamingContr
 from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
-from tailrace.runtime.neighbours.ephemeral_directory import ephemeral_directory, usual_parent
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
@@ -46,7 +45,6 @@ from .first_topics import FirstTopic, create_missing, first_topics
 from .given_settings import GivenSettings
 from .local_launcher import LocalLauncher
 from .managed_spus import FIRST_ID, GROUP, ManagedSpus
-from .replication_hint import replication_hint, sc_options
 from .sc_store import opened_store
 from .serving import (
     COMMON_NAMES,
@@ -64,15 +62,15 @@ from .serving import (
 
 NAMES = COMMON_NAMES | {"spus", "private", "published", "sc", "sc-private", "topic", "ephemeral"}
 DEFAULT_LISTENERS = (
-    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC, flag="--public"),
-    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092), flag="--public"),
+    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC),
+    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
 )
 
 BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 """The broker configs that differ from those of other servers: the first local consumer need not wait for others."""
 
 EPHEMERAL_DEFAULTS = {"log.flush.interval.ms": str(2**63 - 1), "log.flush.interval.bytes": str(2**63 - 1)}
-"""The broker configs of a cluster whose data is removed in any case: nothing is synced to the disk."""
+"""The broker configs of an ephemeral cluster: it syncs nothing to the disk, because it removes its data at the end."""
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 TOPICS = "topic/"
@@ -153,8 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
 def read_settings(given: GivenSettings) -> UpSettings:
     """Reads the settings of the whole cluster."""
     is_ephemeral = given.switch("ephemeral")
-    data = usual_parent() if is_ephemeral and not given.has("data") else given.data_directory()
-    broker = BROKER_DEFAULTS | (EPHEMERAL_DEFAULTS if is_ephemeral else {}) | given.broker_settings()
+    data = _directory_for_temporary_files() if is_ephemeral and not given.has("data") else given.data_directory()
+    broker = broker_defaults(given) | given.broker_settings()
     metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
     sc = ScSettings(
         f"{data}/sc",
@@ -165,7 +163,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
         None if metrics is None else ListenerSettings("METRICS", serve_sc.DEFAULT_METRICS, may_move=True),
         broker=broker,
     )
-    listeners = given.listeners() if given.has("public") else DEFAULT_LISTENERS
+    listeners = given.listeners(*DEFAULT_LISTENERS)
     managed = ManagedSpus(
         data,
         listeners,
@@ -185,10 +183,23 @@ def read_settings(given: GivenSettings) -> UpSettings:
     )
 
 
+def _directory_for_temporary_files() -> str:
+    import tempfile  # imported here because few clusters are ephemeral
+
+    return tempfile.gettempdir()
+
+
+def broker_defaults(given: GivenSettings) -> dict[str, str]:
+    """Returns the broker configs that the cluster sets by itself, unless others are given."""
+    return BROKER_DEFAULTS | (EPHEMERAL_DEFAULTS if given.switch("ephemeral") else {})
+
+
 async def _up(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
     if not settings.is_ephemeral:
         await _up_in_directory(settings, seams, stops, until_input_ends=until_input_ends)
         return
+    from tailrace.runtime.neighbours.ephemeral_directory import ephemeral_directory
+
     parent = settings.managed.data_directory
     async with AsyncExitStack() as stack:
         try:
@@ -278,6 +289,8 @@ class _Cluster:
         """Returns a sentence about topics with fewer replicas than they could have now."""
         if len(self._spus) == 1:
             return None
+        from .replication_hint import replication_hint, sc_options  # imported here: many clusters have one SPU
+
         try:
             entries = (await self._store.list(TOPICS)).entries
             found = [decode(each.key, each.value, each.version) for each in entries]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
 
@@ -212,7 +213,5 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
 
 
 def _similar(name: str) -> str:
-    import difflib  # imported here because it is slow to load and needed only after a typing error
-
-    close = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = similar(name, BROKER_CONFIGS)
+    return "" if close is None else f"; did you mean {close!r}?"

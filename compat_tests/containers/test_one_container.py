@@ -35,7 +35,7 @@ def documented_command() -> tuple[list[str], list[str]]:
 
 @pytest.fixture
 def places(machine: Machine, tmp_path: Path) -> Iterator[Places]:
-    """Yields the host and two containers, one of which runs two SPUs. Their ports are published on the host."""
+    """Yields the host and two containers. The first container runs two SPUs, whose ports are published on the host."""
     address = machine.name("broker")
     machine.name("other")
     broker, other = machine.container("broker", {}), machine.container("other", {})

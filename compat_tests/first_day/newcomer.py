@@ -1,7 +1,7 @@
 """A newcomer: an empty home, a fresh copy of the sources, and a shell without development tools.
 
-The shell runs in a network of its own, so that the default ports are free whatever else this machine runs. If the
-machine cannot make one, the shell uses the machine's own network.
+The shell runs in a network of its own, so that the default ports are free even if other programs on this machine use
+them. If the machine cannot make such a network, the shell uses the machine's own network.
 """
 
 import os
@@ -80,7 +80,7 @@ class Running:
         return self.wait()
 
     def wait(self, seconds: float = STOP_SECONDS_MAX) -> Done:
-        """Waits for the end by itself."""
+        """Waits until the command has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -94,9 +94,8 @@ class Running:
         self._process.wait()
 
     def done(self) -> Done:
-        return Done(
-            self.command, self._process.poll() if self._process.poll() is not None else -1, self.output, self.errors
-        )
+        status = self._process.poll()
+        return Done(self.command, -1 if status is None else status, self.output, self.errors)
 
 
 class Newcomer:
@@ -184,7 +183,7 @@ class Newcomer:
         return Done(shown, done.returncode, done.stdout, done.stderr)
 
     def _activation(self) -> str:
-        # To enter the network may change the working directory.
+        # The working directory may change when the shell enters the network.
         return f"cd {shlex.quote(str(self.sources))}; [ -e .venv/bin/activate ] && source .venv/bin/activate; "
 
     def _environment(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ def make_up(newcomer: Newcomer) -> None:
     """`make up` installs what the broker needs, shows that it works, and starts a cluster"""
     first, *_ = commands(README, "Start")
     assert first == "make up\n"
-    # The packages come from the network of the machine, the ports of the broker are those of the newcomer.
+    # This step downloads packages through the machine's network. The broker listens in the newcomer's network.
     installed = newcomer.install("make .venv/.runs")
     assert installed.status == 0, installed
     assert "Collecting trio" in installed.output, installed

@@ -40,7 +40,7 @@ def second_cluster(newcomer: Newcomer) -> None:
 
 
 def too_few_spus(newcomer: Newcomer) -> None:
-    """A topic that needs three SPUs says what is missing, and everybody gives the same reason"""
+    """A topic that needs three SPUs says what is missing, and each command gives the same reason"""
     created = newcomer.run("tailrace topic create three --replication-factor 3", status=4)
     assert "needs 3 SPUs, and 1" in created.errors and "tailrace up --spus 3" in created.errors, created
     again = newcomer.run("tailrace topic create three", status=1)

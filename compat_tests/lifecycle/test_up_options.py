@@ -1,4 +1,4 @@
-"""`tailrace up --topic` and `--ephemeral`: topics that exist at the ready line, and data that nothing is left of."""
+"""`tailrace up --topic` and `--ephemeral`: topics that exist at the ready line, and data that is removed at the end."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_broker_config_can_be_an_environment_variable(tmp_path, monkeypatch):
 
 
 def test_nothing_is_left_of_an_ephemeral_cluster(tmp_path):
-    """Not at its end, and after a kill not after the next start."""
+    """A normal stop removes the data. After a kill, the next start removes it."""
     parent = tmp_path / "parent"
     command = [*UP, "--ephemeral", "--data", str(parent), "--topic", "orders:6", "--spus", "2"]
     killed, server = Server(tmp_path, "killed", READY_LINE), Server(tmp_path, "up", READY_LINE)

@@ -1,4 +1,4 @@
-"""`make up` installs no more than the broker needs; the targets of development install the rest."""
+"""`make up` installs only what the broker needs; the targets for development install the rest."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ def test_make_up_installs_only_what_the_broker_needs_and_says_so(tmp_path: Path)
 
 
 @pytest.mark.parametrize("target", ["check", "test"])
-def test_the_targets_of_development_install_their_tools(tmp_path: Path, target: str) -> None:
+def test_the_targets_for_development_install_their_tools(tmp_path: Path, target: str) -> None:
     commands = _commands(tmp_path, target)
     assert "--editable ." in commands
     assert "--group dev --group clients" in commands

@@ -8,6 +8,8 @@ import re
 from enum import StrEnum
 from typing import TypeVar
 
+from tailrace.cluster.similar_names import similar
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 UNLIMITED = "unlimited"
@@ -153,10 +155,8 @@ class Fields:
     def end(self) -> None:
         """Refuses the document if it has fields that were not taken."""
         for name in self._left:
-            import difflib  # Imported only for a mistyped field, since it is slow to load.
-
-            close = difflib.get_close_matches(str(name), self._asked, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(self._asked))}"
+            close = similar(str(name), self._asked)
+            hint = f"there are {', '.join(sorted(self._asked))}" if close is None else f"did you mean {close!r}?"
             raise FieldError(f"{self._path + ': ' if self._path else ''}unknown field {shown(name)}; {hint}")
 
     def _given(self, name: str, value: object) -> object:

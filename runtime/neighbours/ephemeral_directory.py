@@ -1,10 +1,11 @@
 """A temporary directory that is removed with everything in it when the process that uses it ends.
 
 A process that is killed cannot remove its directory. The next process that makes such a directory in the same place
-does it: a lock shows which directories are still in use.
+removes it. A lock shows which directories are still in use.
 """
 
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -14,15 +15,8 @@ from tailrace.runtime.files import Files
 
 PREFIX = "tailrace-ephemeral-"
 _REMOVED = ".removed"
-"""The end of the name of a directory that is being removed. Its lock may be gone already."""
+"""The end of the name of a directory that is being removed. Its lock file may no longer exist."""
 _LOCK = "lock"
-
-
-def usual_parent() -> str:
-    """Returns the directory for temporary files of this system."""
-    import tempfile  # imported here because few servers need it
-
-    return tempfile.gettempdir()
 
 
 @asynccontextmanager
@@ -31,8 +25,6 @@ async def ephemeral_directory(files: Files, parent: str) -> AsyncIterator[str]:
 
     Raises OSError if the directory cannot be made.
     """
-    import tempfile
-
     files.make_directories(parent)
     await _remove_abandoned(files, parent)
     while True:

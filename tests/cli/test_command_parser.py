@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tailrace.cli.command_parser import CommandParser, similar
+from tailrace.cli.command_parser import CommandParser
 
 
 def _parser() -> CommandParser:
@@ -47,8 +47,3 @@ def test_no_color_is_for_everything_that_the_process_runs(monkeypatch: pytest.Mo
     monkeypatch.delenv("NO_COLOR", raising=False)
     _parser().parse_all(["orders", "--no-color"])
     assert os.environ.pop("NO_COLOR") == "1"
-
-
-def test_only_what_is_similar_is_suggested() -> None:
-    assert similar("topics", ["topic", "group"]) == "topic"
-    assert similar("fly", ["topic", "group"]) is None

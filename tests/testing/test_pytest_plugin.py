@@ -7,7 +7,7 @@ PLUGINS = ("-p", "tailrace.testing.pytest_plugin", "-p", "no:cacheprovider")
 
 @pytest.fixture(autouse=True)
 def _only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads no installed plug-ins in the inner pytest: this environment may have ours installed, or not."""
+    """Loads no installed plug-ins in the inner pytest, because this environment may or may not have ours installed."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 

@@ -86,6 +86,13 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert sources["group.initial.rebalance.delay.ms"] == ("0", "default of up")
 
 
+def test_an_ephemeral_cluster_has_other_defaults(tmp_path: Path) -> None:
+    found = _check(tmp_path, "ephemeral = true\n[broker]\n'log.flush.interval.ms' = 7")
+    sources = {each.name: (each.value, each.source) for each in found.settings}
+    assert sources["log.flush.interval.bytes"] == (str(2**63 - 1), "default of up")
+    assert sources["log.flush.interval.ms"] == ("7", f"{tmp_path}/a.toml:3")
+
+
 def test_what_flags_have_to_give_is_no_problem_of_a_file(tmp_path: Path) -> None:
     found = _check(tmp_path, kind="spu")
     assert found.problems == []

@@ -1,4 +1,4 @@
-"""Tests with real files that nothing is left of an ephemeral directory, whoever removes it."""
+"""Tests with real files that an ephemeral directory is removed, by its own process or by the next one."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests with real sockets and files that the process is named that has them."""
+"""Tests with real sockets and files that the process that holds one is named."""
 
 import os
 import socket
