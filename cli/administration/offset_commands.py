@@ -9,7 +9,7 @@ from msgspec import Struct
 from tailrace.cli.clients.admin_client import AdminClient
 from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import Answer, RefusedError, reason_of, unless_refused
+from tailrace.cli.clients.server_connection import RefusedError, answered, unless_refused
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import UsageError, show_documents
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
@@ -54,10 +54,10 @@ def _offsets_options(parser: argparse.ArgumentParser) -> None:
 async def _offsets(spus: SpuClient, arguments: argparse.Namespace) -> None:
     logs = LogClient(spus)
     partitions = await _partitions(logs, arguments.topics)
-    ends = _each(await logs.ends(partitions))
+    ends = answered(await logs.ends(partitions))
     found: Mapping[Partition, int] = {}
     if arguments.time is not None:
-        found = _each(await logs.offsets_at(partitions, arguments.time))
+        found = answered(await logs.offsets_at(partitions, arguments.time))
     documents, rows = [], []
     for partition in partitions:
         log = ends[partition]
@@ -88,16 +88,16 @@ def truncating(wall_clock: WallClock) -> SpuAsk:
         logs = LogClient(spus)
         where = _where(arguments.before, wall_clock.now_ms())
         partitions = await _partitions(logs, arguments.topics)
-        ends = _each(await logs.ends(partitions))
+        ends = answered(await logs.ends(partitions))
         wanted: Mapping[Partition, int]
         if where.since_ms is None:
             wanted = dict.fromkeys(partitions, where.offset)
         else:
-            wanted = _each(await logs.offsets_at(partitions, where.since_ms))
+            wanted = answered(await logs.offsets_at(partitions, where.since_ms))
         cuts = [planned(each, ends[each], wanted[each]) for each in partitions]
         if arguments.execute:
             before = {cut.partition: cut.before for cut in cuts if cut.offsets > 0}
-            _each(await AdminClient(spus).delete_records(before) if before else {})
+            answered(await AdminClient(spus).delete_records(before) if before else {})
         note = "The records were deleted." if arguments.execute else "Nothing was deleted: add --execute to do it."
         rows = [
             (cut.partition.topic, cut.partition.number, cut.log.start, cut.before, cut.log.end, cut.offsets)
@@ -149,16 +149,6 @@ async def _partitions(logs: LogClient, texts: Sequence[str]) -> list[Partition]:
                 raise RefusedError(f"there is no partition {topic}/{number}")
         found += of_topic if numbers is None else [Partition(topic, number) for number in numbers]
     return sorted(set(found))
-
-
-def _each(answers: Mapping[Partition, Answer | RefusedError]) -> dict[Partition, Answer]:
-    """Returns the answers if none of them is a refusal; raises the first refusal, with its partition."""
-    found: dict[Partition, Answer] = {}
-    for partition, answer in answers.items():
-        if isinstance(answer, RefusedError):
-            raise RefusedError(f"{partition}: {reason_of(answer)}", answer.code)
-        found[partition] = answer
-    return found
 
 
 COMMANDS = {

@@ -61,7 +61,7 @@ class GroupMember:
         self.was_removed = False
         """Whether the group has given the partitions to others before this member said that it was ready.
 
-        The owner of the member sets it back."""
+        The owner of the member resets it."""
 
     async def join(self, topics: Sequence[str]) -> list[Partition]:
         """Joins the group, or joins it again, and returns the partitions of this member. Raises RefusedError."""

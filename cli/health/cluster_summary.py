@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from tailrace.cli.output.printing import counted
 from tailrace.controller.objects.objects import SpuResolution, TopicResolution
 
 from .cluster_facts import ClusterFacts, PartitionFacts, SpuFacts
-from .findings import Finding, Level, counted, listed
+from .findings import Finding, Level, listed
 
 _WAITING = (TopicResolution.INIT.value, TopicResolution.PENDING.value)
 

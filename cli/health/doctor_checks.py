@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from tailrace.cli.output.printing import size_text
+from tailrace.cli.output.printing import counted, size_text
 from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.runtime.network import WILDCARD_HOSTS, Address, is_loopback
 
-from .findings import Finding, Level, capitalized, counted, listed
+from .findings import Finding, Level, capitalized, listed
 from .server_visits import SC_ID, Visit, name_of
 
 CLOCK_WARNING_MS = 1000

@@ -10,6 +10,7 @@ from tailrace import __version__
 from tailrace.cli.clients.sc_client import ScClient
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
 from tailrace.cli.options.sc_options import DONE, REFUSED, Command, show_documents
+from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import table
 from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tailrace.runtime.network import outgoing_host
@@ -26,7 +27,7 @@ from .doctor_checks import (
     outside_findings,
     version_findings,
 )
-from .findings import Finding, Level, counted, finding_document, finding_text, worst_of
+from .findings import Finding, Level, finding_document, finding_text, worst_of
 from .loss_window import CONFIGS, LossWindow, loss_finding, loss_rows, loss_window
 from .server_visits import SC_ID, Target, Visit, targets_told, visit_all
 from .status_command import Sighting, bootstrap_option, look

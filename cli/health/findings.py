@@ -70,8 +70,3 @@ def listed(names: Sequence[object], most: int = NAMES_SHOWN_MAX) -> str:
 def capitalized(text: str) -> str:
     """Returns a text with a capital letter at its beginning, for the beginning of a sentence."""
     return text[:1].upper() + text[1:]
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Formats a number with its noun: `1 topic`, `2 topics`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"

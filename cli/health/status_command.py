@@ -16,6 +16,7 @@ from tailrace.cli.clients.sc_client import SC, ScClient
 from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
+from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
@@ -26,7 +27,7 @@ from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
 
 from .cluster_facts import ClusterFacts, facts_of_metadata, facts_of_objects
 from .cluster_summary import faults_of, overview
-from .findings import Finding, Level, capitalized, counted, finding_document, finding_text
+from .findings import Finding, Level, capitalized, finding_document, finding_text
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092,127.0.0.1:9005"
 KINDS = ("spu", "spu-group", "topic", "partition")

@@ -1,4 +1,4 @@
-"""Formats bytes, texts, times and sizes so that any content is safe to print on a terminal."""
+"""Formats bytes, texts, times, sizes and counts so that any content is safe to print on a terminal."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ SHOWN_CHARACTERS_MAX = 100
 
 
 class _Escaped(dict[int, str]):
-    """What each character looks like on a terminal, filled as characters occur; there are about a million of them."""
+    """The text for each character on a terminal. Entries are made as characters occur: Unicode has about a million."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -59,6 +59,11 @@ def size_text(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count / 1000:.1f} kB"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Formats a number with its noun: `1 topic`, `2 topics`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def duration_text(seconds: float) -> str:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="start",
         metavar="WHERE",
         type=place,
-        help="Start at beginning (default), end, an offset, a time (2026-01-31T12:00:00Z), or so long ago (90m, 2d).",
+        help="Start at beginning (default), end, offset, time (2026-01-31T12:00:00Z), or duration ago (90m, 2d).",
     )
     which.add_argument(
         "--to", dest="stop", metavar="WHERE", type=place, help="Stop before this offset, time, or duration ago."

@@ -13,6 +13,7 @@ from tailrace.cli.clients.server_connection import RefusedError, UnreachableErro
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import Command, StoppedError, UsageError, say, show_documents
 from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.output.printing import counted
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.cli.records.formats.produced_lines import Lines
@@ -139,7 +140,7 @@ async def _send(client: LogClient, batches: ProducedBatches, acks: int) -> None:
 def _written_before(batches: ProducedBatches) -> str:
     if not batches.count:
         return ""
-    return f"; {_records(batches.count)} {'was' if batches.count == 1 else 'were'} written before"
+    return f"; {counted(batches.count, 'record was', 'records were')} written before"
 
 
 def _documents(batches: ProducedBatches) -> list[dict[str, object]]:
@@ -165,14 +166,10 @@ def _table(batches: ProducedBatches) -> str:
 
 
 def _stopped(batches: ProducedBatches) -> str:
-    written = f"stopped after {_records(batches.count)} {'was' if batches.count == 1 else 'were'} written"
+    written = f"stopped after {counted(batches.count, 'record was', 'records were')} written"
     if not batches.waiting_count:
         return written
     return f"{written}; {batches.waiting_count} more may have been written"
-
-
-def _records(count: int) -> str:
-    return f"{count} {'record' if count == 1 else 'records'}"
 
 
 def commands(read: ReadInput, wall_clock: WallClock, chance: Chance) -> dict[str, Command]:

@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.cli.health.findings import Finding, Level, counted, finding_document, finding_text, listed, worst_of
+from tailrace.cli.health.findings import Finding, Level, finding_document, finding_text, listed, worst_of
 
 FINE = Finding(Level.OK, "clocks", "All clocks agree.")
 BAD = Finding(Level.PROBLEM, "SPU 1", "SPU 1 is offline.", "Start it.")
@@ -37,11 +37,3 @@ def test_a_finding_has_the_next_step_on_its_own_line_and_no_control_characters()
 )
 def test_long_lists_are_shortened(names: list[str], text: str) -> None:
     assert listed(names) == text
-
-
-def test_numbers_have_their_noun() -> None:
-    assert (counted(1, "topic"), counted(2, "topic"), counted(0, "shelf", "shelves")) == (
-        "1 topic",
-        "2 topics",
-        "0 shelves",
-    )

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tailrace.cli.output.printing import SHOWN_CHARACTERS_MAX, for_encoding, plain, shortened, size_text, time_text
+from tailrace.cli.output.printing import (
+    SHOWN_CHARACTERS_MAX,
+    counted,
+    for_encoding,
+    plain,
+    shortened,
+    size_text,
+    time_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,11 @@ def test_an_output_gets_only_what_its_encoding_has() -> None:
 def test_sizes_are_exact_while_they_are_small() -> None:
     texts = [size_text(count) for count in (0, 9_999, 10_000, 123_456, 1_000_000, 2_500_000_000)]
     assert texts == ["0 bytes", "9999 bytes", "10.0 kB", "123.5 kB", "1.0 MB", "2.5 GB"]
+
+
+def test_numbers_have_their_noun() -> None:
+    assert (counted(1, "topic"), counted(2, "topic"), counted(0, "shelf", "shelves")) == (
+        "1 topic",
+        "2 topics",
+        "0 shelves",
+    )
