@@ -57,12 +57,9 @@ async def _take(
     await make_directories_durably(files, directory)
     lock = files.lock(layout.lock_path(directory))
     if lock is None:
-        from tailrace.runtime.neighbours.occupants import in_use, process_with_lock  # imported here: few starts fail
+        from tailrace.runtime.neighbours.occupants import directory_in_use  # imported here because few starts fail
 
-        process = process_with_lock(files, layout.lock_path(directory))
-        raise StartError(
-            f"{in_use(directory, process, 'another tailrace process')}, or choose another directory with --data"
-        )
+        raise StartError(directory_in_use(files, directory, layout.lock_path(directory)))
     held.callback(lock.release)
     identity = ClusterIdentity(files, directory, spu)
     if (owner := identity.other_owner) is not None:

@@ -30,12 +30,9 @@ async def opened_store(
     except OSError as error:
         raise CannotServeError(f"{directory}: {error.strerror}; choose another directory with --data") from error
     if lock is None:
-        from tailrace.runtime.neighbours.occupants import in_use, process_with_lock  # imported here: few starts fail
+        from tailrace.runtime.neighbours.occupants import directory_in_use  # imported here because few starts fail
 
-        owner = process_with_lock(seams.files, f"{directory}/{LOCK_FILE}")
-        raise CannotServeError(
-            f"{in_use(directory, owner, 'another tailrace process')}, or choose another directory with --data"
-        )
+        raise CannotServeError(directory_in_use(seams.files, directory, f"{directory}/{LOCK_FILE}"))
     try:
         try:
             store = await open_store(name, directory, seams)

@@ -45,6 +45,12 @@ def process_with_lock(files: Files, path: str) -> int | None:
     return None
 
 
+def directory_in_use(files: Files, directory: str, lock_path: str) -> str:
+    """Says which process has locked a data directory, and what to do."""
+    used = in_use(directory, process_with_lock(files, lock_path), "another tailrace process")
+    return f"{used}, or choose another directory with --data"
+
+
 def in_use(what: str, process: int | None, otherwise: str) -> str:
     """Says which process uses `what`, and how to stop it; `otherwise` stands for a process that cannot be known."""
     command = None if process is None else _command_of(process)

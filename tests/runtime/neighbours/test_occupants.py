@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.neighbours.occupants import in_use, process_on_port, process_with_lock
+from tailrace.runtime.neighbours.occupants import directory_in_use, in_use, process_on_port, process_with_lock
 
 
 def test_the_process_that_listens_on_a_port_is_found() -> None:
@@ -28,6 +28,9 @@ def test_a_lock_file_names_the_process_that_holds_it(tmp_path: Path) -> None:
     lock = files.lock(path)
     assert lock is not None
     assert process_with_lock(files, path) == os.getpid()
+    said = directory_in_use(files, "/data", path)
+    assert said.startswith(f"/data is in use by process {os.getpid()} (")
+    assert said.endswith("or choose another directory with --data")
     lock.release()
 
 
