@@ -1,8 +1,8 @@
 """Plans another replication factor for existing partitions, with as few copies as possible.
 
 A partition keeps the replicas that it has. New replicas go to racks that the partition does not use yet, and then to
-the SPUs that hold least. Removed are first the replicas that are offline, then those that share a rack, and then those
-on the SPUs that hold most. The first replica of a row leads, so the rows are ordered at the end such that the SPUs lead
+the SPUs that hold least. Replicas that are offline are removed first, then those that share a rack, and then those on
+the SPUs that hold most. The first replica of a row leads. So the rows are reordered at the end: the SPUs should lead
 equally many partitions of the topic, and then of all topics.
 """
 

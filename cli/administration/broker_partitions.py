@@ -7,12 +7,13 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cli.clients.admin_client import AdminClient, StoredReplica
 from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.options.sc_options import UsageError, show_documents
-from tailrace.cli.options.spu_options import named_topic
+from tailrace.cli.options.sc_options import show_documents
+from tailrace.cli.options.spu_options import described_partition, no_such_partition
 from tailrace.cli.output.printing import size_text
 from tailrace.cli.output.tables import fields, table
 from tailrace.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -45,9 +46,7 @@ class BrokerPartition(Struct, frozen=True):
 
 async def list_partitions(admin: AdminClient, arguments: argparse.Namespace) -> None:
     """Lists partitions with their leaders, replicas and logs."""
-    shows_internal = arguments.internal or bool(arguments.topics) or arguments.lagging
-    topics = await admin.topics(arguments.topics or None)
-    found = [each for topic in topics if shows_internal or not topic.is_internal for each in partitions_of(topic)]
+    found = await _listed(admin, arguments.topics, arguments.internal or arguments.lagging)
     if arguments.lagging:
         found = [each for each in found if each.is_lagging]
     partitions = await _with_logs(admin, found)
@@ -56,15 +55,11 @@ async def list_partitions(admin: AdminClient, arguments: argparse.Namespace) -> 
 
 async def describe_partitions(admin: AdminClient, arguments: argparse.Namespace) -> None:
     """Describes the partitions of a topic, or one of them, with each replica."""
-    topic, numbers = named_topic(arguments.topic)
-    if arguments.partition is not None:
-        if numbers is not None:
-            raise UsageError(f"{arguments.topic}: expected TOPIC, TOPIC/PARTITION or TOPIC PARTITION")
-        numbers = [arguments.partition]
+    topic, number = described_partition(arguments)
     (described,) = await admin.topics([topic])
-    found = [each for each in partitions_of(described) if numbers is None or each.name.number in numbers]
+    found = [each for each in partitions_of(described) if number is None or each.name.number == number]
     if not found:
-        raise RefusedError(f"there is no partition {topic}/{(numbers or [0])[0]}")
+        raise no_such_partition(topic, number)
     partitions = await _with_logs(admin, found)
     stored: dict[Partition, list[StoredReplica]] = {each.name: [] for each in partitions}
     for replica in await admin.stored_replicas(stored):
@@ -80,11 +75,7 @@ async def describe_partitions(admin: AdminClient, arguments: argparse.Namespace)
 
 async def list_replicas(admin: AdminClient, arguments: argparse.Namespace) -> None:
     """Lists the replicas that each broker stores."""
-    shows_internal = arguments.internal or bool(arguments.topics)
-    topics = await admin.topics(arguments.topics or None)
-    known = {
-        each.name: each for topic in topics if shows_internal or not topic.is_internal for each in partitions_of(topic)
-    }
+    known = {each.name: each for each in await _listed(admin, arguments.topics, arguments.internal)}
     found = [
         each
         for each in await admin.stored_replicas(known)
@@ -106,6 +97,12 @@ async def list_replicas(admin: AdminClient, arguments: argparse.Namespace) -> No
     ]
     titles = ("BROKER", "TOPIC", "PARTITION", "ROLE", "IN SYNC", "LAG", "SIZE", "DIRECTORY")
     show_documents(arguments, documents, lambda: table(titles, rows))
+
+
+async def _listed(admin: AdminClient, topics: Sequence[str], internal: bool) -> list[BrokerPartition]:
+    """Returns the partitions of the named topics, or of all; then internal ones only with `internal`."""
+    found = await admin.topics(topics or None)
+    return [each for topic in found if topics or internal or not topic.is_internal for each in partitions_of(topic)]
 
 
 def partitions_of(topic: MetadataResponseTopic) -> list[BrokerPartition]:
@@ -131,14 +128,8 @@ async def _with_logs(admin: AdminClient, partitions: Sequence[BrokerPartition]) 
     """Adds the bounds of logs. Only leaders are asked, because a partition without one would be waited for."""
     led = [each.name for each in partitions if each.leader is not None]
     logs: Mapping[Partition, LogEnds | RefusedError] = await admin.logs.ends(led) if led else {}
-    found = []
-    for each in partitions:
-        log = logs.get(each.name)
-        known = None if isinstance(log, RefusedError) else log
-        found.append(
-            BrokerPartition(each.name, each.leader, each.epoch, each.replicas, each.in_sync, each.offline, known)
-        )
-    return found
+    known = {name: log for name, log in logs.items() if not isinstance(log, RefusedError)}
+    return [replace(each, log=known.get(each.name)) for each in partitions]
 
 
 def partition_table(partitions: Sequence[BrokerPartition]) -> str:

@@ -10,15 +10,18 @@ import trio
 
 from tailrace.cli.clients.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
 from tailrace.cli.clients.server_connection import RefusedError, unless_refused
-from tailrace.cli.options.sc_options import UsageError, documents_of_file, pairs, show_documents
+from tailrace.cli.options.sc_options import show_documents
 from tailrace.cli.options.spu_options import only_the_sc
+from tailrace.cli.options.topic_options import wanted_topics
 from tailrace.cli.output.tables import fields, table
+from tailrace.controller.objects.object_documents import read_document
 from tailrace.controller.objects.objects import Topic, TopicResolution, TopicSpec, TopicStatus
-from tailrace.controller.objects.topic_documents import read_rows, topic_document
+from tailrace.controller.objects.topic_documents import topic_document
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
-from tailrace.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from tailrace.protocol.messages.metadata import MetadataResponseTopic
 
+from .broker_partitions import partitions_of
 from .config_tables import DYNAMIC_TOPIC
 
 LOOK_AGAIN_SECONDS = 0.1
@@ -36,7 +39,13 @@ async def list_topics(admin: AdminClient, arguments: argparse.Namespace) -> None
     """Lists the topics that a broker names."""
     if arguments.deleted:
         raise only_the_sc("--deleted")
-    topics = [topic for topic in await admin.topics() if arguments.internal or not topic.is_internal]
+    await show_list(
+        admin, arguments, [topic for topic in await admin.topics() if arguments.internal or not topic.is_internal]
+    )
+
+
+async def show_list(admin: AdminClient, arguments: argparse.Namespace, topics: Sequence[MetadataResponseTopic]) -> None:
+    """Shows topics as a table, or as documents with the configs that were set for them."""
     configs = {} if arguments.output == "table" else await _own_configs(admin, topics)
     documents = [document_of(each, configs.get(each.name or "", {})) for each in topics]
     show_documents(arguments, documents, lambda: _topic_table(topics))
@@ -92,8 +101,8 @@ async def alter(
 
 def document_of(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> Document:
     """Returns a topic as the SC would describe it; `configs` are those that were set for the topic."""
-    partitions = _partitions(topic)
-    leaderless = sum(each.leader_id < 0 for each in partitions)
+    partitions = partitions_of(topic)
+    leaderless = sum(each.leader is None for each in partitions)
     reason = f"{leaderless} of {len(partitions)} partitions have no leader" if leaderless else ""
     known = Topic(
         topic.name or "",
@@ -101,15 +110,11 @@ def document_of(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> Doc
         TopicSpec(len(partitions), _replication_factor(topic), configs=configs),
         TopicStatus(
             TopicResolution.PROVISIONED,
-            {each.partition_index: tuple(map(SpuId, each.replica_nodes)) for each in partitions},
+            {each.name.number: tuple(map(SpuId, each.replicas)) for each in partitions},
             reason,
         ),
     )
     return {"kind": "topic", **topic_document(known)}
-
-
-def _partitions(topic: MetadataResponseTopic) -> list[MetadataResponsePartition]:
-    return sorted(topic.partitions, key=lambda each: each.partition_index)
 
 
 def _replication_factor(topic: MetadataResponseTopic) -> int:
@@ -120,36 +125,20 @@ def _replication_factor(topic: MetadataResponseTopic) -> int:
 def _new_topics(arguments: argparse.Namespace) -> list[NewTopic]:
     if arguments.ignore_racks:
         raise only_the_sc("--ignore-racks")
-    if arguments.file is not None:
-        found = [_topic_of(document) for document in documents_of_file("topic", arguments.file, arguments.name)]
-    elif arguments.name is None:
-        raise UsageError("give the name of the topic, or --file")
-    else:
-        rows = None
-        if arguments.replica_assignment is not None:
-            rows = _rows_of_file(arguments.replica_assignment)
-        partitions, factor = arguments.partitions or -1, arguments.replication_factor or -1
-        found = [NewTopic(arguments.name, partitions, factor, rows, pairs(arguments.config, "--config"))]
-    return found
-
-
-def _rows_of_file(path: str) -> dict[int, Sequence[int]]:
-    from tailrace.cli.options.document_files import read_document
-    from tailrace.cli.options.sc_options import text_of_file
-
-    return dict(read_rows(read_document(text_of_file(path), path), path))
+    return [_topic_of(document) for document in wanted_topics(arguments)]
 
 
 def _topic_of(document: Document) -> NewTopic:
-    spec = document.get("spec", document)
-    assert isinstance(spec, dict), "the document has been checked"
-    rows = spec.get("replicaMap")
+    topic = read_document("topic", document)
+    assert isinstance(topic, Topic)
+    spec, given = topic.spec, document.get("spec", document) or {}
+    assert isinstance(given, dict), "otherwise the document is refused"
     return NewTopic(
-        str(document["name"]),
-        spec.get("partitions", -1),
-        spec.get("replicationFactor", -1),
-        None if rows is None else {int(number): row for number, row in dict(read_rows(rows, "replicaMap")).items()},
-        {name: str(value) for name, value in spec.get("configs", {}).items()},
+        topic.name,
+        -1 if given.get("partitions") is None else spec.partitions,
+        -1 if given.get("replicationFactor") is None else spec.replication_factor,
+        spec.replica_map,
+        spec.configs,
     )
 
 
@@ -161,7 +150,7 @@ async def _create_one(admin: AdminClient, topic: NewTopic, wait_seconds: float) 
                 (found,) = await admin.topics([topic.name])
             except RefusedError:
                 found = None
-            if found is not None and found.partitions and all(each.leader_id >= 0 for each in found.partitions):
+            if found is not None and found.partitions and all(each.leader is not None for each in partitions_of(found)):
                 return document_of(found, topic.configs)
             await trio.sleep(LOOK_AGAIN_SECONDS)
     if waiting.cancelled_caught:
@@ -180,8 +169,8 @@ def _topic_table(topics: Sequence[MetadataResponseTopic]) -> str:
                 topic.name,
                 len(topic.partitions),
                 _replication_factor(topic),
-                sum(each.leader_id < 0 for each in topic.partitions),
-                sum(len(each.isr_nodes) < len(each.replica_nodes) for each in topic.partitions),
+                sum(each.leader is None for each in partitions_of(topic)),
+                sum(len(each.in_sync) < len(each.replicas) for each in partitions_of(topic)),
             )
             for topic in topics
         ],
@@ -198,13 +187,7 @@ def _description(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> st
         ]
     )
     rows = [
-        (
-            each.partition_index,
-            each.leader_id if each.leader_id >= 0 else None,
-            each.replica_nodes,
-            each.isr_nodes,
-            each.offline_replicas or None,
-        )
-        for each in _partitions(topic)
+        (each.name.number, each.leader, list(each.replicas), list(each.in_sync), list(each.offline) or None)
+        for each in partitions_of(topic)
     ]
     return f"{about}\n" + table(("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "OFFLINE"), rows)

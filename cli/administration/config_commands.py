@@ -42,10 +42,6 @@ _OWN_SOURCES = {
 """The source of a value that was set for the resource itself; for brokers, for all of them."""
 
 
-def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", metavar="KIND", choices=tuple(KINDS), help=f"What has the configs: {', '.join(KINDS)}.")
-
-
 async def _list(admin: AdminClient, arguments: argparse.Namespace) -> None:
     kind = KINDS[arguments.kind]
     names = await admin.config_resources(kind)
@@ -62,7 +58,7 @@ async def _list(admin: AdminClient, arguments: argparse.Namespace) -> None:
 def _describe_options(parser: argparse.ArgumentParser) -> None:
     _resource_options(parser)
     parser.add_argument("configs", metavar="CONFIG", nargs="*", help="Explain only these configs.")
-    parser.add_argument("--all", action="store_true", help="Show also the configs that nobody has set.")
+    parser.add_argument("--all", action="store_true", help="Also show the configs that are not set.")
 
 
 async def _describe(admin: AdminClient, arguments: argparse.Namespace) -> None:
@@ -132,8 +128,12 @@ async def _some_broker(admin: AdminClient) -> ConfigResource:
     return ConfigResource(BROKER_RESOURCE, names[0])
 
 
-def _resource_options(parser: argparse.ArgumentParser) -> None:
+def _kind_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", choices=tuple(KINDS), help=f"What has the configs: {', '.join(KINDS)}.")
+
+
+def _resource_options(parser: argparse.ArgumentParser) -> None:
+    _kind_option(parser)
     parser.add_argument(
         "name",
         metavar="NAME",
@@ -185,7 +185,7 @@ def _value(config: Config | None) -> str | None:
 
 
 COMMANDS = {
-    "list": admin_command("config list", _list_options, _list, is_watchable=True),
+    "list": admin_command("config list", _kind_option, _list, is_watchable=True),
     "describe": admin_command("config describe", _describe_options, _describe, is_watchable=True),
     "set": admin_command("config set", _set_options, _set),
     "reset": admin_command("config reset", _reset_options, _reset),

@@ -40,13 +40,11 @@ def plan_factor(
     anywhere = Places(dict.fromkeys(online), online, online)
     load = Load()
     for topic in topics:
-        if topic.name not in names:
-            load.add(tuple(map(SpuId, row)) for row in topic.rows.values() if row)
-    waiting = [topic for topic in topics if topic.name in names]
-    for topic in waiting:
         load.add(_rows(topic).values())
     planned: dict[Partition, Row] = {}
-    for topic in waiting:
+    for topic in topics:
+        if topic.name not in names:
+            continue
         rows = _rows(topic)
         for row in rows.values():
             load.replicas.subtract(row)

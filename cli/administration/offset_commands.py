@@ -2,17 +2,17 @@
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from tailrace.cli.clients.admin_client import AdminClient
 from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError, answered, unless_refused
+from tailrace.cli.clients.server_connection import answered
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.sc_options import UsageError, show_documents
-from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.options.sc_options import AskBrokers, UsageError, show_documents
+from tailrace.cli.options.spu_options import named_partitions, spu_command
 from tailrace.cli.output.tables import table
 from tailrace.cli.output.times import duration_ms, moment, moment_ms
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -53,7 +53,7 @@ def _offsets_options(parser: argparse.ArgumentParser) -> None:
 
 async def _offsets(spus: SpuClient, arguments: argparse.Namespace) -> None:
     logs = LogClient(spus)
-    partitions = await _partitions(logs, arguments.topics)
+    partitions = sorted(await named_partitions(logs, arguments.topics))
     ends = answered(await logs.ends(partitions))
     found: Mapping[Partition, int] = {}
     if arguments.time is not None:
@@ -81,13 +81,13 @@ def _truncate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--execute", action="store_true", help="Delete the records; otherwise only show what would go.")
 
 
-def truncating(wall_clock: WallClock) -> SpuAsk:
+def truncating(wall_clock: WallClock) -> AskBrokers:
     """Makes the function that deletes records, or shows what it would delete."""
 
     async def truncate(spus: SpuClient, arguments: argparse.Namespace) -> None:
         logs = LogClient(spus)
         where = _where(arguments.before, wall_clock.now_ms())
-        partitions = await _partitions(logs, arguments.topics)
+        partitions = sorted(await named_partitions(logs, arguments.topics))
         ends = answered(await logs.ends(partitions))
         wanted: Mapping[Partition, int]
         if where.since_ms is None:
@@ -136,19 +136,6 @@ def _partition_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "topics", metavar="TOPIC[:P,P]", nargs="+", help="Topics, or some of their partitions: orders/0 or orders:0,2."
     )
-
-
-async def _partitions(logs: LogClient, texts: Sequence[str]) -> list[Partition]:
-    named = [named_topic(text) for text in texts]
-    there = await logs.partitions([topic for topic, _ in named])
-    found: list[Partition] = []
-    for topic, numbers in named:
-        of_topic = unless_refused(there[topic])
-        for number in numbers or ():
-            if Partition(topic, number) not in of_topic:
-                raise RefusedError(f"there is no partition {topic}/{number}")
-        found += of_topic if numbers is None else [Partition(topic, number) for number in numbers]
-    return sorted(set(found))
 
 
 COMMANDS = {

@@ -8,7 +8,7 @@ from tailrace.cli.clients.admin_client import AdminClient, Reassignment
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import UsageError, no_options, say, show_documents
-from tailrace.cli.options.spu_options import admin_command, named_topic
+from tailrace.cli.options.spu_options import admin_command, named_partitions
 from tailrace.cli.output.tables import table
 from tailrace.protocol.error_codes import ErrorCode
 
@@ -48,7 +48,7 @@ async def _move(admin: AdminClient, arguments: argparse.Namespace) -> None:
         return
     if not arguments.partitions:
         raise UsageError("name the partitions to move, such as orders/0")
-    partitions = await _named(admin, arguments.partitions)
+    partitions = await named_partitions(admin.logs, arguments.partitions)
     rows = dict.fromkeys(partitions, row)
     if arguments.no_wait:
         refused = await start_moves(admin, rows)
@@ -62,7 +62,7 @@ async def _move(admin: AdminClient, arguments: argparse.Namespace) -> None:
 
 async def _cancel(admin: AdminClient, arguments: argparse.Namespace) -> None:
     moving = await admin.reassignments()
-    wanted = await _named(admin, arguments.partitions) if arguments.partitions else sorted(moving)
+    wanted = await named_partitions(admin.logs, arguments.partitions) if arguments.partitions else sorted(moving)
     cancelled = [each for each in wanted if each in moving]
     refused = await start_moves(admin, dict.fromkeys(cancelled)) if cancelled else {}
     _show(arguments, [each for each in cancelled if each not in refused], "cancelled the move of", "")
@@ -132,7 +132,7 @@ def _elect_options(parser: argparse.ArgumentParser) -> None:
 async def _elect(admin: AdminClient, arguments: argparse.Namespace) -> None:
     if arguments.unclean and not arguments.partitions:
         raise UsageError("--unclean may lose records: name the partitions, such as orders/0")
-    partitions = await _named(admin, arguments.partitions) if arguments.partitions else None
+    partitions = await named_partitions(admin.logs, arguments.partitions) if arguments.partitions else None
     answers = await admin.elect_leaders(partitions, unclean=arguments.unclean)
     elected = sorted(each for each, answer in answers.items() if answer is None)
     refused = {
@@ -144,20 +144,6 @@ async def _elect(admin: AdminClient, arguments: argparse.Namespace) -> None:
     lines = [f"elected a leader of {each}" for each in elected] or ["no partition needed another leader"]
     show_documents(arguments, documents, lambda: "\n".join(lines if elected or not refused else []))
     _report("partition elect", refused)
-
-
-async def _named(admin: AdminClient, texts: Sequence[str]) -> list[Partition]:
-    """Returns the named partitions; a topic stands for all of its partitions. Raises RefusedError."""
-    wanted = [named_topic(text) for text in texts]
-    found = {topic.name: topic for topic in await admin.topics(sorted({topic for topic, _ in wanted}))}
-    partitions: dict[Partition, None] = {}
-    for topic, numbers in wanted:
-        there = sorted(each.partition_index for each in found[topic].partitions)
-        for number in there if numbers is None else numbers:
-            if number not in there:
-                raise RefusedError(f"there is no partition {topic}/{number}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            partitions[Partition(topic, number)] = None
-    return list(partitions)
 
 
 COMMANDS = {

@@ -34,12 +34,10 @@ class MoveResult(Struct):
     """Why other partitions were not moved, in one sentence each."""
 
 
-async def move_replicas(
-    admin: AdminClient, rows: Mapping[Partition, Row], *, doing: str, elects: bool = True
-) -> MoveResult:
+async def move_replicas(admin: AdminClient, rows: Mapping[Partition, Row], *, doing: str) -> MoveResult:
     """Moves partitions and waits until their new replicas are live, with a report of the progress.
 
-    With `elects`, the preferred leaders lead at the end. Raises StoppedError if a signal stops the waiting.
+    The preferred leaders are elected at the end. Raises StoppedError if a signal stops the waiting.
     """
     result = MoveResult()
     progress = Progress(len(rows), wanted=True, doing=doing, amount=str)
@@ -52,8 +50,8 @@ async def move_replicas(
                 await _move_some(admin, {each: rows[each] for each in batch}, result, progress)
             if stop.signal is not None:
                 return
-        if elects and result.moved:
-            await elect_preferred(admin, result.moved)
+        if result.moved:
+            await _elect_preferred(admin, result.moved)
 
     try:
         stop = await run_stoppable(work)
@@ -74,7 +72,7 @@ async def start_moves(admin: AdminClient, rows: Mapping[Partition, Row | None]) 
     return {each: str(answer) for each, answer in answers.items() if answer is not None}
 
 
-async def elect_preferred(admin: AdminClient, partitions: Sequence[Partition]) -> None:
+async def _elect_preferred(admin: AdminClient, partitions: Sequence[Partition]) -> None:
     """Elects preferred leaders. A partition whose preferred leader cannot lead now keeps its leader."""
     for partition, answer in (await admin.elect_leaders(partitions)).items():
         if answer is not None and answer.code not in _NOT_NEEDED:
@@ -85,19 +83,20 @@ async def _move_some(admin: AdminClient, rows: Mapping[Partition, Row], result: 
     result.refused |= await start_moves(admin, rows)
     waiting = {each: row for each, row in rows.items() if each not in result.refused}
     pause = LOOK_AGAIN_SECONDS_MIN
-    suspects: set[Partition] = set()
+    suspects: set[Partition] = set()  # A second look decides: the move may have ended between the two requests.
     while True:
         found = await _found(admin, waiting)
         moving = (await admin.reassignments()).keys()
+        unmoved = {each for each, row in waiting.items() if each not in moving and _is_given_up(found.get(each), row)}
         for partition, row in list(waiting.items()):
             there = found.get(partition)
             if there is not None and is_moved(there, row):
                 result.moved.append(partition)
                 del waiting[partition]
-            elif partition in suspects and _is_given_up(there, row) and partition not in moving:
+            elif partition in suspects and partition in unmoved:
                 result.refused[partition] = "the move was given up, or the topic was deleted"
                 del waiting[partition]
-        suspects = {each for each, row in waiting.items() if _is_given_up(found.get(each), row) and each not in moving}
+        suspects = unmoved
         progress.move_to(len(result.moved) + len(result.refused))
         if not waiting:
             return

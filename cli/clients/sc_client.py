@@ -18,7 +18,6 @@ from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.network import Address, Network
 
 from .server_connection import (
-    ANSWER_SECONDS_MAX,
     ClosedError,
     Role,
     ServerConnection,
@@ -41,9 +40,6 @@ _IS_BROKER = (
 )
 _PROBE_SECONDS_MAX = 2.0
 """How long to find out what kind of server has closed a connection."""
-_TOPIC_RESOURCE = 2
-_SET = 0
-_DELETE = 1
 
 Document = dict[str, Any]
 
@@ -107,35 +103,6 @@ class ScClient:
         response = await self._ask_checked(DescribeSegmentsRequest(topic, number, before))
         partitions: list[SegmentedPartition] = response.partitions
         return partitions
-
-    async def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Sets configs of a topic; None resets a config to its default."""
-        from tailrace.protocol.messages.incremental_alter_configs import (
-            AlterableConfig,
-            AlterConfigsResource,
-            IncrementalAlterConfigsRequest,
-        )
-
-        configs = [AlterableConfig(name, _DELETE if value is None else _SET, value) for name, value in changes.items()]
-        resource = AlterConfigsResource(_TOPIC_RESOURCE, topic, configs)
-        response = await self.ask(IncrementalAlterConfigsRequest([resource]))
-        for each in response.responses:
-            check(each)
-
-    async def add_partitions(self, topic: str, count: int, rows: Sequence[Sequence[int]] | None = None) -> None:
-        """Increases the number of partitions to `count`; `rows` are the replicas of the added ones."""
-        from tailrace.protocol.messages.create_partitions import (
-            CreatePartitionsAssignment,
-            CreatePartitionsRequest,
-            CreatePartitionsTopic,
-        )
-
-        assignments = None if rows is None else [CreatePartitionsAssignment(list(row)) for row in rows]
-        timeout_ms = int(ANSWER_SECONDS_MAX * 1000) - 5000
-        wanted = CreatePartitionsTopic(topic, count, assignments)
-        response = await self.ask(CreatePartitionsRequest([wanted], timeout_ms))
-        for each in response.results:
-            check(each)
 
     def close(self) -> None:
         """Closes the connection, if there is one."""

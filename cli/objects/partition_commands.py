@@ -4,21 +4,18 @@ All ends are exclusive, as in Kafka's tools: a log with the records 0, 1 and 2 h
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 
 from tailrace.cli.administration.broker_partitions import describe_partitions, list_partitions
 from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
     RecentChanges,
-    UsageError,
     internal_option,
     seen_before,
     show_documents,
     without_internal,
 )
-from tailrace.cli.options.spu_options import broker_command
+from tailrace.cli.options.spu_options import broker_command, described_partition, no_such_partition
 from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
@@ -62,13 +59,11 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
-    topic, number = _named(arguments)
+    topic, number = described_partition(arguments)
     described = await _described(client, arguments, [topic], EPOCHS_MAX)
     partitions = [each for each in described if number is None or each.partition == number]
     if not partitions:
-        raise RefusedError(
-            f"there is no partition {topic}/{number}" if number is not None else f"topic {topic} has no partitions"
-        )
+        raise no_such_partition(topic, number)
     documents = [
         document | {"epochs": epoch_documents(each), "olderEpochs": older_epochs(each)}
         for document, each in zip(await _documents(client, arguments, partitions), partitions, strict=False)
@@ -97,22 +92,6 @@ def _recent_changes(partitions: list[DescribedPartition], documents: list[Docume
         for document, each in zip(documents, partitions, strict=False)
     ]
     return RecentChanges(with_changes, change_table(partitions))
-
-
-def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:
-    takes = "TOPIC, TOPIC/PARTITION or TOPIC PARTITION"
-    topic, number = named_partitions(arguments.topic, takes)
-    if number is not None and arguments.partition is not None:
-        raise UsageError(f"{arguments.topic}: expected {takes}")
-    return topic, arguments.partition if number is None else number
-
-
-def named_partitions(text: str, takes: str = "TOPIC or TOPIC/PARTITION") -> tuple[str, int | None]:
-    """Reads a topic and one of its partitions; None stands for all partitions."""
-    topic, slash, number = text.partition("/")
-    if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
-        raise UsageError(f"{text}: expected {takes}")
-    return topic, int(number) if slash else None
 
 
 async def _documents(

@@ -9,12 +9,12 @@ import argparse
 
 from tailrace.cli.clients.sc_client import ScClient
 from tailrace.cli.options.sc_options import Command, offset, show_documents
+from tailrace.cli.options.spu_options import named_partition
 from tailrace.cli.output.printing import plain, size_text
 from tailrace.cli.output.tables import table
 from tailrace.controller.inspection.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
-from .partition_commands import named_partitions
 from .partition_facts import UNKNOWN, known, shelf_copies
 from .partition_tables import shelf_document
 
@@ -30,7 +30,7 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
-    topic, number = named_partitions(arguments.topic)
+    topic, number = named_partition(arguments.topic)
     partitions = await client.describe_segments(topic, number, arguments.before)
     documents = [segments_document(each) for each in partitions]
     show_documents(arguments, documents, lambda: segment_table(partitions))

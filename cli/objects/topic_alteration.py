@@ -5,6 +5,7 @@ replicas is altered by the requests that every Kafka broker knows.
 """
 
 import argparse
+from contextlib import closing
 from typing import cast
 
 from msgspec import Struct
@@ -12,10 +13,8 @@ from msgspec import Struct
 from tailrace.cli.administration import broker_topics
 from tailrace.cli.administration.replication_factor import change_factor
 from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.sc_client import SC, Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.document_files import read_document
 from tailrace.cli.options.sc_options import (
     NotInEffectError,
     UsageError,
@@ -24,11 +23,11 @@ from tailrace.cli.options.sc_options import (
     pairs,
     say_without_effect,
     show_documents,
-    text_of_file,
 )
+from tailrace.cli.options.topic_options import rows_of_file
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.objects import Topic, TopicResolution
-from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX, read_rows
+from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX
 
 from .topic_tables import description, topic_table
 from .unfinished_topics import waiting_topics
@@ -79,16 +78,9 @@ async def alter(client: ScClient, arguments: argparse.Namespace) -> None:
         for each in before:
             if _is_unfinished(each):
                 await client.update("topic", checked_document("topic", corrected(each, alteration)))
-    for each in finished:
-        await _alter_existing(client, each, alteration)
-    if alteration.replication_factor is not None and finished:
-        ignoring_racks = [each["name"] for each in finished if each["spec"].get("ignoreRackAssignment")]
-        spus = SpuClient(client.network, client.addresses, SC)
-        try:
-            names = [each["name"] for each in finished]
-            await change_factor(AdminClient(spus), names, alteration.replication_factor, ignoring_racks)
-        finally:
-            spus.close()
+    if finished:
+        with closing(SpuClient(client.network, client.addresses, client.role)) as spus:
+            await _alter_existing(AdminClient(spus), finished, alteration)
     documents = await client.list_objects("topic", [each["name"] for each in before])
     topics = cast(list[Topic], objects_in("topic", documents))
     show_documents(
@@ -110,8 +102,7 @@ async def alter_through_broker(admin: AdminClient, arguments: argparse.Namespace
     if alteration.replication_factor is not None:
         await change_factor(admin, None if arguments.all else arguments.names, alteration.replication_factor)
     if arguments.all:
-        arguments.deleted, arguments.internal = False, True
-        await broker_topics.list_topics(admin, arguments)
+        await broker_topics.show_list(admin, arguments, await admin.topics())
     else:
         await broker_topics.describe(admin, arguments)
 
@@ -144,12 +135,6 @@ def alteration_of(arguments: argparse.Namespace) -> Alteration:
     return Alteration(changes, arguments.partitions, arguments.replication_factor, rows)
 
 
-def rows_of_file(path: str) -> dict[int, list[int]]:
-    """Reads the SPUs of partitions from a file."""
-    rows = read_rows(read_document(text_of_file(path), path), path)
-    return {number: list(replicas) for number, replicas in rows.items()}
-
-
 def _is_unfinished(topic: Document) -> bool:
     return bool(topic["status"]["resolution"] != TopicResolution.PROVISIONED.value)
 
@@ -178,17 +163,13 @@ def corrected(topic: Document, alteration: Alteration) -> Document:
     return {"name": topic["name"], "spec": spec}
 
 
-async def _alter_existing(client: ScClient, topic: Document, alteration: Alteration) -> None:
-    name = topic["name"]
-    rows = _rows_of_added(alteration)
-    if alteration.configs:
-        await client.alter_topic_configs(name, alteration.configs)
-    if alteration.partitions is not None:
-        try:
-            await client.add_partitions(name, alteration.partitions, rows)
-        except RefusedError as error:
-            done = "the configs were altered, but no partitions were added: " if alteration.configs else ""
-            raise RefusedError(f"{done}{error}", error.code) from error
+async def _alter_existing(admin: AdminClient, topics: list[Document], alteration: Alteration) -> None:
+    names = [each["name"] for each in topics]
+    for name in names:
+        await broker_topics.alter(admin, name, alteration.configs, alteration.partitions, _rows_of_added(alteration))
+    if alteration.replication_factor is not None:
+        ignoring_racks = [each["name"] for each in topics if each["spec"].get("ignoreRackAssignment")]
+        await change_factor(admin, names, alteration.replication_factor, ignoring_racks)
 
 
 def _rows_of_added(alteration: Alteration) -> list[list[int]] | None:

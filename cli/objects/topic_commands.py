@@ -9,57 +9,27 @@ from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
     Command,
     NotInEffectError,
-    UsageError,
-    checked_document,
-    documents_of_file,
     internal_option,
     objects_in,
-    only_given,
-    pairs,
     say_without_effect,
     show_documents,
-    wait_seconds,
     without_internal,
 )
 from tailrace.cli.options.spu_options import broker_command
+from tailrace.cli.options.topic_options import create_options, wanted_topics
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import DeletedTopic, Object, Topic
 from tailrace.protocol.error_codes import ErrorCode
 
-from .topic_alteration import alter, alter_options, alter_through_broker, rows_of_file
+from .topic_alteration import alter, alter_options, alter_through_broker
 from .topic_tables import creation_text, deleted_table, description, state_unless_provisioned, topic_table
 from .unfinished_topics import is_in_effect, waiting_topics
 
 
-def _create_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="Name of the topic, unless a file has it.")
-    parser.add_argument("--partitions", metavar="N", type=int, help="Number of partitions (default: 1).")
-    parser.add_argument("--replication-factor", metavar="N", type=int, help="Replicas of each partition (default: 1).")
-    parser.add_argument(
-        "--config", metavar="NAME=VALUE", action="append", default=[], help="Config to set; may be repeated."
-    )
-    parser.add_argument(
-        "--replica-assignment",
-        metavar="FILE",
-        help="YAML or JSON with the SPUs of each partition, the leader first, such as 0: [1, 2, 3].",
-    )
-    parser.add_argument("--ignore-racks", action="store_true", help="Place replicas without regard to racks.")
-    parser.add_argument(
-        "--file", "-f", metavar="FILE", help="YAML or JSON with the specs of one or more topics, instead of options."
-    )
-    parser.add_argument(
-        "--wait",
-        metavar="SECONDS",
-        type=wait_seconds,
-        default=0.0,
-        help="Wait until clients can write to the topic, at most this long.",
-    )
-
-
 async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
     wait_ms = int(arguments.wait * 1000)
-    wanted = _created(arguments)
+    wanted = wanted_topics(arguments)
     for document in wanted:
         topic = parse_object("topic", document)
         assert isinstance(topic, Topic)
@@ -87,26 +57,6 @@ def _check_in_effect(topics: list[Topic]) -> None:
     waiting = waiting_topics(topics)
     if waiting:
         raise NotInEffectError(waiting)
-
-
-def _created(arguments: argparse.Namespace) -> list[Document]:
-    given = only_given(
-        {
-            "partitions": arguments.partitions,
-            "replicationFactor": arguments.replication_factor,
-            "ignoreRackAssignment": True if arguments.ignore_racks else None,
-            "configs": pairs(arguments.config, "--config") or None,
-        }
-    )
-    if arguments.replica_assignment is not None:
-        given["replicaMap"] = rows_of_file(arguments.replica_assignment)
-    if arguments.file is not None:
-        if given:
-            raise UsageError("--file: write partitions, configs and replicas into the file, not into options")
-        return documents_of_file("topic", arguments.file, arguments.name)
-    if arguments.name is None:
-        raise UsageError("give the name of the topic, or --file")
-    return [checked_document("topic", {"name": arguments.name} | given)]
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -166,7 +116,7 @@ def _topics(found: list[Object]) -> list[Topic]:
 
 
 COMMANDS = {
-    "create": broker_command("topic create", _create_options, _create, broker_topics.create),
+    "create": broker_command("topic create", create_options, _create, broker_topics.create),
     "list": broker_command("topic list", _list_options, _list, broker_topics.list_topics, is_watchable=True),
     "describe": broker_command(
         "topic describe", _describe_options, _describe, broker_topics.describe, is_watchable=True

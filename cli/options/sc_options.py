@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import TypeVar
 
 import trio
@@ -179,16 +180,10 @@ class Command(Struct, frozen=True):
     async def _ask(self, chosen: ServerChoice, arguments: argparse.Namespace, network: Network) -> int | None:
         if chosen.are_brokers:
             assert self.ask_brokers is not None, "otherwise the choice is refused"
-            spus = SpuClient(network, chosen.addresses, BOOTSTRAP)
-            try:
+            with closing(SpuClient(network, chosen.addresses, BOOTSTRAP)) as spus:
                 return await self.ask_brokers(spus, arguments)
-            finally:
-                spus.close()
-        sc = ScClient(network, chosen.addresses, SC if self.ask_brokers is None else SC_OR_BROKERS)
-        try:
+        with closing(ScClient(network, chosen.addresses, SC if self.ask_brokers is None else SC_OR_BROKERS)) as sc:
             return await self.ask(sc, arguments)
-        finally:
-            sc.close()
 
     def _fail(self, error: Exception, status: int, seen: Seen | None) -> int:
         if seen is None or seen.is_news(str(error)):

@@ -31,11 +31,11 @@ class Answerer(Enum):
 
 
 class ServerChoiceError(Exception):
-    """The given addresses do not fit to the command; the message is one sentence."""
+    """The given addresses do not fit the command; the message is one sentence."""
 
 
 class ServerChoice(Struct, frozen=True):
-    """The servers to ask, the first of which responds."""
+    """The servers to ask one after the other, until one responds."""
 
     are_brokers: bool
     """Whether they are brokers, or otherwise an SC and its standbys."""

@@ -13,10 +13,10 @@ from tailrace.cli.clients.server_connection import RefusedError, UnreachableErro
 from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.clients.spu_controllers import SECONDS_MAX, controllers_of
 from tailrace.cli.objects.controller_tables import controllers_document
-from tailrace.cli.objects.partition_commands import named_partitions
 from tailrace.cli.objects.partition_tables import partition_document
 from tailrace.cli.objects.segment_commands import segments_document
 from tailrace.cli.options.sc_options import Command, UsageError, no_options, objects_in, show_documents
+from tailrace.cli.options.spu_options import named_partition
 from tailrace.controller.objects.objects import Spu
 
 from .cluster_picture import cluster_picture
@@ -46,7 +46,7 @@ def _partition_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _draw_partition(client: ScClient, arguments: argparse.Namespace) -> None:
-    topic, number = named_partitions(arguments.partition)
+    topic, number = named_partition(arguments.partition)
     if number is None:
         raise UsageError(f"{topic}: name one partition, such as {topic}/0")
     (segments,) = await client.describe_segments(topic, number, -1)

@@ -14,8 +14,8 @@ from tailrace.cli.clients.log_client import LogClient
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import RefusedError, answered
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.sc_options import Command, UsageError, say
-from tailrace.cli.options.spu_options import SpuAsk, spu_command
+from tailrace.cli.options.sc_options import AskBrokers, Command, UsageError, say
+from tailrace.cli.options.spu_options import spu_command
 from tailrace.cli.records.formats.record_format import RecordFormat
 from tailrace.runtime.process import run_until_stopped, write_output
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -36,7 +36,7 @@ _UNCOMMITTED_WARNING = (
 )
 
 
-def consuming(wall_clock: WallClock, write: WriteOutput) -> SpuAsk:
+def consuming(wall_clock: WallClock, write: WriteOutput) -> AskBrokers:
     """Makes the function that prints records; `wall_clock` tells what a duration ago means."""
 
     async def consume(spus: SpuClient, arguments: argparse.Namespace) -> None:

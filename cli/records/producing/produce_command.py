@@ -11,8 +11,8 @@ from tailrace.cli.clients.log_client import ACKS_OF_ALL, LogClient
 from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.options.sc_options import Command, StoppedError, UsageError, say, show_documents
-from tailrace.cli.options.spu_options import SpuAsk, named_topic, spu_command
+from tailrace.cli.options.sc_options import AskBrokers, Command, StoppedError, UsageError, say, show_documents
+from tailrace.cli.options.spu_options import named_topic, spu_command
 from tailrace.cli.output.printing import counted
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
@@ -33,7 +33,7 @@ _KEY_BYTES = 20
 """About how many bytes of a generated record are not its value."""
 
 
-def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
+def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> AskBrokers:
     """Makes the function that sends records; `read` reads standard input."""
 
     async def produce(spus: SpuClient, arguments: argparse.Namespace) -> None:

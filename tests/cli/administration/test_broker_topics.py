@@ -62,6 +62,10 @@ async def test_what_a_broker_cannot_do_is_wrong_usage(autojump_clock: trio.testi
         assert await through_brokers(cluster, "topic", "list", "--deleted") == 2
         assert "--deleted is only for the SC: name it with --sc instead of --bootstrap" in capsys.readouterr().err
         assert await through_brokers(cluster, "topic", "create") == 2
+        assert await through_brokers(cluster, "topic", "create", "orders", "--partitions", "0") == 2
+        assert "partitions: 0 is not a whole number from 1 to" in capsys.readouterr().err
+        assert await through_brokers(cluster, "topic", "create", "--file", "topics.yaml", "--partitions", "2") == 2
+        assert "--file: write partitions" in capsys.readouterr().err
         assert await through_brokers(cluster, "topic", "describe", "missing") == 1
         assert capsys.readouterr().err.endswith("tailrace topic describe: there is no topic 'missing'\n")
         assert await through_brokers(cluster, "topic", "undelete", "orders") == 2
