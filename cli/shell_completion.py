@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the script."""
-    import shtab  # imported here because every parser of all commands imports this module
+    import shtab  # imported here because `whole_parser` imports this module even if no script is made
 
     parser = whole_parser()
     _prepare(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY})

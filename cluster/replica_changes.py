@@ -105,7 +105,7 @@ def _with_fewer(row: Row, factor: int, counted: _Counted) -> Row:
 
 
 def _balance_leaders(rows: dict[int, Row], counted: _Counted) -> None:
-    """Hands leaderships on until no single hand-over makes them more even. The leaders stay where that is enough.
+    """Hands leaderships on until no single hand-over makes them more even. The other leaders stay.
 
     Each hand-over makes the squares of the leaderships of the topic smaller, or leaves them and makes those of all
     topics smaller. So the loop ends.

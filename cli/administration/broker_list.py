@@ -1,4 +1,4 @@
-"""`tailrace spu list` with `--bootstrap`: the brokers of a cluster, with what any of them says about the others."""
+"""`tailrace spu list` with `--bootstrap`: the brokers of a cluster, as any one of them describes them."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from tailrace.cli.output.tables import table
 
 
 async def list_brokers(admin: AdminClient, arguments: argparse.Namespace) -> None:
-    """Lists the brokers. They are offline if the cluster says that no client may use them."""
+    """Lists the brokers. A broker is offline if the cluster lets no client use it."""
     brokers = await admin.brokers()
     rows = [(each.id, each.rack, "Offline" if each.is_fenced else "Online", str(each.address)) for each in brokers]
     documents = [

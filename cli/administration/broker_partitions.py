@@ -1,6 +1,6 @@
 """`tailrace partition …` and `tailrace replica list` with `--bootstrap`: what any broker says about partitions.
 
-The leader tells where its log begins and ends, and each broker how much it stores.
+Leaders report the bounds of their logs, and every broker reports the sizes of the replicas that it stores.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def _partition(topic: str, partition: MetadataResponsePartition) -> BrokerPartit
 
 
 async def _with_logs(admin: AdminClient, partitions: Sequence[BrokerPartition]) -> list[BrokerPartition]:
-    """Adds the bounds of logs. Only leaders are asked, because a partition without one would be waited for."""
+    """Adds the bounds of logs. Skips partitions without a leader, because the client would wait for one."""
     led = [each.name for each in partitions if each.leader is not None]
     logs: Mapping[Partition, LogEnds | RefusedError] = await admin.logs.ends(led) if led else {}
     known = {name: log for name, log in logs.items() if not isinstance(log, RefusedError)}

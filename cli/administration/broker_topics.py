@@ -118,7 +118,7 @@ def document_of(topic: MetadataResponseTopic, configs: Mapping[str, str]) -> Doc
 
 
 def _replication_factor(topic: MetadataResponseTopic) -> int:
-    """Returns the replicas of the partition that has most of them, because a move changes one after the other."""
+    """Returns the largest number of replicas of a partition: `topic alter` changes one partition after the other."""
     return max((len(each.replica_nodes) for each in topic.partitions), default=0)
 
 

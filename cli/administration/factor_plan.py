@@ -1,4 +1,4 @@
-"""Plans which partitions get which replicas, if topics should have another replication factor."""
+"""Plans the replicas of all partitions of some topics for another replication factor."""
 
 from collections.abc import Collection, Mapping, Sequence
 

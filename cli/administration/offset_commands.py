@@ -36,7 +36,7 @@ class Cut(Struct, frozen=True):
 
 
 def planned(partition: Partition, log: LogEnds, wanted: int) -> Cut:
-    """Returns the cut at an offset that was asked for; -1 (no record is that young) and later offsets mean the end."""
+    """Returns the cut at a wanted offset; -1 (there is no record that new) and later offsets mean the end."""
     before = log.end if wanted < 0 else min(max(wanted, log.start), log.end)
     return Cut(partition, log, before)
 

@@ -26,7 +26,7 @@ def _move_options(parser: argparse.ArgumentParser) -> None:
         help="Partitions to move; with --cancel, the topics or partitions whose moves to cancel (default: all).",
     )
     parser.add_argument("--to", metavar="ID,ID,...", type=_row, help="SPUs to hold the partitions, the leader first.")
-    parser.add_argument("--cancel", action="store_true", help="Give moves up: the replicas from before stay.")
+    parser.add_argument("--cancel", action="store_true", help="Cancel moves: the old replicas stay.")
     parser.add_argument("--no-wait", action="store_true", help="Start the moves, and do not wait for the copies.")
 
 

@@ -128,7 +128,7 @@ class AdminClient:
         return await self._spus.metadata()
 
     async def brokers(self) -> list[KnownBroker]:
-        """Returns the brokers of the cluster, those that are not online included, as far as the server knows them."""
+        """Returns all brokers that the server knows, including those that are not online."""
         from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
 
         response = await self._ask(DescribeClusterRequest(include_fenced_brokers=True))
@@ -199,7 +199,7 @@ class AdminClient:
     async def configs_of(
         self, resources: Iterable[ConfigResource], *, documented: bool = False
     ) -> dict[ConfigResource, list[Config] | RefusedError]:
-        """Returns the configs of many resources with few requests, or why they cannot be told.
+        """Returns the configs of many resources with few requests, or why they cannot be described.
 
         A broker describes itself, and any broker describes the others. The SC is not asked, because it does not know
         the configs with which brokers were started.
@@ -313,7 +313,7 @@ class AdminClient:
     ) -> dict[Partition, RefusedError | None]:
         """Elects the preferred leaders of partitions, or of all (None). `unclean` elects any replica instead.
 
-        Returns why there was no election for each partition that has one in the response; None for an elected leader.
+        Returns for each partition in the response why no leader was elected, or None if one was.
         """
         from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 

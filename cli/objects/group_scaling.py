@@ -12,7 +12,7 @@ from .scaling_progress import ScalingProgress, progress_of, sentences
 
 LOOK_SECONDS = 0.5
 LOOKS_BEFORE_STUCK = 4
-"""How often nothing must move before the command gives up: a status may be older than the change."""
+"""How many looks must show no progress before the command gives up: a status may be older than the change."""
 
 
 async def look_at_group(client: ScClient, name: str) -> ScalingProgress:
@@ -37,8 +37,8 @@ async def look_at_group(client: ScClient, name: str) -> ScalingProgress:
 async def wait_for_group(client: ScClient, name: str, seconds: float) -> None:
     """Waits until the group is as its spec says, and shows the progress. Raises RefusedError if it stays otherwise."""
     progress = await look_at_group(client, name)
-    total = most = _left(progress)
-    bar = Progress(total, wanted=True, doing=f"scaling {name}", amount=lambda count: f"{count} steps")
+    most = _left(progress)
+    bar = Progress(most, wanted=True, doing=f"scaling {name}", amount=lambda count: f"{count} steps")
     looks_without_change = 0
     deadline = trio.current_time() + seconds
     try:

@@ -11,7 +11,7 @@ TOPICS_SHOWN_MAX = 3
 
 
 class LeavingSpu(Struct, frozen=True):
-    """An SPU that its group does not want any more. It leaves when it holds nothing."""
+    """An SPU that its group no longer wants. It leaves when it holds nothing."""
 
     id: SpuId
     held: int
@@ -41,7 +41,7 @@ class ScalingProgress(Struct, frozen=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing will happen any more unless a person changes something."""
+        """Whether nothing more will happen until a person changes something."""
         return (
             not self.starting
             and any(each.held for each in self.leaving)

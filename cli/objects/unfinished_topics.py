@@ -1,4 +1,4 @@
-"""Says what a topic waits for that has no replicas yet, or that lacks some, and what a person can do about it."""
+"""Says what a topic with missing replicas waits for, and what a person can do about it."""
 
 from collections.abc import Iterable
 
@@ -36,4 +36,4 @@ def _remedy(topic: Topic) -> str:
                 f"{topic.spec.replication_factor}`; or run `tailrace topic alter {topic.name} --replication-factor N`"
             )
         case _:
-            return "It gets what it lacks as soon as possible"
+            return "It gets its missing replicas as soon as possible"

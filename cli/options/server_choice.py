@@ -38,7 +38,7 @@ class ServerChoice(Struct, frozen=True):
     """The servers to ask one after the other, until one responds."""
 
     are_brokers: bool
-    """Whether they are brokers, or otherwise an SC and its standbys."""
+    """Whether the servers are brokers; otherwise they are an SC and its standbys."""
     addresses: Sequence[Address]
 
 

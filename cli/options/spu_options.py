@@ -1,4 +1,4 @@
-"""The base of every command that brokers can answer: how it finds them, and how partitions are named.
+"""The base of every command that brokers can answer: how it finds them, and how its arguments name partitions.
 
 `--bootstrap` and TAILRACE_BOOTSTRAP name brokers of Tailrace or Apache Kafka. Without them the SC is asked, which knows
 the SPUs.
