@@ -91,7 +91,7 @@ class SpuClient:
         self._patient_until: float | None = None
         """When the requests that are being sent are given up; None while none are."""
         self._spent_seconds = 0.0
-        """The part of PATIENCE_SECONDS that the requests since the last useful response have taken."""
+        """The part of PATIENCE_SECONDS that the last requests, which prepare the next question, have taken."""
 
     async def metadata(self, topics: Iterable[str] = ()) -> MetadataResponse:
         """Asks for the SPUs that are online, and about some topics."""
@@ -103,7 +103,11 @@ class SpuClient:
 
     async def _metadata(self, wanted: list[MetadataRequestTopic] | None) -> MetadataResponse:
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        began = trio.current_time()
         response: MetadataResponse = await self._ask_guide(request)
+        if self._patient_until is None:
+            # Otherwise a command that looks again and again would lose its patience although each look succeeds.
+            self._spent_seconds = trio.current_time() - began
         self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         return response
 

@@ -239,6 +239,16 @@ async def test_a_slow_response_is_waited_for_while_parts_of_it_arrive(autojump_c
         client.close()
 
 
+async def test_patience_begins_anew_after_each_useful_response(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1) as cluster:
+        client = _client(cluster)
+        cluster.brokers[1].pause_seconds = 1
+        began = trio.current_time()
+        while trio.current_time() - began < 2 * PATIENCE_SECONDS:
+            await client.metadata()
+        client.close()
+
+
 async def _list_groups(client: SpuClient, spu_id: int, keys: Sequence[Any]) -> dict[Any, int]:
     await client.ask(spu_id, ListGroupsRequest())
     return dict.fromkeys(keys, spu_id)
