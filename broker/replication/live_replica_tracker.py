@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId
 
+from .lag_damping import LagDamping
 from .messages import ProposeLiveReplicas
 
 
@@ -87,8 +88,9 @@ class LiveReplicaTracker:
         """The time until which each follower is known to have had everything; infinite while it has everything."""
         self.last_matched_ends: dict[SpuId, int] = {}
         """The last known matched ends of followers whose connections were lost."""
+        self._damping = LagDamping()
         self._next_timeout = now + limits.seconds_max
-        """The earliest time at which a follower may have been silent for too long."""
+        """The earliest time at which a follower may have been silent, or may have lagged, for too long."""
         self._proposal: ProposeLiveReplicas | None = None
         self._proposed: tuple[tuple[tuple[SpuId, str], ...], bool] = (), False
         self._proposed_at = -math.inf
@@ -131,6 +133,8 @@ class LiveReplicaTracker:
         if at > self._caught_up_at.get(spu, -math.inf):
             self._caught_up_at[spu] = at
             self.last_matched_ends.pop(spu, None)
+            if self._damping.lagging_since:
+                self._damping.on_kept_up(spu, at)
             if spu in self.lagging:
                 self._next_timeout = -math.inf  # it may be in sync again: `propose` finds out
 
@@ -160,6 +164,9 @@ class LiveReplicaTracker:
         """Takes over what is stored. A proposal made from an older version is stored by now, or never will be."""
         if version <= self.version:
             return
+        for spu in self.stored.keys() - members.keys():
+            if self.lagging.get(spu) in (LeaveReason.RECORDS, LeaveReason.HIGH_WATERMARK):
+                self._damping.on_left(spu, self._proposed_at, self._limits.seconds_max)
         self.stored = dict(members)
         self.version = version
         self._proposal = None
@@ -255,7 +262,7 @@ class LiveReplicaTracker:
             if reason is not None:
                 self.lagging[spu] = reason
         caught_up_at = min((self._caught_up_at[spu] for spu in others - self.lagging.keys()), default=math.inf)
-        self._next_timeout = caught_up_at + self._limits.seconds_max
+        self._next_timeout = min(caught_up_at + self._limits.seconds_max, self._damping.next_departure(now))
         return self.stored.keys() - self.lagging.keys()
 
     def _members_entering(
@@ -281,18 +288,23 @@ class LiveReplicaTracker:
         return enter
 
     def _reason_to_leave(self, spu: SpuId, state: FollowerState | None, log_end: int, now: float) -> LeaveReason | None:
-        """Returns why a follower lags too far; None if it does not."""
+        """Returns why a follower lags too far; None if it does not, or if it is a member that need not leave yet."""
         caught_up_at = self._caught_up_at.get(spu, -math.inf)
         if now >= caught_up_at + self._limits.seconds_max:
             return LeaveReason.LOST if caught_up_at == -math.inf else LeaveReason.SILENCE
         matched_end = state.matched_end if state is not None else None
         if matched_end is None:
             matched_end = self.last_matched_ends.get(spu)  # the last known one
+        reason = None
         if matched_end is not None and log_end - matched_end > self._limits.records_max:
-            return LeaveReason.RECORDS
-        if state is not None and state.high_watermark_lag > self._limits.records_max:
-            return LeaveReason.HIGH_WATERMARK
-        return None
+            reason = LeaveReason.RECORDS
+        elif state is not None and state.high_watermark_lag > self._limits.records_max:
+            reason = LeaveReason.HIGH_WATERMARK
+        if reason is None:
+            self._damping.on_kept_up(spu, now)
+        elif spu in self.stored and now < self._damping.leaves_at(spu, now):
+            return None
+        return reason
 
     def _note_lagging_since(self, spu: SpuId, at: float) -> None:
         """Notes that a follower may lack something since that time."""

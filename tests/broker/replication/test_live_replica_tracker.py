@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tailrace.broker.replication.follower_progress import FollowerProgress
+from tailrace.broker.replication.lag_damping import PATIENCE_SECONDS_MIN
 from tailrace.broker.replication.live_replica_tracker import LagLimits, LeaveReason, LiveReplicaTracker
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.protocol.ids import Epoch, SpuId
@@ -269,3 +270,62 @@ def test_that_a_copy_set_has_taken_over_is_proposed_at_once_and_repeated() -> No
     live.on_stored(9, STORED)
     assert propose(0.2) is None and live.deadline == 1.1
     assert propose(1.1) == replace(said, version=9)
+
+
+def _step(live: LiveReplicaTracker, matched: Mapping[SpuId, int], now: float) -> bool:
+    """Proposes, and stores what is proposed. Returns whether the set has changed."""
+    proposal = _propose(live, matched, now=now)
+    if proposal is None:
+        return False
+    live.on_stored(live.version + 1, {spu: STORED[spu] for spu, _ in proposal.members})
+    return True
+
+
+def test_bursts_that_a_follower_just_keeps_up_with_change_the_set_twice() -> None:
+    """The follower lags by too many records five times a second, and has everything in between."""
+    live, changes = _live(), 0
+    for step in range(60):
+        now = 1.0 + step / 10
+        is_behind = step % 2 == 0
+        if not is_behind:
+            live.on_caught_up(C, now)
+        changes += _step(live, {B: 12, C: 7 if is_behind else 12}, now)
+    assert changes == 2
+    assert live.stored == STORED
+
+
+def test_a_follower_that_returned_leaves_again_after_it_has_lagged_for_a_while() -> None:
+    live = _live()
+    assert _step(live, {B: 12, C: 7}, 1.0)
+    assert _step(live, {B: 12, C: 12}, 2.0)
+    assert live.stored == STORED
+    assert not _step(live, {B: 12, C: 7}, 3.5)
+    assert not live.lagging
+    assert live.deadline == 3.5 + PATIENCE_SECONDS_MIN
+    assert not _step(live, {B: 12, C: 7}, 4.4)
+    assert _step(live, {B: 12, C: 7}, 4.5)
+    assert live.stored == {A: "a", B: "b"}
+
+
+def test_a_follower_that_left_returns_as_soon_as_it_has_everything() -> None:
+    live = _live()
+    for spu in (B, C):
+        live.on_caught_up(spu, math.inf)
+    for now in (1.0, 10.0, 20.0):
+        assert not _step(live, {B: 12, C: 12}, now)
+        _step(live, {B: 12, C: 7}, now + 0.1)
+        _step(live, {B: 12, C: 7}, now + 8.0)
+        assert live.stored == {A: "a", B: "b"}
+        assert _step(live, {B: 12, C: 12}, now + 8.1)
+
+
+def test_the_deadline_does_not_lie_in_the_past_while_a_lagging_member_has_to_stay() -> None:
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    live = _live()
+    assert _step(live, {B: 12, C: 7}, 1.0)
+    assert _step(live, {B: 12, C: 12}, 2.0)
+    live.use_limits(limits, 3)
+    assert not _step(live, {B: 12, C: 7}, 3.5)
+    assert not _step(live, {B: 12, C: 7}, 5.0)
+    assert set(live.lagging) == {C}
+    assert live.deadline > 5.0
