@@ -73,9 +73,9 @@ class Running:
             assert time.monotonic() < deadline, f"{self.done()}\nhas not printed {texts} in {seconds:g} s"
             time.sleep(0.02)
 
-    def interrupt(self, times: int = 1) -> Done:
-        """Presses Ctrl-C, and waits for the end."""
-        for _ in range(times):
+    def interrupt(self) -> Done:
+        """Presses Ctrl-C, unless the command has ended by itself, and waits for the end."""
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
         return self.wait()
 
