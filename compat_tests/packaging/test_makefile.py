@@ -1,5 +1,6 @@
 """`make up` installs only what the broker needs; the targets for development install the rest."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,8 +15,15 @@ def _commands(directory: Path, target: str) -> str:
     """Returns the commands that make would run for a target in a directory in which nothing is installed."""
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, directory)
+    # When make runs the tests, it says so in these variables, and a make below it prints the directories it enters.
+    surroundings = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     dry = subprocess.run(
-        ["make", "--dry-run", target], cwd=directory, capture_output=True, text=True, timeout=START_SECONDS_MAX
+        ["make", "--dry-run", target],
+        cwd=directory,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS_MAX,
     )
     assert dry.returncode == 0, dry.stderr
     return dry.stdout
