@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from clusters import ClusterOfSpus, address_of, cluster_of
 from structlog.testing import capture_logs
 
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.main import parse
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 
 
 @asynccontextmanager

@@ -12,7 +12,19 @@ from textwrap import wrap
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "ARCHITECTURE.md"
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli", "testing")
+PACKAGES = (
+    "protocol",
+    "runtime",
+    "cluster",
+    "storage",
+    "server",
+    "broker",
+    "controller",
+    "client",
+    "trigger",
+    "cli",
+    "testing",
+)
 NAMED_AFTER_AN_API = (
     "protocol/messages",
     "protocol/internal",

@@ -31,7 +31,17 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     """Fails the session if a package of ours was imported under its bare name: a second copy of every class."""
-    bare = {"protocol", "runtime", "storage", "broker", "controller", "cli", "testing"} & sys.modules.keys()
+    bare = {
+        "protocol",
+        "runtime",
+        "storage",
+        "broker",
+        "controller",
+        "client",
+        "trigger",
+        "cli",
+        "testing",
+    } & sys.modules.keys()
     if bare:
         raise pytest.UsageError(f"imported without the tailrace prefix: {sorted(bare)}")
 

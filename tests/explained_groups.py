@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.clients.group_facts import Group, Member
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.client.group_facts import Group, Member
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.internal.explain_group import (
     ExplainedRebalance,
     ExplainGroupResponse,

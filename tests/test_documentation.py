@@ -26,7 +26,19 @@ PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
 )
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli", "testing")
+PACKAGES = (
+    "protocol",
+    "runtime",
+    "cluster",
+    "storage",
+    "server",
+    "broker",
+    "controller",
+    "client",
+    "trigger",
+    "cli",
+    "testing",
+)
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -125,7 +137,7 @@ def test_every_metric_is_described_and_no_other() -> None:
 def test_every_logged_event_is_described_and_no_other() -> None:
     source = "".join(
         path.read_text()
-        for folder in ("server", "broker", "controller", "cli", "testing")
+        for folder in ("server", "broker", "controller", "client", "trigger", "cli", "testing")
         for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))

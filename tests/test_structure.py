@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli", "testing")
+PACKAGES = (
+    "protocol",
+    "runtime",
+    "cluster",
+    "storage",
+    "server",
+    "broker",
+    "controller",
+    "client",
+    "trigger",
+    "cli",
+    "testing",
+)
 NAMED_AFTER_AN_API = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
 FILES_PER_PACKAGE_MAX = 24
 

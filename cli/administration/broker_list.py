@@ -2,9 +2,9 @@
 
 import argparse
 
-from tailrace.cli.clients.admin_client import AdminClient
 from tailrace.cli.options.sc_options import show_documents
 from tailrace.cli.output.tables import table
+from tailrace.client.admin_client import AdminClient
 
 
 async def list_brokers(admin: AdminClient, arguments: argparse.Namespace) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.cli.clients.admin_client import AdminClient, StoredReplica
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import show_documents
 from tailrace.cli.options.spu_options import described_partition, no_such_partition
 from tailrace.cli.output.printing import size_text
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.admin_client import AdminClient, StoredReplica
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 Document = dict[str, object]

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from tailrace.cli.clients.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import show_documents
 from tailrace.cli.options.spu_options import only_the_sc
 from tailrace.cli.options.topic_options import wanted_topics
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
+from tailrace.client.server_connection import RefusedError, unless_refused
 from tailrace.controller.objects.object_documents import read_document
 from tailrace.controller.objects.objects import Topic, TopicResolution, TopicSpec, TopicStatus
 from tailrace.controller.objects.topic_documents import topic_document

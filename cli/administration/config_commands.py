@@ -3,7 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
-from tailrace.cli.clients.admin_client import (
+from tailrace.cli.options.sc_options import UsageError, pairs, show_documents
+from tailrace.cli.options.spu_options import admin_command
+from tailrace.cli.output.tables import table
+from tailrace.client.admin_client import (
     BROKER_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
@@ -11,10 +14,7 @@ from tailrace.cli.clients.admin_client import (
     Config,
     ConfigResource,
 )
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
-from tailrace.cli.options.sc_options import UsageError, pairs, show_documents
-from tailrace.cli.options.spu_options import admin_command
-from tailrace.cli.output.tables import table
+from tailrace.client.server_connection import RefusedError, unless_refused
 from tailrace.cluster.similar_names import similar
 from tailrace.protocol.error_codes import ErrorCode
 

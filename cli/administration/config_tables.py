@@ -3,9 +3,9 @@
 import textwrap
 from collections.abc import Sequence
 
-from tailrace.cli.clients.admin_client import Config
 from tailrace.cli.output.printing import plain
 from tailrace.cli.output.tables import table
+from tailrace.client.admin_client import Config
 
 DYNAMIC_TOPIC = 1
 DYNAMIC_BROKER = 2

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.cluster.replica_assignment import InsufficientResources, Load
 from tailrace.cluster.replica_changes import Places, with_factor
 from tailrace.protocol.error_codes import ErrorCode

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import answered
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import AskBrokers, UsageError, show_documents
 from tailrace.cli.options.spu_options import named_partitions, spu_command
 from tailrace.cli.output.tables import table
 from tailrace.cli.output.times import duration_ms, moment, moment_ms
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import answered
+from tailrace.client.spu_client import SpuClient
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 END = "end"

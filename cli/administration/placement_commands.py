@@ -4,12 +4,12 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from tailrace.cli.clients.admin_client import AdminClient, Reassignment
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import UsageError, no_options, say, show_documents
 from tailrace.cli.options.spu_options import admin_command, named_partitions
 from tailrace.cli.output.tables import table
+from tailrace.client.admin_client import AdminClient, Reassignment
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.error_codes import ErrorCode
 
 from .factor_plan import Row

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import trio
 from msgspec import Struct, field
 
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import StoppedError
 from tailrace.cli.output.progress import Progress
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from tailrace.runtime.process import Stop, run_stoppable

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import say
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.server_connection import RefusedError
 
 from .factor_plan import PlacedTopic, plan_factor
 from .replica_moves import MoveResult, move_replicas

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tailrace.broker.groups.common.rebalances import LATE, SILENT
-from tailrace.cli.clients.group_facts import Group, whereabouts
-from tailrace.cli.clients.group_responses import CLASSIC, CONSUMER
+from tailrace.client.group_facts import Group, whereabouts
+from tailrace.client.group_responses import CLASSIC, CONSUMER
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
 
 NAMED_MAX = 5

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_facts import Group
-from tailrace.cli.clients.group_responses import CLASSIC, CONSUMER, STATES, is_not_found, no_such_group
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, reason_of, unless_refused
 from tailrace.cli.options.sc_options import Command, show_documents
 from tailrace.cli.options.spu_options import named_topic
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Group
+from tailrace.client.group_responses import CLASSIC, CONSUMER, STATES, is_not_found, no_such_group
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, reason_of, unless_refused
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 

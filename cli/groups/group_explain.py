@@ -2,14 +2,14 @@
 
 import argparse
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_facts import Group, total_lag
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.sc_client import Document
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import show_documents
 from tailrace.cli.output.printing import plain, time_text
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Group, total_lag
+from tailrace.client.log_facts import Partition
+from tailrace.client.sc_client import Document
+from tailrace.client.server_connection import RefusedError, unless_refused
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
 from tailrace.runtime.wall_clock import WallClock
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.clients.group_facts import Group, Progress, total_lag
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.output.printing import duration_text
+from tailrace.client.group_facts import Group, Progress, total_lag
+from tailrace.client.log_facts import Partition
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse
 

@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_facts import Member
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, reason_of
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import Command
 from tailrace.cli.options.spu_options import spu_command
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Member
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, reason_of
+from tailrace.client.spu_client import SpuClient
 
 MEMBERS_NAMED_MAX = 5
 

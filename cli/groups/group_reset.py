@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_facts import Group, Progress
-from tailrace.cli.clients.group_responses import is_not_found
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, answered, unless_refused
 from tailrace.cli.options.sc_options import UsageError, offset, show_documents, text_of_file
 from tailrace.cli.options.spu_options import named_topic
 from tailrace.cli.output.printing import plain
 from tailrace.cli.output.times import duration, moment
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Group, Progress
+from tailrace.client.group_responses import is_not_found
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, answered, unless_refused
 from tailrace.runtime.wall_clock import WallClock
 
 from .group_options import GroupAsk, members_text, raise_the_first

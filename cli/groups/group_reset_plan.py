@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from tailrace.cli.clients.group_facts import Progress
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.options.document_files import DocumentError, read_document
+from tailrace.client.group_facts import Progress
+from tailrace.client.log_facts import LogEnds, Partition
 
 _CSV_LINE = re.compile(r"\s*([^,\s]+)\s*,\s*([0-9]{1,9})\s*,\s*([0-9]{1,18})\s*")
 _OF_DOCUMENTS = ":[{"

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from tailrace.cli.clients.group_facts import Group, ListedGroup, Member, Progress, total_lag
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.sc_client import Document
 from tailrace.cli.output.printing import duration_text, plain, time_text
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.group_facts import Group, ListedGroup, Member, Progress, total_lag
+from tailrace.client.log_facts import Partition
+from tailrace.client.sc_client import Document
 
 from .group_reset_plan import Move
 

@@ -7,11 +7,11 @@ import argparse
 from collections.abc import Callable
 
 from tailrace import __version__
-from tailrace.cli.clients.sc_client import ScClient
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
 from tailrace.cli.options.sc_options import DONE, REFUSED, Command, show_documents
 from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import table
+from tailrace.client.sc_client import ScClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tailrace.runtime.network import outgoing_host
 from tailrace.runtime.wall_clock import SystemClock, WallClock

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import trio
 from msgspec import Struct
 
-from tailrace.cli.clients.server_connection import (
+from tailrace.client.server_connection import (
     ClosedError,
     Role,
     ServerConnection,

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import trio
 from msgspec import Struct
 
-from tailrace.cli.clients.sc_client import SC, ScClient
-from tailrace.cli.clients.server_connection import UnreachableError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.options.sc_options import DONE, REFUSED, Command, objects_in, show_documents
 from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
+from tailrace.client.sc_client import SC, ScClient
+from tailrace.client.server_connection import UnreachableError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.controller.objects.objects import Object
 from tailrace.runtime.network import Address, Network
 from tailrace.runtime.settings import parse_address

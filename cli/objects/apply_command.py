@@ -10,7 +10,6 @@ from typing import cast
 
 from msgspec import Struct
 
-from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.options.document_files import DocumentError
 from tailrace.cli.options.sc_options import (
     Command,
@@ -20,6 +19,7 @@ from tailrace.cli.options.sc_options import (
     say_without_effect,
     show_documents,
 )
+from tailrace.client.sc_client import Document, ScClient
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.document_fields import FieldError

@@ -2,9 +2,9 @@
 
 import argparse
 
-from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.options.sc_options import Command, no_options, show_documents
 from tailrace.cli.output.tables import table
+from tailrace.client.sc_client import Document, ScClient
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:

@@ -1,8 +1,8 @@
 """Formats the leader and follower controllers of an SPU as fields, tables and documents."""
 
-from tailrace.cli.clients.sc_client import Document
-from tailrace.cli.clients.spu_controllers import Controllers
+from tailrace.cli.objects.spu_controllers import Controllers
 from tailrace.cli.output.tables import table
+from tailrace.client.sc_client import Document
 
 
 def controller_fields(controllers: Controllers) -> list[tuple[str, object]]:

@@ -2,10 +2,10 @@
 
 import trio
 
-from tailrace.cli.clients.sc_client import ScClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import objects_in
 from tailrace.cli.output.progress import Progress
+from tailrace.client.sc_client import ScClient
+from tailrace.client.server_connection import RefusedError
 from tailrace.controller.objects.objects import Partition, Spu, SpuGroup, SpuGroupResolution, Topic
 
 from .scaling_progress import ScalingProgress, progress_of, sentences

@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Sequence
 
 from tailrace.cli.administration.broker_partitions import describe_partitions, list_partitions
-from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.options.sc_options import (
     RecentChanges,
     internal_option,
@@ -16,6 +15,7 @@ from tailrace.cli.options.sc_options import (
     without_internal,
 )
 from tailrace.cli.options.spu_options import broker_command, described_partition, no_such_partition
+from tailrace.client.sc_client import Document, ScClient
 from tailrace.controller.objects.partition_states import mermaid
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 

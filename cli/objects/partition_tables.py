@@ -1,8 +1,8 @@
 """Formats partitions as tables and texts for people, and as documents for programs."""
 
-from tailrace.cli.clients.sc_client import Document
 from tailrace.cli.output.printing import time_text
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.sc_client import Document
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, StatusChange
 
 from .epoch_history import epoch_table

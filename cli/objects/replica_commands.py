@@ -3,10 +3,10 @@
 import argparse
 
 from tailrace.cli.administration.broker_partitions import list_replicas
-from tailrace.cli.clients.sc_client import Document, ScClient
 from tailrace.cli.options.sc_options import internal_option, show_documents, without_internal
 from tailrace.cli.options.spu_options import broker_command
 from tailrace.cli.output.tables import table
+from tailrace.client.sc_client import Document, ScClient
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
 from .partition_facts import details_of, known, lag_of, leader_of, liveness, size_of

@@ -7,11 +7,11 @@ with them. The checksums are those in the manifests; whether the disks still mat
 
 import argparse
 
-from tailrace.cli.clients.sc_client import ScClient
 from tailrace.cli.options.sc_options import Command, offset, show_documents
 from tailrace.cli.options.spu_options import named_partition
 from tailrace.cli.output.printing import plain, size_text
 from tailrace.cli.output.tables import table
+from tailrace.client.sc_client import ScClient
 from tailrace.controller.inspection.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 

@@ -4,8 +4,7 @@ import argparse
 from typing import cast
 
 from tailrace.cli.administration.broker_list import list_brokers
-from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.spu_controllers import Controllers, controllers_of
+from tailrace.cli.objects.spu_controllers import Controllers, controllers_of
 from tailrace.cli.options.sc_options import (
     Command,
     UsageError,
@@ -18,6 +17,7 @@ from tailrace.cli.options.sc_options import (
 )
 from tailrace.cli.options.spu_options import broker_command
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.sc_client import Document, ScClient
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import Object, PrivateEndpoint, Spu, SpuType

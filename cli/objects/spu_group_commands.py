@@ -3,8 +3,6 @@
 import argparse
 from typing import cast
 
-from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
     Command,
     UsageError,
@@ -17,6 +15,8 @@ from tailrace.cli.options.sc_options import (
     wait_seconds,
 )
 from tailrace.cli.output.tables import fields, table
+from tailrace.client.sc_client import Document, ScClient
+from tailrace.client.server_connection import RefusedError
 from tailrace.controller.objects.document_fields import size_text
 from tailrace.controller.objects.objects import Object, SpuGroup, SpuGroupResolution
 

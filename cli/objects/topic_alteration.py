@@ -12,9 +12,6 @@ from msgspec import Struct
 
 from tailrace.cli.administration import broker_topics
 from tailrace.cli.administration.replication_factor import change_factor
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import (
     NotInEffectError,
     UsageError,
@@ -25,6 +22,9 @@ from tailrace.cli.options.sc_options import (
     show_documents,
 )
 from tailrace.cli.options.topic_options import rows_of_file
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.sc_client import Document, ScClient
+from tailrace.client.spu_client import SpuClient
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.objects import Topic, TopicResolution
 from tailrace.controller.objects.topic_documents import PARTITIONS_MAX, REPLICATION_FACTOR_MAX

@@ -4,8 +4,6 @@ import argparse
 from typing import cast
 
 from tailrace.cli.administration import broker_topics
-from tailrace.cli.clients.sc_client import Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.options.sc_options import (
     Command,
     NotInEffectError,
@@ -17,6 +15,8 @@ from tailrace.cli.options.sc_options import (
 )
 from tailrace.cli.options.spu_options import broker_command
 from tailrace.cli.options.topic_options import create_options, wanted_topics
+from tailrace.client.sc_client import Document, ScClient
+from tailrace.client.server_connection import RefusedError
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.object_documents import parse_object
 from tailrace.controller.objects.objects import DeletedTopic, Object, Topic

@@ -17,11 +17,11 @@ from typing import TypeVar
 import trio
 from msgspec import Struct
 
-from tailrace.cli.clients.sc_client import SC, SC_OR_BROKERS, Document, ScClient
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.cli.output.watch import WATCH_SECONDS, Seen, watch_seconds
+from tailrace.client.sc_client import SC, SC_OR_BROKERS, Document, ScClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.configs.config_definitions import ConfigDefinition, without_effect
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.document_fields import FieldError

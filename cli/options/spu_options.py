@@ -9,12 +9,12 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 
-from tailrace.cli.clients.admin_client import AdminClient
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.sc_client import ScClient
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
-from tailrace.cli.clients.spu_client import SpuClient
+from tailrace.client.admin_client import AdminClient
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.sc_client import ScClient
+from tailrace.client.server_connection import RefusedError, unless_refused
+from tailrace.client.spu_client import SpuClient
 from tailrace.protocol.error_codes import ErrorCode
 
 from .sc_options import Ask, AskBrokers, Command, UsageError

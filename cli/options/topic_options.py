@@ -2,7 +2,7 @@
 
 import argparse
 
-from tailrace.cli.clients.sc_client import Document
+from tailrace.client.sc_client import Document
 from tailrace.controller.objects.topic_documents import read_rows
 
 from .document_files import read_document

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 
-from tailrace.cli.clients.spu_controllers import Controllers
+from tailrace.cli.objects.spu_controllers import Controllers
 from tailrace.cli.output.printing import plain
 from tailrace.cli.output.tables import table
 from tailrace.controller.objects.objects import Spu, SpuResolution

@@ -5,18 +5,18 @@ from typing import cast
 
 import trio
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_responses import CLASSIC, CONSUMER
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.sc_client import SC, ScClient
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
-from tailrace.cli.clients.spu_client import SpuClient
-from tailrace.cli.clients.spu_controllers import SECONDS_MAX, controllers_of
 from tailrace.cli.objects.controller_tables import controllers_document
 from tailrace.cli.objects.partition_tables import partition_document
 from tailrace.cli.objects.segment_commands import segments_document
+from tailrace.cli.objects.spu_controllers import SECONDS_MAX, controllers_of
 from tailrace.cli.options.sc_options import Command, UsageError, no_options, objects_in, show_documents
 from tailrace.cli.options.spu_options import named_partition
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_responses import CLASSIC, CONSUMER
+from tailrace.client.log_facts import Partition
+from tailrace.client.sc_client import SC, ScClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.client.spu_client import SpuClient
 from tailrace.controller.objects.objects import Spu
 
 from .cluster_picture import cluster_picture

@@ -57,7 +57,7 @@ def first_topics(texts: Sequence[str]) -> tuple[FirstTopic, ...]:
 async def create_missing(topics: Sequence[FirstTopic], broker: Address, network: Network) -> None:
     """Creates the topics that do not exist yet, at a broker that serves. Raises CannotServeError."""
     # Imported here because few clusters are started with topics.
-    from tailrace.cli.clients.server_connection import Role, UnreachableError, connect, error_name
+    from tailrace.client.server_connection import Role, UnreachableError, connect, error_name
     from tailrace.protocol.apis import API_TABLE, ApiKey
     from tailrace.protocol.error_codes import ErrorCode
     from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

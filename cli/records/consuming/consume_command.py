@@ -10,13 +10,13 @@ from functools import partial
 
 import trio
 
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, answered
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import AskBrokers, Command, UsageError, say
 from tailrace.cli.options.spu_options import spu_command
 from tailrace.cli.records.formats.record_format import RecordFormat
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, answered
+from tailrace.client.spu_client import SpuClient
 from tailrace.runtime.process import run_until_stopped, write_output
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 

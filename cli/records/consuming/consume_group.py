@@ -9,14 +9,14 @@ from contextlib import closing
 
 import trio
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_member import GroupMember
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, answered, unless_refused
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import StoppedError, say
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_member import GroupMember
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError, UnreachableError, answered, unless_refused
+from tailrace.client.spu_client import SpuClient
 from tailrace.runtime.process import Stop, run_stoppable
 
 from .consume_ranges import offsets_of

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tailrace.cli.clients.log_client import Fetched
-from tailrace.cli.clients.log_facts import LogEnds, Partition, fetched_batches
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_client import Fetched
+from tailrace.client.log_facts import LogEnds, Partition, fetched_batches
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import KafkaError
 

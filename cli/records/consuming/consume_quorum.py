@@ -2,13 +2,13 @@
 
 import trio
 
-from tailrace.cli.clients.log_client import Fetched, LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
 from tailrace.cli.options.sc_options import say
+from tailrace.cli.records.consuming.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_client import Fetched, LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
 
 from .consume_progress import Consuming
 from .consume_ranges import BEGINNING

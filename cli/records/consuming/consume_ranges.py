@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import answered
 from tailrace.cli.output.times import duration_ms, moment_ms
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import answered
 
 BEGINNING = "beginning"
 END = "end"

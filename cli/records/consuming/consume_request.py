@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 from .consume_progress import Consuming

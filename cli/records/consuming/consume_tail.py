@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from heapq import nlargest
 
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.protocol.batches.records import Record
 
 from .consume_progress import Consuming

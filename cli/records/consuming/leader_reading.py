@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import trio
 
-from tailrace.cli.clients.log_client import Fetched, LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError, answer_of, answered
-from tailrace.cli.clients.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN
 from tailrace.cli.options.sc_options import say
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_client import Fetched, LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError, answer_of, answered
+from tailrace.client.spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .consume_progress import Consuming

@@ -6,11 +6,11 @@ Patterns are those of shells, because names of topics contain dots, which mean s
 import re
 from collections.abc import Sequence
 
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.options.spu_options import named_topic
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, unless_refused
 
 from .record_filters import PATTERN_CHARACTERS, pattern
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 

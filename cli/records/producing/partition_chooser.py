@@ -5,8 +5,8 @@ So a key that other clients also produce to stays in one partition.
 
 from collections.abc import Sequence
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.formats.produced_lines import Entry
+from tailrace.client.log_facts import Partition
 from tailrace.runtime.chance import Chance
 
 _SEED = 0x9747B28C

@@ -7,16 +7,16 @@ again after a failure is stored once.
 import argparse
 import sys
 
-from tailrace.cli.clients.log_client import ACKS_OF_ALL, LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError, reason_of
-from tailrace.cli.clients.spu_client import SpuClient
 from tailrace.cli.options.sc_options import AskBrokers, Command, StoppedError, UsageError, say, show_documents
 from tailrace.cli.options.spu_options import named_topic, spu_command
 from tailrace.cli.output.printing import counted
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.cli.records.formats.produced_lines import Lines
+from tailrace.client.log_client import ACKS_OF_ALL, LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
+from tailrace.client.spu_client import SpuClient
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.chance import Chance, RandomChance

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tailrace.cli.clients.log_client import ACKS_OF_ALL
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.records.formats.escaped_text import escaped_separator
 from tailrace.cli.records.formats.produced_lines import Entry, Headers, LineError, LineFormat, ReadEntry
 from tailrace.cli.records.formats.record_json import json_entry
+from tailrace.client.log_client import ACKS_OF_ALL
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.compression import Compression
 
 ACKS = {"all": ACKS_OF_ALL, "1": 1}

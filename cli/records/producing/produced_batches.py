@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from tailrace.cli.clients.log_client import ProducerName
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.records.formats.produced_lines import Entry, Headers
+from tailrace.client.log_client import ProducerName
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.record_batch import SEQUENCE_END
 from tailrace.protocol.batches.records import Record, build_batch

@@ -7,8 +7,8 @@ import trio
 from administered import administered, through_brokers
 
 from tailrace.cli.administration.broker_partitions import BrokerPartition
-from tailrace.cli.clients.admin_client import NewTopic
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.client.admin_client import NewTopic
+from tailrace.client.log_facts import Partition
 
 Capture = pytest.CaptureFixture[str]
 

@@ -1,7 +1,7 @@
 """Configs are explained in words, and secrets are hidden."""
 
 from tailrace.cli.administration.config_tables import config_table, document_of, explained
-from tailrace.cli.clients.admin_client import Config, ConfigSynonym
+from tailrace.client.admin_client import Config, ConfigSynonym
 
 RETENTION = Config(
     "retention.ms",

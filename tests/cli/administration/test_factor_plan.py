@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from tailrace.cli.administration.factor_plan import PlacedTopic, plan_factor
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.error_codes import ErrorCode
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}

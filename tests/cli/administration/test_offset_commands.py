@@ -7,8 +7,8 @@ from record_commands import record_commands
 from spus import ADDRESS
 
 from tailrace.cli.administration.offset_commands import COMMANDS, planned
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.main import parse
+from tailrace.client.log_facts import LogEnds, Partition
 
 PARTITION = Partition("orders", 0)
 Capture = pytest.CaptureFixture[str]

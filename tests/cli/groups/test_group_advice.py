@@ -1,8 +1,8 @@
 import pytest
 from explained_groups import group, member, participant, rebalance, told
 
-from tailrace.cli.clients.group_facts import Group, Member
 from tailrace.cli.groups.group_advice import Wait, advice, waits
+from tailrace.client.group_facts import Group, Member
 from tailrace.protocol.internal.explain_group import ExplainedRebalance
 
 STABLE = group("Stable", member("a"))

@@ -1,9 +1,9 @@
 import pytest
 from explained_groups import NOW_MS, group, member, rebalance, told
 
-from tailrace.cli.clients.group_facts import Group, Progress
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.groups.group_explanation import Topics, explanation
+from tailrace.client.group_facts import Group, Progress
+from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.protocol.internal.explain_group import ExplainedRebalance
 
 ORDERS = [Partition("orders", number) for number in range(4)]

@@ -1,9 +1,9 @@
 import pytest
 
-from tailrace.cli.clients.group_facts import Member
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
 from tailrace.cli.groups.group_options import members_text, raise_the_first
+from tailrace.client.group_facts import Member
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.error_codes import ErrorCode
 
 

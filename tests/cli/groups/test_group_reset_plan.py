@@ -2,8 +2,6 @@ import json
 
 import pytest
 
-from tailrace.cli.clients.group_facts import Group, Progress
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.groups.group_reset_plan import (
     Wish,
     offsets_of_file,
@@ -17,6 +15,8 @@ from tailrace.cli.groups.group_reset_plan import (
 )
 from tailrace.cli.groups.group_tables import group_document
 from tailrace.cli.options.document_files import DocumentError
+from tailrace.client.group_facts import Group, Progress
+from tailrace.client.log_facts import LogEnds, Partition
 
 ORDERS = Partition("orders", 0)
 LOG = LogEnds(10, 50)

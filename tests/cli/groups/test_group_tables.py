@@ -1,5 +1,3 @@
-from tailrace.cli.clients.group_facts import Group, ListedGroup, Member, Progress
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.groups.group_reset_plan import Move
 from tailrace.cli.groups.group_tables import (
     description,
@@ -11,6 +9,8 @@ from tailrace.cli.groups.group_tables import (
     partitions_text,
     reset_document,
 )
+from tailrace.client.group_facts import Group, ListedGroup, Member, Progress
+from tailrace.client.log_facts import LogEnds, Partition
 
 ORDERS = [Partition("orders", number) for number in range(5)]
 LOG = LogEnds(10, 50)

@@ -9,7 +9,6 @@ import yaml
 from public_sc import public_sc, tailrace
 from simulation.network import MemoryNetwork
 
-from tailrace.cli.clients.server_connection import UnreachableError
 from tailrace.cli.main import main
 from tailrace.cli.options.sc_options import (
     Command,
@@ -22,6 +21,7 @@ from tailrace.cli.options.sc_options import (
     show_next,
     wait_seconds,
 )
+from tailrace.client.server_connection import UnreachableError
 from tailrace.controller.objects.objects import Spu
 
 

@@ -14,11 +14,11 @@ from simulation.network import MemoryNetwork
 from spus import SteadyClock
 from trio.testing import MockClock
 
-from tailrace.cli.clients.sc_client import ScClient
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
 from tailrace.cli.main import parse
 from tailrace.cli.options.sc_options import Command, no_options, show_documents
 from tailrace.cli.output.watch import Seen, watch_seconds
+from tailrace.client.sc_client import ScClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
 
 Capture: TypeAlias = pytest.CaptureFixture[str]
 TIME = "2023-11-14T22:13:20.000Z"

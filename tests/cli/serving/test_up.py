@@ -46,7 +46,7 @@ IMPORTED_WHEN_USED = {
     "tailrace.broker.groups.hosting.group_partition",
     "tailrace.broker.groups.coordinator.coordinator",
     "tailrace.broker.descriptions.local_segments",
-    "tailrace.cli.clients.sc_client",
+    "tailrace.client.sc_client",
     "tailrace.controller.key_value.etcd.etcd_store",
     "tailrace.controller.inspection.partition_descriptions",
     "tailrace.controller.inspection.segment_descriptions",

@@ -11,9 +11,9 @@ from scripted_brokers import Script, ScriptedBroker, scripted_brokers
 from spus import SteadyClock
 from trio.testing import wait_all_tasks_blocked
 
-from tailrace.cli.clients.log_client import EARLIEST
 from tailrace.cli.main import parse
 from tailrace.cli.records.consuming.consume_command import commands
+from tailrace.client.log_client import EARLIEST
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode

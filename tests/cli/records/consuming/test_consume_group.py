@@ -8,12 +8,12 @@ import trio
 from record_commands import RecordCommands, record_commands
 from spus import ADDRESS
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_member import REBALANCE_MS, GroupMember
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import unless_refused
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_member import REBALANCE_MS, GroupMember
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import unless_refused
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 
 Capture = pytest.CaptureFixture[str]
 

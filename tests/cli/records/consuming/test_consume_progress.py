@@ -1,9 +1,9 @@
 import pytest
 
-from tailrace.cli.clients.log_client import Fetched
-from tailrace.cli.clients.log_facts import LogEnds, Partition
 from tailrace.cli.records.consuming.consume_progress import Consuming
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_client import Fetched
+from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import KafkaError
 

@@ -3,9 +3,9 @@ from typing import TypeAlias
 import pytest
 from record_commands import RecordCommands, record_commands
 
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.cli.records.consuming.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.batches.record_batch import stamp
 from tailrace.protocol.batches.records import Record, build_batch
 

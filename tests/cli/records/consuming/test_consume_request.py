@@ -1,10 +1,10 @@
 import argparse
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.consuming.consume_request import ConsumeRequest
 from tailrace.cli.records.consuming.record_filters import record_filter
 from tailrace.cli.records.consuming.record_output import RecordOutput, value_format
 from tailrace.cli.records.consuming.topic_choice import TopicChoice
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 from tailrace.runtime.process import write_output
 

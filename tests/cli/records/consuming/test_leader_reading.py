@@ -2,12 +2,12 @@ import pytest
 from record_commands import record_commands
 from spus import ADDRESS
 
-from tailrace.cli.clients.log_client import Fetched, LogClient
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.records.consuming.consume_progress import Consuming
 from tailrace.cli.records.consuming.leader_reading import LeaderReading, enter, taken
+from tailrace.client.log_client import Fetched, LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.batches.records import Record, build_batch
 
 HERE, GONE = Partition("orders", 0), Partition("gone", 0)

@@ -3,9 +3,9 @@ import json
 import pytest
 import yaml
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.consuming.record_output import PIECE_BYTES, Format, RecordOutput, output_format, value_format
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 

@@ -2,11 +2,11 @@ import pytest
 from record_commands import record_commands
 from spus import ADDRESS
 
-from tailrace.cli.clients.log_client import LogClient
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.records.consuming.topic_choice import TopicChoice
+from tailrace.client.log_client import LogClient
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 
 
 @pytest.mark.parametrize(

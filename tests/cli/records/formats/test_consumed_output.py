@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.formats.consumed_output import line_text, record_document
 from tailrace.cli.records.formats.consumed_record import Consumed
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 HERE = Partition("orders", 0)

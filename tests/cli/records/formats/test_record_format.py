@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.cli.records.formats.record_format import TOKENS, RecordFormat
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 HEADERS: list[tuple[str, bytes | None]] = [("a", b"1"), ("a", None), ("b\udcff", b"\xff")]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.records.formats.consumed_record import Consumed
 from tailrace.cli.records.formats.produced_lines import Entry, LineError
 from tailrace.cli.records.formats.record_json import json_entry, json_line, json_value
+from tailrace.client.log_facts import Partition
 from tailrace.protocol.batches.records import Record
 
 HERE = Partition("orders", 3)

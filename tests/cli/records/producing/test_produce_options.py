@@ -2,7 +2,6 @@ import argparse
 
 import pytest
 
-from tailrace.cli.clients.log_facts import Partition
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.records.formats.produced_lines import Entry, LineError
 from tailrace.cli.records.producing.produce_options import (
@@ -13,6 +12,7 @@ from tailrace.cli.records.producing.produce_options import (
     generation,
     headers_of,
 )
+from tailrace.client.log_facts import Partition
 
 PARTITIONS = [Partition("orders", 0), Partition("orders", 1)]
 

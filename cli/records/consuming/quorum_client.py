@@ -12,14 +12,13 @@ from msgspec import Struct
 
 from tailrace.broker.copies.store_answers import batches_of, store_answer
 from tailrace.broker.replication.quorum_read import HeldEntry, StoreAnswer, quorum_read
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, UnreachableError, check, reason_of, refusal
+from tailrace.client.spu_client import SpuClient
 from tailrace.protocol.batches.record_batch import crc_of
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_store import ReadStoreRequest
-
-from .log_facts import Partition
-from .server_connection import RefusedError, UnreachableError, check, reason_of, refusal
-from .spu_client import SpuClient
 
 STORE_SECONDS_MAX = 3.0
 """How long to wait for a replica that may be frozen; the others may be enough."""

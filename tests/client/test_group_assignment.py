@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.cli.clients.group_assignment import (
+from tailrace.client.group_assignment import (
     assigned_partitions,
     assignment_data,
     range_assignment,
     subscribed_topics,
     subscription_data,
 )
-from tailrace.cli.clients.log_facts import Partition
+from tailrace.client.log_facts import Partition
 
 
 def _partitions(topic: str, count: int) -> list[Partition]:

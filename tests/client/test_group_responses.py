@@ -1,9 +1,9 @@
 import pytest
 
-from tailrace.cli.clients.group_facts import Group, Progress
-from tailrace.cli.clients.group_responses import classic_group, consumer_group, is_not_found, progress
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError
+from tailrace.client.group_facts import Group, Progress
+from tailrace.client.group_responses import classic_group, consumer_group, is_not_found, progress
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.codec.compile import encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import Assignment, TopicPartitions

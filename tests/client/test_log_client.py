@@ -9,10 +9,10 @@ from grouped_spu import grouped_spu
 from scripted_brokers import Script, ScriptedBroker, ScriptedBrokers, scripted_brokers
 from spus import ADDRESS, batch
 
-from tailrace.cli.clients.log_client import EARLIEST, LATEST, Fetched, LogClient, ProducerName
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.log_client import EARLIEST, LATEST, Fetched, LogClient, ProducerName
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData

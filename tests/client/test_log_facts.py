@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.cli.clients.log_facts import Partition, by_topic, fetched_batches, first_timestamp
+from tailrace.client.log_facts import Partition, by_topic, fetched_batches, first_timestamp
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import KafkaError

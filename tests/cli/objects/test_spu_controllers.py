@@ -5,7 +5,7 @@ import trio
 from clusters import address_of
 from simulation.network import MemoryNetwork
 
-from tailrace.cli.clients.spu_controllers import SECONDS_MAX, controllers_of
+from tailrace.cli.objects.spu_controllers import SECONDS_MAX, controllers_of
 from tailrace.controller.objects.objects import PublicListener, Spu, SpuResolution, SpuSpec, SpuStatus
 from tailrace.protocol.ids import SpuId
 

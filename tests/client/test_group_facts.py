@@ -1,5 +1,5 @@
-from tailrace.cli.clients.group_facts import Group, Member, Progress, total_lag
-from tailrace.cli.clients.log_facts import LogEnds, Partition
+from tailrace.client.group_facts import Group, Member, Progress, total_lag
+from tailrace.client.log_facts import LogEnds, Partition
 
 HERE = Partition("orders", 0)
 LOG = LogEnds(10, 50)

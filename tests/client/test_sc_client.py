@@ -8,8 +8,8 @@ from answering import Answer, answering
 from public_sc import ADDRESS, public_sc
 from simulation.network import MemoryConnection, MemoryNetwork
 
-from tailrace.cli.clients.sc_client import ScClient
-from tailrace.cli.clients.server_connection import (
+from tailrace.client.sc_client import ScClient
+from tailrace.client.server_connection import (
     ANSWER_SECONDS_MAX,
     CONNECT_SECONDS_MAX,
     RefusedError,

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 import trio
 
+from tailrace.client.server_connection import UnreachableError, connect
+from tailrace.client.spu_client import SPU
 from tailrace.controller.objects.objects import Spu, SpuResolution
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_spu import DescribeSpuRequest, DescribeSpuResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.runtime.network import Address, Network
-
-from .server_connection import UnreachableError, connect
-from .spu_client import SPU
 
 SECONDS_MAX = 3.0
 

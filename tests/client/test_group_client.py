@@ -9,11 +9,11 @@ from grouped_spu import grouped_spu
 from scripted_brokers import Script, ScriptedBroker, ScriptedBrokers, scripted_brokers
 from spus import ADDRESS
 
-from tailrace.cli.clients.group_client import GroupClient
-from tailrace.cli.clients.group_facts import Group
-from tailrace.cli.clients.log_facts import LogEnds, Partition
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Group
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.explain_group import ExplainGroupResponse

@@ -5,10 +5,10 @@ import trio
 from administered import administered
 from public_sc import ADDRESS, PublicSc, public_sc, tailrace
 
-from tailrace.cli.clients.admin_client import BROKER_RESOURCE, TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import RefusedError, unless_refused
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.client.admin_client import BROKER_RESOURCE, TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, unless_refused
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 
 
 async def with_spus(sc: PublicSc, *ids: int) -> AdminClient:

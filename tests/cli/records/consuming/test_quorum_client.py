@@ -8,11 +8,11 @@ import trio
 from clusters import ClusterOfSpus, address_of, cluster_of
 from structlog.testing import capture_logs
 
-from tailrace.cli.clients import quorum_client
-from tailrace.cli.clients.log_facts import Partition, fetched_batches
-from tailrace.cli.clients.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
-from tailrace.cli.clients.server_connection import RefusedError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, SpuClient
+from tailrace.cli.records.consuming import quorum_client
+from tailrace.cli.records.consuming.quorum_client import QuorumClient, QuorumFetched, TooFewStoresError
+from tailrace.client.log_facts import Partition, fetched_batches
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.error_codes import ErrorCode
 
 ORDERS = Partition("orders", 0)

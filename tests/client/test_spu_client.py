@@ -7,8 +7,8 @@ import pytest
 import trio
 from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
 
-from tailrace.cli.clients.server_connection import RefusedError, UnreachableError
-from tailrace.cli.clients.spu_client import BOOTSTRAP, PATIENCE_SECONDS, SILENCE_SECONDS_MAX, SpuClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.client.spu_client import BOOTSTRAP, PATIENCE_SECONDS, SILENCE_SECONDS_MAX, SpuClient
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse

@@ -8,8 +8,8 @@ import trio
 from answering import Answer, answering
 from simulation.network import MemoryConnection, MemoryNetwork
 
-from tailrace.cli.clients.log_facts import Partition
-from tailrace.cli.clients.server_connection import (
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import (
     ANSWER_SECONDS_MAX,
     RefusedError,
     Role,

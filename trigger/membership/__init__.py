@@ -1,0 +1,1 @@
+"""Decides which shards a member of a consumer group handles, and until when it may. Pure."""

@@ -1,0 +1,1 @@
+"""A replica of a trigger: reads shards, has their records handled, commits marks, emits and reports."""

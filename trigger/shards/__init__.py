@@ -1,0 +1,1 @@
+"""Decides for each shard what is handled next, what is retried, and what is marked. Pure."""
