@@ -4,6 +4,7 @@ The result for a refused group or partition is the refusal; the results for the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,10 +25,14 @@ from tailrace.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tailrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tailrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 
 from .group_facts import Group, ListedGroup, Progress
-from .group_responses import classic_group, consumer_group, is_not_found, no_such_group, progress
+from .group_responses import classic_group, consumer_group, is_not_found, no_such_group, progress, refused_partitions
 from .log_client import LogClient
 from .log_facts import LogEnds, Partition, by_topic
 from .server_connection import ClosedError, RefusedError, refusal, unless_refused
@@ -38,6 +43,8 @@ TIMES_MAX = 500
 
 NAMED_COMMITS_MAX = 9
 """The last version of OffsetCommit and OffsetFetch that names topics; later ones need their ids."""
+
+NO_METADATA: Mapping[Partition, str] = MappingProxyType({})
 
 
 class GroupClient:
@@ -109,9 +116,38 @@ class GroupClient:
 
         return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
 
-    async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, RefusedError | None]:
-        """Commits offsets without being a member, which is allowed if the group has none. Raises RefusedError."""
-        return await self._change(group_id, OffsetCommitRequest(group_id, topics=committed_topics(offsets)))
+    async def committed_in(
+        self, group_id: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, Progress | RefusedError | None]:
+        """Returns the committed offset and its metadata in each partition; None if there is none.
+
+        Raises RefusedError.
+        """
+        wanted = sorted(partitions)
+        topics = [OffsetFetchRequestTopics(topic, partition_indexes=numbers) for topic, numbers in by_topic(wanted)]
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=topics)])
+            response = await self._spus.ask(spu_id, request, NAMED_COMMITS_MAX)
+            found: dict[Partition, Any] = dict.fromkeys(wanted)
+            (group,) = response.groups
+            found.update({each.partition: each for each in progress(group)})
+            found.update(refused_partitions(group))
+            passing = next((each for each in found.values() if _is_passing(each)), None)
+            return dict.fromkeys(ids, refusal(group) or passing or found)
+
+        answers = await self._spus.ask_each([group_id], self._spus.coordinators, ask)
+        found: dict[Partition, Progress | RefusedError | None] = unless_refused(answers[group_id])
+        return found
+
+    async def commit(
+        self, group_id: str, offsets: Mapping[Partition, int], metadata: Mapping[Partition, str] = NO_METADATA
+    ) -> dict[Partition, RefusedError | None]:
+        """Commits offsets without being a member, which is allowed if the group has none. Raises RefusedError.
+
+        `metadata` is a text that the coordinator keeps with the offset of a partition.
+        """
+        return await self._change(group_id, OffsetCommitRequest(group_id, topics=committed_topics(offsets, metadata)))
 
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition]
@@ -134,7 +170,7 @@ class GroupClient:
                 for each in topic.partitions
             }
             refused = refusal(response) if hasattr(response, "error_code") else None
-            passing = next((each for each in answers.values() if each is not None and each.code in PASSING), None)
+            passing = next((each for each in answers.values() if _is_passing(each)), None)
             return dict.fromkeys(ids, refused or passing or answers)
 
         answers = await self._spus.ask_each([group_id], self._spus.coordinators, ask)
@@ -185,15 +221,23 @@ class GroupClient:
         return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
 
 
-def committed_topics(offsets: Mapping[Partition, int]) -> list[OffsetCommitRequestTopic]:
+def committed_topics(
+    offsets: Mapping[Partition, int], metadata: Mapping[Partition, str] = NO_METADATA
+) -> list[OffsetCommitRequestTopic]:
     """Returns the topics of a request that commits the next offset of each partition."""
+
+    def asked(partition: Partition) -> OffsetCommitRequestPartition:
+        text = metadata.get(partition, "")
+        return OffsetCommitRequestPartition(partition.number, offsets[partition], committed_metadata=text)
+
     return [
-        OffsetCommitRequestTopic(
-            topic,
-            partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
-        )
+        OffsetCommitRequestTopic(topic, partitions=[asked(Partition(topic, each)) for each in numbers])
         for topic, numbers in by_topic(offsets)
     ]
+
+
+def _is_passing(answer: object) -> bool:
+    return isinstance(answer, RefusedError) and answer.code in PASSING
 
 
 async def _itself(spus: Sequence[int]) -> dict[int, int | RefusedError]:

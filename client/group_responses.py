@@ -40,6 +40,16 @@ def progress(group: OffsetFetchResponseGroup) -> list[Progress]:
     ]
 
 
+def refused_partitions(group: OffsetFetchResponseGroup) -> dict[Partition, RefusedError]:
+    """Returns the refusals in a response to OffsetFetch."""
+    refused = {
+        Partition(topic.name, each.partition_index): refusal(each)
+        for topic in group.topics
+        for each in topic.partitions
+    }
+    return {partition: why for partition, why in refused.items() if why is not None}
+
+
 def consumer_group(group: ConsumerGroup, coordinator: int) -> Group:
     """Converts the description of a KIP-848 group."""
     members = tuple(

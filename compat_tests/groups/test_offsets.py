@@ -1,6 +1,7 @@
 """Committed offsets and their metadata survive restarts and kill -9, and no outsider can change them."""
 
 import pytest
+from brokers import is_apache_kafka
 from clients.kafka_python import read
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 from kafka import KafkaConsumer, OffsetAndMetadata
@@ -210,3 +211,19 @@ def test_offsets_of_many_groups_are_fetched_at_once(topic, group, bootstrap, adm
         **{name: [(number, str(number))] for number, name in enumerate(names)},
         group + "-unknown": [],
     }
+
+
+def test_an_older_epoch_of_a_trigger_is_fenced_and_an_ordinary_client_is_not(request, bootstrap, topic, group):
+    def commit(offset, metadata=""):
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        try:
+            place = TopicPartition(topic, 0, offset, metadata)
+            return consumer.commit(offsets=[place], asynchronous=False)[0].offset
+        finally:
+            consumer.close()
+
+    assert commit(5, "trigger epoch=2 member=replica2") == 5
+    if not is_apache_kafka(request):  # it stores the text, and fences nothing
+        with pytest.raises(KafkaException, match="STALE_MEMBER_EPOCH"):
+            commit(9, "trigger epoch=1 member=replica1")
+    assert commit(3) == 3

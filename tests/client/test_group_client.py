@@ -10,10 +10,11 @@ from scripted_brokers import Script, ScriptedBroker, ScriptedBrokers, scripted_b
 from spus import ADDRESS
 
 from tailrace.client.group_client import GroupClient
-from tailrace.client.group_facts import Group
+from tailrace.client.group_facts import Group, Progress
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.cluster.stream_state.commit_epochs import CommitEpoch, format_commit_epoch
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.explain_group import ExplainGroupResponse
@@ -133,4 +134,28 @@ async def test_the_first_unread_record_is_one_that_is_still_there(autojump_clock
         assert isinstance(group, Group)
         ((progress,),) = (await client.progress([group])).values()
         assert (progress.committed, progress.lag, progress.unread_since_ms) == (1, 4, 1_003)
+        spus.close()
+
+
+async def test_commits_keep_metadata_and_a_fenced_one_is_refused_alone(autojump_clock: object) -> None:
+    def text(epoch: int) -> str:
+        return format_commit_epoch(CommitEpoch(epoch, "replica1"))
+
+    async with grouped_spu() as spu:
+        await spu.running.create("orders", 3)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        client = GroupClient(spus)
+        committed = await client.commit("g", {HERE: 5, THERE: 6}, {HERE: text(2), THERE: text(4)})
+        assert committed == {HERE: None, THERE: None}
+        late = await client.commit("g", {HERE: 7, THERE: 8}, {HERE: text(3), THERE: text(3)})
+        assert late[HERE] is None
+        fenced = late[THERE]
+        assert fenced is not None
+        assert fenced.code == ErrorCode.STALE_MEMBER_EPOCH
+        nowhere = Partition("orders", 2)
+        assert await client.committed_in("g", [THERE, HERE, nowhere]) == {
+            HERE: Progress(HERE, 7, text(3)),
+            THERE: Progress(THERE, 6, text(4)),
+            nowhere: None,
+        }
         spus.close()

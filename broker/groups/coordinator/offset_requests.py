@@ -1,7 +1,8 @@
 """Handles OffsetCommit, OffsetFetch and OffsetDelete.
 
 Offsets belong to a group id and outlive the members of the group. A client that chooses its partitions itself commits
-without being a member, so some groups have offsets alone.
+without being a member, so some groups have offsets alone. Replicas of triggers do so, and the coordinator fences their
+late commits: see `tailrace.cluster.stream_state.commit_epochs`.
 
 Transactions will need more: an OffsetFetch with `require_stable` has to refuse partitions with offsets of an open
 transaction, and such offsets must not expire.
@@ -22,6 +23,9 @@ from tailrace.broker.groups.offsets.committed_offsets import NOT_GIVEN, Committe
 from tailrace.broker.groups.offsets.offset_expiry import is_subscribed
 from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget, fetch_all, fetch_requested
 from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.stream_state.commit_epochs import PREFIX as TRIGGER_PREFIX
+from tailrace.cluster.stream_state.commit_epochs import is_fenced
+from tailrace.protocol.codec.primitives import NO_UUID
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -62,6 +66,7 @@ Each invalid byte that the request has in its metadata is decoded as a character
 _RECORD_BYTES = 64
 """The size of a record without names and metadata."""
 _TIME_MAX_MS = 2**63 - 1
+_TRIGGER_PREFIX = TRIGGER_PREFIX.encode()
 
 _Found = Sequence[tuple[OffsetCommitRequestTopic, TopicSpec | None]]
 
@@ -181,6 +186,8 @@ class OffsetRequests:
             expires_ms != NOT_GIVEN and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
         ):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if self._is_fenced(group_id, topic, asked.partition_index, metadata):
+            return ErrorCode.STALE_MEMBER_EPOCH
         if group_id not in self._table.groups:
             self._classic_groups.put_new(group_id, moment)
         value = OffsetCommitValue(
@@ -195,6 +202,14 @@ class OffsetRequests:
         self._append(OffsetCommitKey(group_id, topic.name, asked.partition_index), value)
         self._table.output.counts.committed_offsets += 1
         return ErrorCode.NONE
+
+    def _is_fenced(self, group_id: str, topic: TopicSpec, partition: int, metadata: str) -> bool:
+        """Whether the commit comes from a replica of a trigger whose shard another replica has taken over."""
+        if not self.committed.metadata_has_prefix(group_id, topic.name, partition, _TRIGGER_PREFIX):
+            return False
+        stored = self.committed.get(group_id, topic.name, partition)
+        # The epochs of a topic begin again if the topic is deleted and created again.
+        return stored is not None and stored.topic_id in (topic.id, NO_UUID) and is_fenced(stored.metadata, metadata)
 
     # OffsetFetch
 

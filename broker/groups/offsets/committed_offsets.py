@@ -16,6 +16,7 @@ NOT_GIVEN = -1
 
 _NEVER = 2**63 - 1
 _NUMBERS = struct.Struct(">qiqq16s")
+_NONE: dict[int, bytes] = {}
 
 
 class CommittedOffset(NamedTuple):
@@ -80,6 +81,12 @@ class CommittedOffsets:
             return None
         packed = group.topics.get(topic, {}).get(partition)
         return None if packed is None else CommittedOffset.unpack(packed)
+
+    def metadata_has_prefix(self, group_id: str, topic: str, partition: int, prefix: bytes) -> bool:
+        """Returns whether there is a committed offset whose metadata begins with `prefix`. Unpacks nothing."""
+        group = self._groups.get(group_id)
+        packed = None if group is None else group.topics.get(topic, _NONE).get(partition)
+        return packed is not None and packed.startswith(prefix, _NUMBERS.size)
 
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
         """Yields topic, partition and committed offset. The offsets must not change meanwhile."""

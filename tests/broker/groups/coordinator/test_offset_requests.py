@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.broker.groups.coordinator.offset_requests import COMMIT_BYTES_MAX, is_longer
+from tailrace.cluster.stream_state.commit_epochs import CommitEpoch, format_commit_epoch
 from tailrace.protocol.codec.primitives import NO_UUID
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.offset_commit import (
@@ -302,3 +303,35 @@ def test_metadata_that_fits_into_no_record_is_refused(world: GroupWorld) -> None
     assert commit(world, "g", {("orders", 0): 2}, version=4, metadata=text) == {("orders", 0): NONE}
     world.restart()
     assert fetch(world, "g") == {("orders", 0): 2}
+
+
+# commits of triggers
+
+
+def _trigger(epoch: int, member: str = "replica1") -> str:
+    return format_commit_epoch(CommitEpoch(epoch, member))
+
+
+def test_a_late_commit_of_an_older_trigger_epoch_is_fenced_also_after_a_restart(world: GroupWorld) -> None:
+    first, second = {("orders", 0): 5}, {("orders", 0): 6}
+    assert commit(world, "g", first, metadata=_trigger(2)) == {("orders", 0): NONE}
+    assert commit(world, "g", first, metadata=_trigger(3, "replica2")) == {("orders", 0): NONE}
+    for _ in range(2):
+        late = commit(world, "g", {**second, ("orders", 1): 1}, metadata=_trigger(2))
+        assert late == {("orders", 0): ErrorCode.STALE_MEMBER_EPOCH, ("orders", 1): NONE}
+        assert fetch(world, "g", [("orders", 0)]) == first
+        world.restart()
+    assert commit(world, "g", second, metadata=_trigger(3, "replica2")) == {("orders", 0): NONE}
+    assert fetch(world, "g", [("orders", 0)]) == second
+
+
+def test_a_commit_without_a_trigger_epoch_is_never_fenced(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5}, metadata=_trigger(9))
+    assert commit(world, "g", {("orders", 0): 1}) == {("orders", 0): NONE}
+    assert commit(world, "g", {("orders", 0): 2}, metadata=_trigger(1)) == {("orders", 0): NONE}
+
+
+def test_the_epochs_of_a_trigger_begin_again_with_a_new_topic_of_the_same_name(world: GroupWorld) -> None:
+    commit(world, "g", {("orders", 0): 5}, metadata=_trigger(9))
+    world.put_topic("orders", 4, 7003)
+    assert commit(world, "g", {("orders", 0): 0}, metadata=_trigger(1)) == {("orders", 0): NONE}

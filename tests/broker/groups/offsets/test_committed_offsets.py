@@ -58,3 +58,13 @@ def test_what_went_or_came_anew_counts_no_more_once_all_were_seen() -> None:
     assert not offsets.may_have_expired("g", 4999, 1000)
     assert offsets.may_have_expired("g", 5000, 1000)
     offsets.recompute_oldest("other")
+
+
+def test_the_beginning_of_the_metadata_is_looked_at_without_unpacking() -> None:
+    offsets = CommittedOffsets()
+    assert not offsets.metadata_has_prefix("g", "t", 0, b"tri")
+    offsets.put("g", "t", 0, CommittedOffset(7, metadata="trigger"))
+    offsets.put("g", "t", 1, CommittedOffset(7))
+    assert offsets.metadata_has_prefix("g", "t", 0, b"tri")
+    for partition, prefix in ((0, b"rig"), (1, b"tri"), (2, b"tri")):
+        assert not offsets.metadata_has_prefix("g", "t", partition, prefix)
