@@ -20,6 +20,8 @@ from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller import sc_metrics as sc_metrics
 from tailrace.controller.workflow.workflow import WorkflowCounts
 from tailrace.protocol.apis import API_TABLE
+from tailrace.server.metric_text import render
+from tailrace.trigger.replica.replica_metrics import ReplicaGauges, ReplicaMetrics, replica_families
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -129,6 +131,7 @@ def test_every_metric_is_described_and_no_other() -> None:
     gauges = SpuGauges([], 0.0, counts=ReplicaCounts())
     scraped = render_spu_metrics(metrics, gauges).decode() + "".join(spu_series(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
+    scraped += render(lambda: replica_families("billing", ReplicaMetrics(), ReplicaGauges())).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/reference.md")))
     assert described == exist

@@ -1,0 +1,120 @@
+"""The committed offsets of a trigger's group: where a shard begins, the claim of a new owner, and commits of marks.
+
+An offset is committed with the epoch of its owner, so that the coordinator refuses late commits of earlier owners.
+"""
+
+from collections.abc import Mapping
+
+import trio
+from msgspec import Struct
+
+from tailrace.client.group_client import GroupClient
+from tailrace.client.group_facts import Progress
+from tailrace.client.log_client import EARLIEST, LATEST
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, unless_refused
+from tailrace.client.spu_client import SpuClient
+from tailrace.cluster.stream_state.commit_epochs import CommitEpoch, format_commit_epoch, parse_commit_epoch
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.trigger.config.trigger_config import SeekTo
+from tailrace.trigger.work import Shard
+
+
+class FencedError(Exception):
+    """A replica with a later epoch has claimed the shard."""
+
+    def __init__(self, shard: Shard, epoch: int) -> None:
+        super().__init__(f"shard {shard} belongs to another replica, whose epoch is {epoch}")
+        self.epoch = epoch
+        """The epoch that the coordinator knows."""
+
+
+class Mark(Struct, frozen=True):
+    """Everything before `offset` was handled by the owner of the shard since `epoch`."""
+
+    offset: int
+    epoch: int
+
+
+class Claim(Struct, frozen=True):
+    """Where a new owner begins."""
+
+    offset: int
+    was_committed: bool
+    """Whether the group had committed the offset; otherwise it comes from `seek_to`."""
+
+
+class GroupOffsets:
+    """Finds, claims and commits the offsets of one group, with one request at a time."""
+
+    def __init__(self, spus: SpuClient, group: str, member_id: str, seek_to: SeekTo) -> None:
+        """Takes an `SpuClient` that nothing else uses."""
+        self._spus = spus
+        self._groups = GroupClient(spus)
+        self._group = group
+        self._member_id = member_id
+        self._seek_to = seek_to
+        self._turn = trio.Lock()
+        """Held during a request: a connection carries one at a time."""
+
+    async def claim(self, shard: Shard, epoch: int) -> Claim:
+        """Finds where the shard begins, and commits this offset with the epoch of its new owner.
+
+        Raises FencedError if a later owner has claimed the shard, and UnreachableError and RefusedError.
+        """
+        async with self._turn:
+            partition = Partition(*shard)
+            found = await self._committed(partition)
+            if found is not None and found.committed is not None:
+                claim = Claim(found.committed, was_committed=True)
+            else:
+                claim = Claim(await self._sought(partition), was_committed=False)
+            refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
+            if refused is not None and refused.code == ErrorCode.STALE_MEMBER_EPOCH:
+                raise FencedError(shard, _epoch_of(await self._committed(partition)))
+        if refused is not None:
+            raise refused
+        return claim
+
+    async def commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
+        """Commits marks with one request; returns the refusal of each shard, or None.
+
+        Raises UnreachableError and RefusedError.
+        """
+        async with self._turn:
+            return await self._commit(marks)
+
+    async def log_start(self, shard: Shard) -> int:
+        """Returns the first offset that the log of a shard still has. Raises UnreachableError and RefusedError."""
+        async with self._turn:
+            return await self._offset_at(Partition(*shard), EARLIEST)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._spus.close()
+
+    async def _commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
+        offsets = {Partition(*shard): mark.offset for shard, mark in marks.items()}
+        metadata = {
+            Partition(*shard): format_commit_epoch(CommitEpoch(mark.epoch, self._member_id))
+            for shard, mark in marks.items()
+        }
+        answers = await self._groups.commit(self._group, offsets, metadata)
+        nothing = RefusedError("the response does not contain this")
+        return {shard: answers.get(Partition(*shard), nothing) for shard in marks}
+
+    async def _committed(self, partition: Partition) -> Progress | None:
+        found = (await self._groups.committed_in(self._group, [partition]))[partition]
+        return unless_refused(found)
+
+    async def _sought(self, partition: Partition) -> int:
+        return await self._offset_at(partition, EARLIEST if self._seek_to is SeekTo.EARLIEST else LATEST)
+
+    async def _offset_at(self, partition: Partition, timestamp: int) -> int:
+        return unless_refused((await self._groups.logs.offsets_at([partition], timestamp))[partition])
+
+
+def _epoch_of(committed: Progress | None) -> int:
+    """Returns the epoch with which an offset was committed; 0 if no trigger has committed it."""
+    found = None if committed is None else parse_commit_epoch(committed.metadata)
+    return 0 if found is None else found.epoch

@@ -1,0 +1,122 @@
+"""Reads one shard: fetches whole batches from its leader, and follows the leader when it moves.
+
+A shard has a connection of its own, because a read without new records waits at the leader.
+"""
+
+import trio
+from msgspec import Struct
+
+from tailrace.client.log_facts import Partition
+from tailrace.client.server_connection import RefusedError, UnreachableError, error_name, reason_of, unless_refused
+from tailrace.client.spu_client import SpuClient
+from tailrace.protocol.codec.primitives import Records
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.trigger.work import Shard
+
+READ_BYTES_MAX = 1024 * 1024
+"""The size of one read. A larger batch is still read whole."""
+READ_WAIT_SECONDS = 5.0
+"""How long the leader may wait for new records. An idle shard costs one request in this time."""
+SILENCE_SECONDS_MAX = 3.0
+"""How much longer than it was asked to wait a leader may send nothing, before another leader is looked for."""
+_NAMED_FETCHES_MAX = 12
+"""The last version of Fetch that names topics."""
+
+
+class OutOfRangeError(Exception):
+    """The log does not have the offset: it was truncated, or the topic was made anew."""
+
+
+class Reading(Struct, frozen=True):
+    """What one read has found."""
+
+    records: bytes
+    """Whole batches, perhaps with a part of another one at the end; empty if there is no new record."""
+    high_watermark: int
+    log_start: int
+
+
+class ShardReader:
+    """Reads one shard from its leader."""
+
+    def __init__(self, spus: SpuClient, shard: Shard, chance: Chance, logger: FilteringBoundLogger) -> None:
+        """Takes an `SpuClient` that nothing else uses."""
+        self._spus = spus
+        self._shard = shard
+        self._chance = chance
+        self._logger = logger
+        self._leader: int | None = None
+        self.problem = ""
+        """Why the shard cannot be read at the moment; empty if it can be read."""
+
+    async def read(self, offset: int, wait_seconds: float = READ_WAIT_SECONDS) -> Reading:
+        """Reads from an offset on, and waits at the leader for a record. Retries until the shard has been read.
+
+        Raises OutOfRangeError.
+        """
+        failures = 0
+        while True:
+            try:
+                found = await self._fetch(offset, wait_seconds)
+            except UnreachableError as error:
+                problem = str(error)
+            except RefusedError as refused:
+                problem = reason_of(refused)
+            else:
+                if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise OutOfRangeError(f"shard {self._shard} has no offset {offset}")
+                if not found.error_code:
+                    self._is_readable()
+                    return Reading(_bytes(found.records), found.high_watermark, found.log_start_offset)
+                problem = error_name(found.error_code)
+            self._leader = None
+            failures += 1
+            if failures > 1:  # an election takes one more attempt, and is no problem
+                self._is_unreadable(problem)
+            await trio.sleep(spread_pause_seconds(failures, self._chance))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._spus.close()
+
+    async def _fetch(self, offset: int, wait_seconds: float) -> PartitionData:
+        if self._leader is None:
+            partition = Partition(*self._shard)
+            self._leader = unless_refused((await self._spus.leaders([partition]))[partition])
+        wanted = FetchPartition(self._shard.number, fetch_offset=offset, partition_max_bytes=READ_BYTES_MAX)
+        request = FetchRequest(
+            max_wait_ms=round(wait_seconds * 1000),
+            min_bytes=1,
+            max_bytes=READ_BYTES_MAX,
+            topics=[FetchTopic(self._shard.topic, partitions=[wanted])],
+        )
+        leader = self._leader
+        with trio.move_on_after(wait_seconds + SILENCE_SECONDS_MAX):
+            response = await self._spus.ask(leader, request, _NAMED_FETCHES_MAX)
+            if response.error_code:
+                raise RefusedError(error_name(response.error_code), response.error_code)
+            found: PartitionData = response.responses[0].partitions[0]
+            return found
+        raise UnreachableError(f"SPU {leader} does not respond")
+
+    def _is_unreadable(self, problem: str) -> None:
+        if problem != self.problem:
+            self._logger.warning("shard_unreadable", topic=self._shard.topic, shard=self._shard.number, reason=problem)
+            self.problem = problem
+
+    def _is_readable(self) -> None:
+        if self.problem:
+            self._logger.info("shard_readable_again", topic=self._shard.topic, shard=self._shard.number)
+            self.problem = ""
+
+
+def _bytes(records: Records | None) -> bytes:
+    """Returns a copy of fetched records, which outlives the buffer of the connection."""
+    if records is None:
+        return b""
+    assert isinstance(records, bytes | memoryview), "decoded records are in memory"
+    return bytes(records)
