@@ -95,6 +95,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),
     "draw partition": ("tailrace draw partition orders/0",),
+    "trigger state": ("tailrace trigger state orders", "tailrace trigger state orders --group billing"),
     "apply": ("tailrace apply --file cluster.yaml", "tailrace topic list --output yaml | tailrace apply --file -"),
     "log dump": ("tailrace log dump ./data/spu-1/orders-0/00000000000000000000.log --records",),
     "log verify": ("tailrace log verify ./data --progress",),

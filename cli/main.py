@@ -70,6 +70,7 @@ _COMMANDS = {
     "group explain": ("groups.group_commands", "Explain why a group rebalances, and what would help."),
     "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
+    "trigger state": ("triggers.state_command", "Show which replica of a trigger handles which shards."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
         "objects.connection_commands",
@@ -98,6 +99,7 @@ _GROUPS = {
     "replica": "Inspect the replicas that SPUs hold.",
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
+    "trigger": "Run functions for every record of a stream.",
     "controller": "Inspect the controllers of the Streaming Controller.",
     "connection": "Inspect the connections between SPUs and the Streaming Controller.",
     "draw": "Draw the cluster or a partition.",
@@ -106,7 +108,7 @@ _GROUPS = {
 }
 _SECTIONS = {
     "start here": ("up", "topic", "produce", "consume"),
-    "more about data": ("group", "config", "partition", "segment", "log"),
+    "more about data": ("trigger", "group", "config", "partition", "segment", "log"),
     "the cluster": (
         "status",
         "doctor",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -26,6 +26,9 @@ from .server_connection import (
     connect,
     connect_to_one_of,
 )
+
+if TYPE_CHECKING:
+    from .stream_states import StreamReading
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
@@ -103,6 +106,31 @@ class ScClient:
         response = await self._ask_checked(DescribeSegmentsRequest(topic, number, before))
         partitions: list[SegmentedPartition] = response.partitions
         return partitions
+
+    async def read_stream_state(self, topic: str, group: str | None = None) -> "StreamReading":
+        """Reads the state object of a stream: the attribute of one group, or of all groups."""
+        from tailrace.protocol.internal.read_stream_state import ReadStreamStateRequest
+
+        from .stream_states import reading_of
+
+        return reading_of(await self._ask_checked(ReadStreamStateRequest(topic, group)))
+
+    async def write_stream_state(self, topic: str, group: str, expected_version: int, attribute: str | None) -> int:
+        """Writes the attribute of a group, or removes it for None, and returns its new version.
+
+        Raises RefusedError with INVALID_UPDATE_VERSION if the attribute does not have the expected version any more.
+        """
+        from tailrace.protocol.internal.write_stream_state import WriteStreamStateRequest
+
+        response = await self._ask_checked(WriteStreamStateRequest(topic, group, expected_version, attribute))
+        version: int = response.version
+        return version
+
+    async def report_trigger(self, name: str, replica: str, document: str) -> None:
+        """Gives the SC the report of a replica, a JSON document."""
+        from tailrace.protocol.internal.report_trigger import ReportTriggerRequest
+
+        await self._ask_checked(ReportTriggerRequest(name, replica, document))
 
     def close(self) -> None:
         """Closes the connection, if there is one."""

@@ -7,7 +7,7 @@ clients do not know them.
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
@@ -33,6 +33,9 @@ from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administ
 from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import request_without_connection
 
+if TYPE_CHECKING:
+    from tailrace.controller.administration.trigger_requests import TriggerRequests
+
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
 }
@@ -57,6 +60,7 @@ class PublicHost:
         connections: Callable[[], Sequence[ConnectionRow]],
         controllers: Callable[[], Sequence[ControllerRow]],
         describe_server: Callable[[], DescribeServerResponse],
+        trigger_requests: Callable[[], "TriggerRequests"],
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -69,6 +73,7 @@ class PublicHost:
         self.connections = connections
         self.controllers = controllers
         self.describe_server = describe_server
+        self.trigger_requests = trigger_requests
         self.apis = ADVERTISED
 
     # called by connections of clients

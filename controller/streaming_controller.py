@@ -7,6 +7,7 @@ that was just started.
 
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -44,6 +45,9 @@ from tailrace.server.public_server import PublicServer
 
 from .public_host import KNOWN, PublicHost
 from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
+
+if TYPE_CHECKING:
+    from tailrace.controller.administration.trigger_requests import TriggerRequests
 
 STORE_SECONDS_MAX = 2.0
 """How long a check of readiness waits for the store."""
@@ -216,6 +220,7 @@ class StreamingController:
             lambda: connections.connections(),
             lambda: controller_rows(workflow.local, workflow.decisions),
             lambda: self._describe_server(workflow.cluster.cluster_id),
+            lambda: _trigger_requests(writer, workflow),
         )
         connections = ConnectionManager(
             workflow.local,
@@ -303,6 +308,13 @@ class StreamingController:
         term = self._term
         gauges = ScGauges() if term is None else gauges_of(term.workflow.local, len(term.connections.connections()))
         return render(self.metrics, self._counts, gauges)
+
+
+def _trigger_requests(writer: ChangeWriter, workflow: Workflow) -> "TriggerRequests":
+    # Imported for the first request, because many clusters have no triggers.
+    from tailrace.controller.administration.trigger_requests import TriggerRequests
+
+    return TriggerRequests(writer, workflow.local, workflow.heartbeat_ages, workflow.trigger_reports, trio.current_time)
 
 
 class _Term(Struct, frozen=True):

@@ -51,6 +51,9 @@ class InternalApiKey(IntEnum):
     UNDELETE_TOPIC = 11004
     DESCRIBE_PARTITIONS = 11005
     DESCRIBE_SEGMENTS = 11006
+    READ_STREAM_STATE = 11007
+    WRITE_STREAM_STATE = 11008
+    REPORT_TRIGGER = 11009
 
     EXPLAIN_GROUP = 12000
     DESCRIBE_POSITIONS = 12001
@@ -111,9 +114,12 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.UNDELETE_TOPIC),
     _api(InternalApiKey.DESCRIBE_PARTITIONS),
     _api(InternalApiKey.DESCRIBE_SEGMENTS),
+    _api(InternalApiKey.READ_STREAM_STATE),
+    _api(InternalApiKey.WRITE_STREAM_STATE),
+    _api(InternalApiKey.REPORT_TRIGGER),
     _api(InternalApiKey.DESCRIBE_SERVER),
 )
-"""The requests of the command line to the SC, on the SC's public port, besides Kafka's APIs."""
+"""The requests of the command line and of triggers to the SC, on the SC's public port, besides Kafka's APIs."""
 
 SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),

@@ -30,6 +30,7 @@ from tailrace.controller.objects.objects import (
     SpuStatus,
     SpuTemplate,
     SpuType,
+    StreamAttribute,
     Topic,
     TopicResolution,
     TopicSpec,
@@ -140,6 +141,9 @@ config_overrides = st.builds(ConfigOverrides, st.just("") | _ids.map(str), _conf
 group_configs = st.builds(GroupConfigs, _words, _configs)
 cluster_identities = st.builds(ClusterIdentity, _words)
 producer_id_blocks = st.builds(ProducerIdBlock, st.integers(0, 2**63 - 1))
+stream_attributes = st.builds(StreamAttribute, _names, _words, _texts)
 
 people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics)
-objects = people_write | st.one_of(config_overrides, group_configs, cluster_identities, producer_id_blocks)
+objects = people_write | st.one_of(
+    config_overrides, group_configs, cluster_identities, producer_id_blocks, stream_attributes
+)

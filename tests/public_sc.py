@@ -23,6 +23,7 @@ from tailrace.cli.objects import spu_commands as spu
 from tailrace.cli.objects import spu_group_commands as spu_group
 from tailrace.cli.objects import topic_commands as topic
 from tailrace.cli.pictures import draw_commands as draw
+from tailrace.cli.triggers import state_command
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replicas import (
@@ -48,6 +49,7 @@ _GROUPS = {
     "controller": controller,
     "draw": draw,
 }
+_TRIGGER_COMMANDS = {**state_command.COMMANDS}
 
 
 class PublicSc(Struct):
@@ -81,6 +83,8 @@ async def tailrace(network: MemoryNetwork, *words: str) -> int:
     if words[0] == "apply":
         return await apply.COMMANDS["apply"].execute(parse(words), network)
     group, name = words[:2]
+    if group == "trigger":
+        return await _TRIGGER_COMMANDS[name].execute(parse(words), network)
     return await _GROUPS[group].COMMANDS[name].execute(parse(words), network)
 
 
@@ -103,6 +107,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.spus.connections,
                 running.host.controllers,
                 running.host.describe_server,
+                running.host.trigger_requests,
             )
             server = PublicServer(
                 host,

@@ -1,5 +1,6 @@
 """The SC's workflow on a store in memory, with SPUs that do exactly what they are told, at once."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,12 +19,13 @@ from tailrace.controller.administration.admin_requests import AdminRequests
 from tailrace.controller.administration.completion import CompletionConditions
 from tailrace.controller.administration.object_administration import ObjectAdministration
 from tailrace.controller.administration.planned_changes import ChangeWriter
+from tailrace.controller.administration.trigger_requests import TriggerRequests
 from tailrace.controller.connections.connection_documents import ConnectionRow
 from tailrace.controller.inspection.controller_documents import controller_rows
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.objects.objects import Object, Partition, PublicListener, Spu, SpuSpec
+from tailrace.controller.objects.objects import Object, Partition, PublicListener, Spu, SpuSpec, Topic
 from tailrace.controller.public_host import PublicHost
 from tailrace.controller.state.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
 from tailrace.controller.state.cluster_mirror import MirrorChange
@@ -158,6 +160,13 @@ class RunningWorkflow(Struct):
             lambda: all(spu in local.spus and local.spus[SpuId(spu)].is_online for spu in map(SpuId, spus))
         )
 
+    async def create_topic(self, name: str, partitions: int = 1) -> Topic:
+        """Creates a topic, which may wait for SPUs."""
+        document = json.dumps({"name": name, "partitions": partitions})
+        created = await self.objects.create("topic", document, 0)
+        assert isinstance(created, Topic)
+        return created
+
     async def lose(self, spu: int) -> None:
         self.spus.connected.discard(spu)
         await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has expired"))
@@ -211,6 +220,9 @@ async def running_workflow(
         spus.connections,
         lambda: controller_rows(workflow.local, workflow.decisions),
         lambda: describe_server(-1, "cluster", [], "", SimulatedFiles(), clock),
+        lambda: TriggerRequests(
+            changes, workflow.local, workflow.heartbeat_ages, workflow.trigger_reports, trio.current_time
+        ),
     )
 
     async def report() -> None:

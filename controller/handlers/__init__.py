@@ -4,7 +4,7 @@ command line. May import administration, connections, inspection and all that th
 
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.controller.administration.object_administration import ObjectAdministration
 from tailrace.controller.connections.connection_documents import ConnectionRow
@@ -16,6 +16,9 @@ from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_server import DescribeServerResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.controller.administration.trigger_requests import TriggerRequests
 
 
 class ObjectHost(Protocol):
@@ -38,6 +41,9 @@ class ObjectHost(Protocol):
 
     @property
     def describe_server(self) -> Callable[[], DescribeServerResponse]: ...
+
+    @property
+    def trigger_requests(self) -> Callable[[], "TriggerRequests"]: ...
 
     @property
     def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:

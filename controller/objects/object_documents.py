@@ -29,6 +29,7 @@ from .objects import (
     ProducerIdBlock,
     Spu,
     SpuGroup,
+    StreamAttribute,
     Topic,
 )
 from .spu_documents import (
@@ -48,6 +49,7 @@ from .topic_documents import (
     read_topic,
     topic_document,
 )
+from .trigger_documents import read_stream_attribute, stream_attribute_document
 
 DEFAULTS_NAME = "default"
 """The name of the object with the broker configs for all SPUs."""
@@ -79,6 +81,8 @@ def document_of(found: Object) -> Document:
             return {"kind": "cluster", "spec": {"clusterId": found.cluster_id}}
         case ProducerIdBlock():
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
+        case StreamAttribute():
+            return {"kind": "stream-state", **stream_attribute_document(found)}
 
 
 def parse_object(kind: str, document: object, name: str | None = None) -> Object:
@@ -137,6 +141,8 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return ClusterIdentity(spec.text("clusterId"))
         case "producer-ids":
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
+        case "stream-state":
+            return read_stream_attribute(whole, spec)
     raise FieldError(f"kind: there is no kind {kind!r}")
 
 

@@ -345,6 +345,16 @@ class ProducerIdBlock(Struct, frozen=True):
     version: int = 0
 
 
+class StreamAttribute(Struct, frozen=True):
+    """The attribute of one consumer group in the state object of a stream: the members that handle its shards."""
+
+    topic: str
+    group: str
+    text: str
+    """The attribute as JSON, which the members write. See `tailrace.cluster.stream_state`."""
+    version: int = 0
+
+
 Object = (
     Spu
     | SpuGroup
@@ -355,4 +365,5 @@ Object = (
     | GroupConfigs
     | ClusterIdentity
     | ProducerIdBlock
+    | StreamAttribute
 )

@@ -20,6 +20,7 @@ from tailrace.controller.objects.objects import (
     ProducerIdBlock,
     Spu,
     SpuGroup,
+    StreamAttribute,
     Topic,
     TopicResolution,
     shelf_keepers_of,
@@ -40,6 +41,7 @@ V = TypeVar("V")
 _NOTHING: Mapping[PartitionKey, Partition] = MappingProxyType({})
 _NO_ROWS: Mapping[int, Partition] = MappingProxyType({})
 _NO_SPUS: Mapping[SpuId, Spu] = MappingProxyType({})
+_NO_ATTRIBUTES: Mapping[str, StreamAttribute] = MappingProxyType({})
 
 
 class Change(Struct, Generic[O_co], frozen=True):
@@ -65,6 +67,7 @@ class LocalStore:
         self._deleted_topics: dict[TopicId, DeletedTopic] = {}
         self._config_overrides: dict[str, ConfigOverrides] = {}
         self._group_configs: dict[str, GroupConfigs] = {}
+        self._stream_states: dict[str, dict[str, StreamAttribute]] = {}
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
         """All objects, by their keys in the KV store."""
         self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
@@ -116,6 +119,14 @@ class LocalStore:
     def shelved_on(self, spu: SpuId) -> Partitions:
         """Returns the partitions with a shelf that the SPU stores or is filling."""
         return _view(self._partitions_by_shelf.get(spu), _NOTHING)
+
+    def stream_state_of(self, topic: str) -> Mapping[str, StreamAttribute]:
+        """Returns the attributes of a stream's state object, by consumer group."""
+        return _view(self._stream_states.get(topic), _NO_ATTRIBUTES)
+
+    @property
+    def topics_with_stream_state(self) -> tuple[str, ...]:
+        return tuple(self._stream_states)
 
     # changes
 
@@ -191,6 +202,8 @@ class LocalStore:
                 self._identity = None
             case ProducerIdBlock():
                 self._producer_ids = None
+            case StreamAttribute():
+                _drop_from(self._stream_states, previous.topic, previous.group)
 
     def _add(self, current: Object) -> None:
         match current:
@@ -215,6 +228,8 @@ class LocalStore:
                 self._identity = current
             case ProducerIdBlock():
                 self._producer_ids = current
+            case StreamAttribute():
+                self._stream_states.setdefault(current.topic, {})[current.group] = current
 
 
 def is_finished(topic: Topic) -> bool:

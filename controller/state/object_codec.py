@@ -23,6 +23,7 @@ from tailrace.controller.objects.objects import (
     ProducerIdBlock,
     Spu,
     SpuGroup,
+    StreamAttribute,
     Topic,
 )
 
@@ -68,6 +69,8 @@ def key_of(found: Object) -> str:
             return "cluster"
         case ProducerIdBlock():
             return "producer-ids"
+        case StreamAttribute():
+            return f"stream-state/{found.topic}/{found.group}"
 
 
 def encode(found: Object) -> bytes:

@@ -41,6 +41,7 @@ from tailrace.controller.state.events import (
 from tailrace.controller.state.local_store import LocalStore, PartitionKey
 from tailrace.controller.state.observed import Observed
 from tailrace.controller.topics.topic_controller import TopicController
+from tailrace.controller.triggers.stream_state_controller import StreamStateController
 from tailrace.protocol.ids import Epoch
 
 
@@ -51,6 +52,7 @@ class Controllers(Struct, frozen=True):
     spu_groups: SpuGroupController
     topics: TopicController
     partitions: PartitionController
+    stream_states: StreamStateController
 
 
 class DecisionCounts(Struct):
@@ -79,6 +81,7 @@ def controllers_over(store: LocalStore, observed: Observed, broker_configs: Brok
         SpuGroupController(store, assignments),
         TopicController(store, assignments, observed),
         PartitionController(store, observed, broker_configs),
+        StreamStateController(store),
     )
 
 
@@ -88,8 +91,9 @@ class MetadataDispatcher:
         self._observed = observed
         self._mirror = mirror
         spus, spu_groups = controllers.spus, controllers.spu_groups
-        topics, partitions = controllers.topics, controllers.partitions
-        of_spus, of_groups, of_topics, of_partitions = (
+        topics, partitions, stream_states = controllers.topics, controllers.partitions, controllers.stream_states
+        of_spus, of_groups, of_topics, of_partitions, of_stream_states = (
+            DecisionCounts(),
             DecisionCounts(),
             DecisionCounts(),
             DecisionCounts(),
@@ -100,6 +104,7 @@ class MetadataDispatcher:
             "spu-group": of_groups,
             "topic": of_topics,
             "partition": of_partitions,
+            "stream-state": of_stream_states,
         }
         """The counts of each controller, by the kind of objects that it decides about."""
         self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_offline()),)
@@ -119,6 +124,7 @@ class MetadataDispatcher:
                 (of_topics, topics.on_topic),
                 (of_partitions, partitions.on_topic),
                 (of_groups, spu_groups.on_topic),
+                (of_stream_states, stream_states.on_topic),
             ),
             Partition: ((of_partitions, partitions.on_partition), (of_groups, spu_groups.on_partition)),
         }
@@ -143,6 +149,7 @@ class MetadataDispatcher:
                 (of_groups, lambda _: spu_groups.reconcile()),
                 (of_topics, lambda _: topics.reconcile()),
                 (of_partitions, lambda _: partitions.reconcile()),
+                (of_stream_states, lambda _: stream_states.reconcile()),
             ),
         }
 

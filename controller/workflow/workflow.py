@@ -23,6 +23,8 @@ from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.state.observed import Observed
 from tailrace.controller.state.status_changes import StatusChanges
+from tailrace.controller.triggers.heartbeat_ages import HeartbeatAges
+from tailrace.controller.triggers.trigger_reports import TriggerReports
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
@@ -82,6 +84,8 @@ class Workflow:
         self.mirror = ClusterMirror(self.local, self.cluster)
         self.counts = counts = counts or WorkflowCounts()
         self.status_changes = StatusChanges(wall_clock)
+        self.heartbeat_ages = HeartbeatAges()
+        self.trigger_reports = TriggerReports()
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """The channel to which readers and other parts of the SC send events."""
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
@@ -161,6 +165,7 @@ class Workflow:
             if isinstance(event, Stored | Removed):
                 revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
                 self._stored_events += 1
+                self.heartbeat_ages.note(event, trio.current_time())
                 if self._use_broker_configs(event):
                     decided += self._dispatcher.on_broker_configs()
         self._logger.debug("controllers_decided", events=len(events), objects=objects, actions=len(decided))

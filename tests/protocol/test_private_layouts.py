@@ -60,6 +60,8 @@ LAYOUTS = {
     "ReadShelfResponse 0": "0f94d004",
     "ReadStoreRequest 0": "f2c09937",
     "ReadStoreResponse 0": "02b6bef3",
+    "ReadStreamStateRequest 0": "6c5671b5",
+    "ReadStreamStateResponse 0": "49a1088f",
     "RefuseMessage 0": "abb6d127",
     "RegisterSpuRequest 0": "a5b9c674",
     "RegisterSpuResponse 0": "60871a20",
@@ -69,12 +71,16 @@ LAYOUTS = {
     "ReportLiveReplicasResponse 0": "dfa5157e",
     "ReportShelvesRequest 0": "44fa581f",
     "ReportShelvesResponse 0": "dfa5157e",
+    "ReportTriggerRequest 0": "e2a21332",
+    "ReportTriggerResponse 0": "4a032a12",
     "SealMessage 0": "477c303c",
     "SealReplyMessage 0": "a8a3916e",
     "UndeleteTopicRequest 0": "d5eb509a",
     "UndeleteTopicResponse 0": "ec413dc3",
     "UpdateObjectRequest 0": "9d3f5624",
     "UpdateObjectResponse 0": "ec413dc3",
+    "WriteStreamStateRequest 0": "328847f8",
+    "WriteStreamStateResponse 0": "965160a3",
 }
 """Hashes of the fields without a tag, as of 2026-11-23. A line may be added, but a changed line breaks upgrades."""
 

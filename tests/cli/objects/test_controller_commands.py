@@ -14,10 +14,17 @@ async def test_the_controllers_are_there_from_the_start_one_of_each(capsys: pyte
             ["spu-group", "0"],
             ["topic", "0"],
             ["partition", "0"],
+            ["stream-state", "0"],
         ]
         await sc.running.objects.create("spu", json.dumps({"spuId": 1}), 0)
         assert await tailrace(sc.network, "controller", "list", "--output", "json") == 0
         documents = json.loads(capsys.readouterr().out)
-        assert [document["name"] for document in documents] == ["spu", "spu-group", "topic", "partition"]
+        assert [document["name"] for document in documents] == [
+            "spu",
+            "spu-group",
+            "topic",
+            "partition",
+            "stream-state",
+        ]
         assert documents[0]["status"]["objects"] == 1
         assert documents[0]["status"]["events"] > 0

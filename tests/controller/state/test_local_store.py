@@ -23,6 +23,7 @@ from tailrace.controller.objects.objects import (
     Spu,
     SpuSpec,
     SpuType,
+    StreamAttribute,
     Topic,
     TopicResolution,
     TopicStatus,
@@ -62,6 +63,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
         ClusterIdentity("id"),
         ProducerIdBlock(7),
         GroupConfigs("g", {"c": "d"}),
+        StreamAttribute("t", "g", "{}"),
         partition(0, 1),
     ]
     store = store_of(*objects)
@@ -72,6 +74,8 @@ def test_an_object_is_known_by_all_its_names() -> None:
     assert store.deleted_topics[topic_id(2)].deleted_at_ms == 5
     assert store.config_overrides["1"].configs == {"a": "b"}
     assert store.group_configs["g"].configs == {"c": "d"}
+    assert store.stream_state_of("t")["g"].text == "{}"
+    assert store.topics_with_stream_state == ("t",)
     assert store.identity == ClusterIdentity("id", 6)
     assert store.producer_ids == ProducerIdBlock(7, 7)
     for key in list(store.objects):
@@ -84,6 +88,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
     assert not store.deleted_topics
     assert not store.config_overrides
     assert not store.group_configs
+    assert not store.topics_with_stream_state
     assert store.identity is None
     assert store.producer_ids is None
 

@@ -22,6 +22,7 @@ from tailrace.controller.objects.objects import (
     SpuGroup,
     SpuGroupSpec,
     SpuSpec,
+    StreamAttribute,
     Topic,
     TopicSpec,
 )
@@ -59,6 +60,7 @@ def test_encoded_objects_can_be_decoded(found: Object, version: int) -> None:
         (ProducerIdBlock(5), "producer-ids"),
         (ConfigOverrides("", {}), "configs/default"),
         (ConfigOverrides("11", {}), "configs/11"),
+        (StreamAttribute("orders", "billing/eu", "{}"), "stream-state/orders/billing/eu"),
         (GroupConfigs("billing/eu", {"a": "b"}), "group-configs/billing/eu"),
         (Spu(SpuSpec(SpuId(11))), "spu/11"),
         (SpuGroup("main", SpuGroupSpec()), "spu-group/main"),

@@ -1,0 +1,130 @@
+"""Carries out the requests of triggers: reads and writes of the state objects of streams, and reports of replicas."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from tailrace.controller.objects.objects import StreamAttribute, Topic
+from tailrace.controller.state.actions import Delete, Put
+from tailrace.controller.state.local_store import LocalStore
+from tailrace.controller.triggers.heartbeat_ages import HeartbeatAges
+from tailrace.controller.triggers.stream_attributes import AttributeFaultError, heartbeats_in
+from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX, TriggerReports
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .planned_changes import ChangeWriter, Deadlines, Planned, plan_each, result_or_raise
+
+WRITE_MS_MAX = 5_000
+"""How long a write waits for the store. A member whose write takes longer reads the state again."""
+ATTRIBUTE_CHARACTERS_MAX = 512 * 1024
+
+
+class ReadAttribute(Struct, frozen=True):
+    """The attribute of a group, with the age of each member's heartbeat in seconds."""
+
+    attribute: StreamAttribute
+    ages: Mapping[str, float]
+
+
+class ReadStream(Struct, frozen=True):
+    """What the SC knows about a stream and the groups that read it."""
+
+    shards: int
+    replicas: int
+    """The wanted number of replicas of a deployed trigger of the group, or 0."""
+    attributes: tuple[ReadAttribute, ...]
+
+
+class TriggerRequests:
+    """Carries out requests of triggers. Every call raises KafkaError if the request is refused."""
+
+    def __init__(
+        self,
+        writer: ChangeWriter,
+        local: LocalStore,
+        ages: HeartbeatAges,
+        reports: TriggerReports,
+        now: Callable[[], float],
+    ) -> None:
+        """`now` is the clock with which the ages are measured."""
+        self._writer = writer
+        self._local = local
+        self._ages = ages
+        self._reports = reports
+        self._now = now
+
+    def read_stream(self, topic: str, group: str | None) -> ReadStream:
+        """Reads the attribute of a group, or of all groups for None."""
+        found = self._topic(topic)
+        attributes = self._local.stream_state_of(topic)
+        groups = sorted(attributes) if group is None else [each for each in (group,) if each in attributes]
+        now = self._now()
+        return ReadStream(
+            found.spec.partitions,
+            0,
+            tuple(ReadAttribute(attributes[each], self._ages.ages_of(attributes[each], now)) for each in groups),
+        )
+
+    async def write_stream(self, topic: str, group: str, expected_version: int, text: str | None) -> int:
+        """Writes the attribute of a group if the store still has the expected version. Returns the new version.
+
+        `text` is None to remove the attribute.
+        """
+        _check(group, text)
+
+        def plan(attribute: StreamAttribute) -> Planned[None]:
+            self._topic(topic)
+            known = self._local.stream_state_of(topic).get(group)
+            if expected_version != (0 if known is None else known.version):
+                raise _changed(topic, group)
+            if text is None:
+                return Planned(None, () if known is None else (Delete(known),))
+            return Planned(None, (Put(attribute),))
+
+        attribute = StreamAttribute(topic, group, text or "", expected_version)
+        result_or_raise((await self._writer.write([attribute], plan_each(plan), Deadlines(WRITE_MS_MAX)))[0])
+        written = self._local.stream_state_of(topic).get(group)
+        if text is None:
+            return 0
+        if written is None or written.text != text:  # Somebody else has changed it since the write.
+            raise _changed(topic, group)
+        return written.version
+
+    def report(self, name: str, replica: str, document: str) -> None:
+        """Keeps what a replica of a trigger reports, in memory, until its next report."""
+        if len(document) > REPORT_CHARACTERS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"the report of {name:.300} {replica:.300} has {len(document)} characters; at most "
+                f"{REPORT_CHARACTERS_MAX} are allowed",
+            )
+        self._reports.note(name, replica, document, self._now())
+
+    def _topic(self, name: str) -> Topic:
+        found = self._local.topics.get(name)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
+        return found
+
+
+def _changed(topic: str, group: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"the state of group {group:.300} of topic {topic:.300} has been changed by another member",
+    )
+
+
+def _check(group: str, text: str | None) -> None:
+    if not group:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the name of the group is empty")
+    if text is None:
+        return
+    if len(text) > ATTRIBUTE_CHARACTERS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the state of group {group:.300} has {len(text)} characters, more than {ATTRIBUTE_CHARACTERS_MAX}",
+        )
+    try:
+        heartbeats_in(text)
+    except AttributeFaultError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the state of group {group:.300}: {error}") from error
