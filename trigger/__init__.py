@@ -2,5 +2,32 @@
 
 This package is a client of a cluster. `replica/` reads shards and keeps what is handled; `membership/` decides which
 replica handles which shard; `shards/` decides what is handled next and what is marked; `pool/` runs worker processes;
-`worker/` is the program of such a process; `functions/` is what users import.
+`worker/` is the program of such a process; `functions/` is what users import. The names here are imported when they
+are first used, so that `import tailrace.trigger` costs nothing.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .config.trigger_config import Retry
+    from .config.trigger_settings import TriggerConfigError
+    from .functions.trigger_decorator import trigger
+
+__all__ = ["Retry", "TriggerConfigError", "trigger"]
+
+_MODULES = {
+    "Retry": "config.trigger_config",
+    "TriggerConfigError": "config.trigger_settings",
+    "trigger": "functions.trigger_decorator",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

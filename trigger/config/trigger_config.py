@@ -27,6 +27,8 @@ class Acknowledgement(StrEnum):
     """An event is acknowledged when its handler returns."""
     EXPLICIT = "explicit"
     """An event is acknowledged when the function says so, which may be later and in any order."""
+    EITHER = "either"
+    """An event is acknowledged when its handler returns, unless the handler says that it does so later."""
 
 
 class RetryMode(StrEnum):
@@ -93,6 +95,7 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     """How long running events may take to end when the replica is asked to stop."""
     order: Order = Order.SHARD
     acknowledgement: Acknowledgement = Acknowledgement.AUTOMATIC
+    """An explicit acknowledgement is possible in every mode but `AUTOMATIC`."""
     open_events_max: int = 1000
     """With explicit acknowledgement: how many events of a shard may be open."""
     acknowledgement_timeout: float = 60.0

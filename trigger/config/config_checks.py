@@ -1,0 +1,137 @@
+"""Checks the values of a trigger's configuration against each other. Pure.
+
+A setting that has no effect beside the others is refused, because its author expects an effect.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from .setting_values import duration_text
+from .trigger_config import Acknowledgement, OnExhausted, Order, RetryMode, TriggerConfig
+
+LEASE_PART = 0.8
+"""The part of the session timeout after which a replica without a heartbeat handles no further event."""
+
+
+class ConfigCheckError(Exception):
+    """Settings contradict each other. The message is a sentence without the place."""
+
+    def __init__(self, message: str, settings: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.settings = settings
+        """The names of the settings; the error belongs to the place of the first one that was given."""
+
+
+class _Fault(NamedTuple):
+    is_so: bool
+    settings: tuple[str, ...]
+    sentence: str
+
+
+def check_config(config: TriggerConfig, given: Collection[str]) -> None:
+    """Raises ConfigCheckError for settings that contradict each other, or have no effect.
+
+    `given` has the names of the settings that a person chose; a default never contradicts anything.
+    """
+    for fault in _faults(config, given):
+        if fault.is_so:
+            raise ConfigCheckError(fault.sentence, fault.settings)
+
+
+def _faults(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
+    yield from _membership(config)
+    yield from _batches(config, given)
+    yield from _retries(config, given)
+    yield from _acknowledgements(config, given)
+
+
+def _membership(config: TriggerConfig) -> Iterator[_Fault]:
+    yield _Fault(
+        config.heartbeat_interval >= LEASE_PART * config.session_timeout,
+        ("heartbeat_interval", "session_timeout"),
+        f"the heartbeat interval of {duration_text(config.heartbeat_interval)} is too long for the session timeout of "
+        f"{duration_text(config.session_timeout)}: it must be shorter than "
+        f"{duration_text(LEASE_PART * config.session_timeout)}, after which a replica without a heartbeat stops",
+    )
+    yield _Fault(
+        config.min_replicas is not None and config.min_replicas > config.replicas,
+        ("min_replicas", "replicas"),
+        f"the least number of replicas, {config.min_replicas}, is larger than the largest number, {config.replicas}",
+    )
+
+
+def _batches(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
+    for name, what in (("batch_seconds", "the time that a batch waits"), ("split_batch", "splitting a failed batch")):
+        yield _Fault(
+            name in given and not config.batch_size,
+            (name,),
+            f"{what} has no effect without a batch size: the function gets single events",
+        )
+    yield _Fault(
+        bool(config.batch_size) and config.acknowledgement is not Acknowledgement.AUTOMATIC,
+        ("acknowledgement", "batch_size"),
+        "explicit acknowledgement works with single events only: leave out the batch size",
+    )
+    yield _Fault(
+        config.retry.split_batch and config.retry.attempts == 1,
+        ("split_batch",),
+        "a failed batch is split for its next attempt, so that splitting has no effect with one attempt",
+    )
+
+
+def _retries(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
+    retry = config.retry
+    for name, what in (
+        ("retry_backoff", "the pause between attempts"),
+        ("retry_mode", "the mode of retries"),
+        ("retry_max_age", "the age for retries"),
+    ):
+        yield _Fault(name in given and retry.attempts == 1, (name,), f"{what} has no effect with one attempt")
+    is_aside = retry.mode is RetryMode.ASIDE
+    yield _Fault(
+        is_aside and "order" in given,
+        ("retry_mode", "order"),
+        f"a retry aside lets later records overtake the failed one, so the order by {config.order} cannot be kept: "
+        "use retries in-order, or leave out the order",
+    )
+    yield _Fault(
+        is_aside and config.on_exhausted is OnExhausted.STOP,
+        ("on_exhausted", "retry_mode"),
+        "with retries aside the shard has gone on when the last attempt fails, so it cannot stop at the event: "
+        "use retries in-order",
+    )
+    yield _Fault(
+        is_aside and config.acknowledgement is not Acknowledgement.AUTOMATIC,
+        ("retry_mode", "acknowledgement"),
+        "retries aside work with automatic acknowledgement only",
+    )
+    yield _Fault(
+        "dead_letters" in given and config.on_exhausted is not OnExhausted.DEAD_LETTER,
+        ("dead_letters", "on_exhausted"),
+        f"the topic of dead letters has no effect, because an event that keeps failing is handled by "
+        f"{config.on_exhausted}",
+    )
+    yield _Fault(
+        config.dead_letter_topic == config.topic,
+        ("dead_letters",),
+        f"dead letters cannot go to {config.topic}, because the function would handle them again and again",
+    )
+
+
+def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
+    for name, what in (
+        ("open_events_max", "the number of open events"),
+        ("acknowledgement_timeout", "the time for an acknowledgement"),
+    ):
+        yield _Fault(
+            name in given and config.acknowledgement is Acknowledgement.AUTOMATIC,
+            (name,),
+            f"{what} has no effect, because an event is acknowledged when the function returns: "
+            "choose explicit acknowledgement",
+        )
+    yield _Fault(
+        config.order is Order.KEY and config.acknowledgement is not Acknowledgement.AUTOMATIC,
+        ("order", "acknowledgement"),
+        "order by key works with automatic acknowledgement only, because an event with explicit acknowledgement "
+        "does not hold up later ones",
+    )
