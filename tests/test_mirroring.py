@@ -47,7 +47,6 @@ NEED_NONE = {
     "storage/log/log_parts.py": "an interface",
     "server/administration.py": "an interface",
     "trigger/work.py": "structs without behaviour",
-    "trigger/replica/workers.py": "an interface",
     "trigger/config/trigger_config.py": "structs without behaviour",
     "testing/broker_error.py": "an error without behaviour",
     "server/host.py": "an interface",
