@@ -46,6 +46,7 @@ NEED_NONE = {
     "controller/objects/objects.py": "structs without behaviour",
     "storage/log/log_parts.py": "an interface",
     "server/administration.py": "an interface",
+    "trigger/pool/workers.py": "an interface",
     "trigger/work.py": "structs without behaviour",
     "trigger/config/trigger_config.py": "structs without behaviour",
     "testing/broker_error.py": "an error without behaviour",

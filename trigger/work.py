@@ -84,16 +84,29 @@ class Outcome(Struct, frozen=True):
     """What became of a chunk."""
 
     next_offset: int
-    """All records of the chunk before this offset were handled. The end of the chunk if all were."""
+    """All records of the chunk before this offset were handled. The end of the chunk if all were. Without a failure,
+    the rest was not handled because `seconds_max` had passed, the lease was over, or the worker ended before it."""
     events: int = 0
     """How many events were handled."""
     outputs: tuple[Output, ...] = ()
-    """What the handled events emitted, in order."""
+    """What the handled events emitted, in order. A failed event emits nothing, unless it is a batch of which only some
+    events failed."""
     failure: Failure | None = None
-    """The event at `next_offset` or later that failed. The worker takes no event after it."""
+    """The event at `next_offset` or later that failed. The worker takes no event after it. Events between `next_offset`
+    and the failed one were handled, but what they emitted was lost with the worker, so they must be handled again."""
     handler_seconds: float = 0.0
     """How long the handler ran, in all."""
     opened: tuple[int, ...] = ()
-    """With explicit acknowledgement: the offsets of this chunk that are not acknowledged yet."""
-    acknowledged: tuple[tuple[Shard, int], ...] = ()
-    """With explicit acknowledgement: events of earlier chunks that were acknowledged since the last outcome."""
+    """With explicit acknowledgement: the events whose handler has returned without an acknowledgement. Each becomes a
+    `Settled` later."""
+
+
+class Settled(Struct, frozen=True):
+    """What became of an event that was open when its chunk ended."""
+
+    shard: Shard
+    offset: int
+    is_acknowledged: bool
+    """Whether the event was acknowledged. If not, its worker has ended, so that the event must be handled again."""
+    outputs: tuple[Output, ...] = ()
+    """What the event emitted. With explicit acknowledgement, outputs leave the worker with the acknowledgement."""

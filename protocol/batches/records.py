@@ -23,7 +23,7 @@ from .record_batch import (
 NO_TIMESTAMP = -1
 
 _VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
+VARLONG_BYTES_MAX = 10
 
 
 class Record(Struct):
@@ -63,16 +63,16 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
     position, end_of_body = 0, len(body)
     try:
         for _ in range(header.record_count):
-            size, position = _read_varint(body, position)
+            size, position = read_varint(body, position)
             end = position + size
             if size < 0 or end > end_of_body:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is truncated")
             position += 1  # the record's attributes, which are unused
-            timestamp_delta, position = _read_varint(body, position, _VARLONG_BYTES_MAX)
-            offset_delta, position = _read_varint(body, position)
+            timestamp_delta, position = read_varint(body, position, VARLONG_BYTES_MAX)
+            offset_delta, position = read_varint(body, position)
             key, position = _read_bytes(body, position, end)
             value, position = _read_bytes(body, position, end)
-            headers, position = _read_headers(body, position, end)
+            headers, position = read_headers(body, position, end)
             if position != end:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record has another length than its fields")
             timestamp = header.timestamp_at(timestamp_delta) if append_time is None else append_time
@@ -84,8 +84,9 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
     return records
 
 
-def _read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
-    count, position = _read_varint(body, position)
+def read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    """Reads the headers of a record that ends at `end`. Returns them and the position after them."""
+    count, position = read_varint(body, position)
     if count < 0:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record has {count} headers")
     headers = []
@@ -98,9 +99,9 @@ def _read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str,
     return headers, position
 
 
-def _read_varint(data: bytes, position: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
-    """Reads a zigzag varint: 0, -1, 1, -2 are stored as 0, 1, 2, 3, so that small numbers of either sign take few
-    bytes."""
+def read_varint(data: bytes, position: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+    """Reads a zigzag varint, and returns it and the position after it. The numbers 0, -1, 1, -2 are stored as 0, 1, 2,
+    3, so that small numbers of either sign take few bytes."""
     value = shift = 0
     for _ in range(bytes_max):
         byte = data[position]
@@ -113,7 +114,7 @@ def _read_varint(data: bytes, position: int, bytes_max: int = _VARINT_BYTES_MAX)
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(data, position)
+    size, position = read_varint(data, position)
     if size < 0:
         return None, position
     if size > end - position:

@@ -1,0 +1,73 @@
+"""What a handler gets besides its event: logger, data of the user, and the way to emit records."""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import datetime
+from types import SimpleNamespace
+
+from tailrace.trigger.work import Output
+
+from .emitted import Content, Headers, make_output
+from .event import Event
+from .event_logger import EventLogger
+
+
+class Response:
+    """What Nuclio's handlers return. A trigger of a stream has nobody to send it to, and ignores it."""
+
+    def __init__(
+        self,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str | None = None,
+        status_code: int = 200,
+    ) -> None:
+        self.headers = dict(headers or {})
+        self.body = body
+        self.content_type = content_type
+        self.status_code = status_code
+
+
+class Context:
+    """The surroundings of a handler. A worker has one context, which all calls of its handler share."""
+
+    Response = Response
+
+    def __init__(self, worker_id: int, trigger_name: str, trigger_kind: str) -> None:
+        self.worker_id = worker_id
+        """The number of the worker in its replica, from 0 on."""
+        self.trigger_name = trigger_name
+        self.trigger_kind = trigger_kind
+        self.user_data = SimpleNamespace()
+        """What `init_context` prepares, for example connections."""
+        self.logger = EventLogger(self.current_event)
+        self.emitted: list[tuple[Event | None, Output]] = []
+        """What handlers have emitted and the worker has not taken yet, each with the event that emitted it."""
+        self.handled: Event | None = None
+        """The event that is being handled, or the first one of a batch. The worker sets it."""
+        self.handled_in_task: ContextVar[Event | None] = ContextVar("handled_in_task", default=None)
+        """The event that a task handles. Tasks that a handler has started keep it after the handler has returned."""
+
+    def emit(
+        self,
+        topic: str,
+        value: Content = None,
+        *,
+        key: Content = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        event: Event | None = None,
+    ) -> None:
+        """Emits a record to a topic. The records are sent when the handler has returned without an error; with explicit
+        acknowledgement, when the event is acknowledged. The mark moves past the event after they are stored.
+
+        Text is sent as UTF-8, and dicts and lists as JSON. `timestamp` is a datetime, or milliseconds since 1970.
+        `event` is the event that the record follows from: threads that a handler has started must name it.
+        """
+        output = make_output(topic, key, value, headers, partition, timestamp)
+        self.emitted.append((event or self.current_event(), output))
+
+    def current_event(self) -> Event | None:
+        """Returns the event that is being handled here, or the first one of a batch; None outside a handler."""
+        return self.handled_in_task.get() or self.handled

@@ -1,0 +1,78 @@
+"""The logger of handlers: each line carries topic, shard and offset of the event that is being handled.
+
+It has the methods of Nuclio's logger (`info`, `info_with`, …). Lines of Python's own `logging` take the same way, so
+that libraries which a function uses need no setting.
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+
+from tailrace.runtime import logs
+
+from .event import Event
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_OF_EVENT = ("topic", "shard", "offset")
+
+
+class EventLogger:
+    """Writes log lines to standard error, one JSON object or one line of text each."""
+
+    def __init__(self, current: Callable[[], Event | None]) -> None:
+        """Prepares the logger. `current` returns the event that is being handled, or the first one of a batch."""
+        self._current = current
+
+    def debug(self, message: object, *args: object, **fields: object) -> None:
+        self.write("debug", message, args, fields)
+
+    def info(self, message: object, *args: object, **fields: object) -> None:
+        self.write("info", message, args, fields)
+
+    def warning(self, message: object, *args: object, **fields: object) -> None:
+        self.write("warning", message, args, fields)
+
+    def error(self, message: object, *args: object, **fields: object) -> None:
+        self.write("error", message, args, fields)
+
+    def exception(self, message: object, *args: object, **fields: object) -> None:
+        """Writes an error with the traceback of the exception that is being handled."""
+        self.write("error", message, args, {"exc_info": sys.exc_info(), **fields})
+
+    warn = warning
+    critical = error
+    debug_with = debug
+    info_with = info
+    warn_with = warning
+    error_with = error
+
+    def write(self, level: str, message: object, args: tuple[object, ...], fields: dict[str, object]) -> None:
+        """Writes one line. A field of the caller that has the name of one of ours gets a `_` behind its name."""
+        text = str(message)
+        if args:
+            try:
+                text = text % args
+            except (TypeError, ValueError):
+                text = " ".join([text, *map(str, args)])
+        ours: dict[str, object] = {}
+        event = self._current()
+        if event is not None:
+            ours = dict(zip(_OF_EVENT, (event.topic, event.shard_id, event.offset), strict=True))
+        taken = {"event", "level", "timestamp", *ours}
+        theirs = {f"{name}_" if name in taken else name: value for name, value in fields.items()}
+        logs.get_logger().log(_LEVELS[level], text, **ours, **theirs)
+
+
+class ForwardingHandler(logging.Handler):
+    """Takes the lines of Python's `logging` to the logger of handlers."""
+
+    def __init__(self, logger: EventLogger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = next((name for name, least in reversed(_LEVELS.items()) if record.levelno >= least), "debug")
+        fields: dict[str, object] = {"logger": record.name}
+        if record.exc_info:
+            fields["exc_info"] = record.exc_info
+        self._logger.write(level, record.getMessage(), (), fields)
