@@ -28,7 +28,7 @@ from .server_connection import (
 )
 
 if TYPE_CHECKING:
-    from .stream_states import StreamReading
+    from tailrace.cluster.stream_state.stream_state import GroupState, StreamRead
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
@@ -107,22 +107,36 @@ class ScClient:
         partitions: list[SegmentedPartition] = response.partitions
         return partitions
 
-    async def read_stream_state(self, topic: str, group: str | None = None) -> "StreamReading":
-        """Reads the state object of a stream: the attribute of one group, or of all groups."""
+    async def read_stream_state(self, topic: str, group: str) -> "StreamRead":
+        """Reads what the state object of a stream has about one group, which may be nothing."""
+        from tailrace.cluster.stream_state.stream_state import StreamRead
         from tailrace.protocol.internal.read_stream_state import ReadStreamStateRequest
 
-        from .stream_states import reading_of
+        from .stream_states import groups_of
 
-        return reading_of(await self._ask_checked(ReadStreamStateRequest(topic, group)))
+        response = await self._ask_checked(ReadStreamStateRequest(topic, group))
+        return groups_of(response).get(group) or StreamRead(response.shards, response.replicas)
 
-    async def write_stream_state(self, topic: str, group: str, expected_version: int, attribute: str | None) -> int:
-        """Writes the attribute of a group, or removes it for None, and returns its new version.
+    async def read_stream_groups(self, topic: str) -> "Mapping[str, StreamRead]":
+        """Reads the whole state object of a stream, by group."""
+        from tailrace.protocol.internal.read_stream_state import ReadStreamStateRequest
 
-        Raises RefusedError with INVALID_UPDATE_VERSION if the attribute does not have the expected version any more.
+        from .stream_states import groups_of
+
+        return groups_of(await self._ask_checked(ReadStreamStateRequest(topic)))
+
+    async def write_stream_state(
+        self, topic: str, group: str, expected_version: int, state: "GroupState | None"
+    ) -> int:
+        """Writes the state of a group, or removes it for None, and returns its new version.
+
+        Raises RefusedError with INVALID_UPDATE_VERSION if the state does not have the expected version any more.
         """
+        from tailrace.cluster.stream_state.stream_state import encode_group_state
         from tailrace.protocol.internal.write_stream_state import WriteStreamStateRequest
 
-        response = await self._ask_checked(WriteStreamStateRequest(topic, group, expected_version, attribute))
+        text = None if state is None else encode_group_state(state)
+        response = await self._ask_checked(WriteStreamStateRequest(topic, group, expected_version, text))
         version: int = response.version
         return version
 

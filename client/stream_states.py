@@ -1,38 +1,21 @@
-"""What the Streaming Controller (SC) responds about the state object of a stream."""
+"""Reads what the Streaming Controller (SC) responds about the state object of a stream."""
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
+from tailrace.cluster.stream_state.stream_state import StreamRead, StreamStateError, decode_group_state
 from tailrace.protocol.internal.read_stream_state import ReadStreamStateResponse
 
-
-class StreamGroupState(Struct, frozen=True):
-    """The attribute of one consumer group in the state object of a stream, as the SC has it."""
-
-    version: int
-    """The version, which a write of the attribute must name."""
-    attribute: str
-    """The attribute as JSON."""
-    ages: Mapping[str, float]
-    """For each member, the seconds since the SC first saw its last heartbeat."""
+from .server_connection import RefusedError
 
 
-class StreamReading(Struct, frozen=True):
-    """A stream and its state object, at one moment."""
-
-    shards: int
-    """The number of partitions of the topic."""
-    replicas: int
-    """The number of replicas that a deployed trigger of the group should have now, or 0 if there is no such trigger."""
-    groups: Mapping[str, StreamGroupState]
-    """By the name of the consumer group. A group without an attribute is not there; its version is 0."""
-
-
-def reading_of(response: ReadStreamStateResponse) -> StreamReading:
-    """Returns the content of a response."""
-    groups = {
-        each.group: StreamGroupState(each.version, each.state, {age.member_id: age.age_ms / 1000 for age in each.ages})
-        for each in response.groups
-    }
-    return StreamReading(response.shards, response.replicas, groups)
+def groups_of(response: ReadStreamStateResponse) -> Mapping[str, StreamRead]:
+    """Returns the state of each group in the response. Raises RefusedError for a state that cannot be read."""
+    groups: dict[str, StreamRead] = {}
+    for each in response.groups:
+        try:
+            state = decode_group_state(each.state)
+        except StreamStateError as error:
+            raise RefusedError(f"the state of the group {each.group} cannot be read: {error}") from error
+        ages_ms = {age.member_id: age.age_ms for age in each.ages}
+        groups[each.group] = StreamRead(response.shards, response.replicas, state, each.version, ages_ms)
+    return groups

@@ -11,6 +11,7 @@ from tailrace.controller.objects.objects import (
     ConfigOverrides,
     DeletedTopic,
     Encryption,
+    FunctionSnapshot,
     GroupConfigs,
     Partition,
     PartitionResolution,
@@ -35,6 +36,10 @@ from tailrace.controller.objects.objects import (
     TopicResolution,
     TopicSpec,
     TopicStatus,
+    Trigger,
+    TriggerResolution,
+    TriggerSpec,
+    TriggerStatus,
 )
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.runtime.network import Address
@@ -142,8 +147,26 @@ group_configs = st.builds(GroupConfigs, _words, _configs)
 cluster_identities = st.builds(ClusterIdentity, _words)
 producer_id_blocks = st.builds(ProducerIdBlock, st.integers(0, 2**63 - 1))
 stream_attributes = st.builds(StreamAttribute, _names, _words, _texts)
+triggers = st.builds(
+    Trigger,
+    st.from_regex(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,12}", fullmatch=True),
+    st.builds(
+        TriggerSpec,
+        _names,
+        _words,
+        st.builds(FunctionSnapshot, _texts, _texts, st.none() | _names, st.none() | _texts, st.none() | _texts),
+        st.dictionaries(_names, st.none() | _texts | st.integers(0, 9) | st.lists(_texts, max_size=2), max_size=2),
+        st.integers(1, 100),
+        st.none() | st.integers(1, 100),
+        st.booleans(),
+        st.integers(1, 2**31 - 1),
+    ),
+    st.builds(
+        TriggerStatus, st.sampled_from(TriggerResolution), _texts, st.lists(st.integers(1, 99), max_size=3).map(tuple)
+    ),
+)
 
-people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics)
+people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics, triggers)
 objects = people_write | st.one_of(
     config_overrides, group_configs, cluster_identities, producer_id_blocks, stream_attributes
 )

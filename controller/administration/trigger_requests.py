@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
 from tailrace.controller.objects.objects import StreamAttribute, Topic
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.triggers.heartbeat_ages import HeartbeatAges
-from tailrace.controller.triggers.stream_attributes import AttributeFaultError, heartbeats_in
 from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX, TriggerReports
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -125,6 +125,6 @@ def _check(group: str, text: str | None) -> None:
             f"the state of group {group:.300} has {len(text)} characters, more than {ATTRIBUTE_CHARACTERS_MAX}",
         )
     try:
-        heartbeats_in(text)
-    except AttributeFaultError as error:
+        decode_group_state(text)
+    except StreamStateError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the state of group {group:.300}: {error}") from error

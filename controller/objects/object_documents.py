@@ -31,6 +31,7 @@ from .objects import (
     SpuGroup,
     StreamAttribute,
     Topic,
+    Trigger,
 )
 from .spu_documents import (
     Document,
@@ -49,7 +50,13 @@ from .topic_documents import (
     read_topic,
     topic_document,
 )
-from .trigger_documents import read_stream_attribute, stream_attribute_document
+from .trigger_documents import (
+    check_trigger,
+    read_stream_attribute,
+    read_trigger,
+    stream_attribute_document,
+    trigger_document,
+)
 
 DEFAULTS_NAME = "default"
 """The name of the object with the broker configs for all SPUs."""
@@ -83,6 +90,8 @@ def document_of(found: Object) -> Document:
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
         case StreamAttribute():
             return {"kind": "stream-state", **stream_attribute_document(found)}
+        case Trigger():
+            return {"kind": "trigger", **trigger_document(found)}
 
 
 def parse_object(kind: str, document: object, name: str | None = None) -> Object:
@@ -100,6 +109,9 @@ def parse_object(kind: str, document: object, name: str | None = None) -> Object
         case SpuGroup():
             check_template(found.spec.template)
             _checked("template.configs", BrokerConfigs, found.spec.template.configs)
+        case Trigger():
+            _checked("topic", check_topic_name, found.spec.topic)
+            check_trigger(found)
     return found
 
 
@@ -143,6 +155,8 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
         case "stream-state":
             return read_stream_attribute(whole, spec)
+        case "trigger":
+            return read_trigger(whole, spec)
     raise FieldError(f"kind: there is no kind {kind!r}")
 
 

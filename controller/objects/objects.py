@@ -18,6 +18,8 @@ GIBIBYTE = 1024**3
 PUBLIC_PORT = 9005
 PRIVATE_PORT = 9006
 FIRST_ID = SpuId(0)
+TRIGGER_REPLICAS_MAX = 100
+"""The most replicas of a trigger: each is a process with worker processes of its own."""
 GROUP_REPLICAS_MAX = 1000
 """The largest SPU group: each replica becomes an object and a process."""
 
@@ -355,6 +357,70 @@ class StreamAttribute(Struct, frozen=True):
     version: int = 0
 
 
+class FunctionSnapshot(Struct, frozen=True):
+    """The function of a deployed trigger, as its file was when the trigger was deployed."""
+
+    path: str
+    """The path of the file, for error messages."""
+    source: str
+    """The content of the file."""
+    handler: str | None = None
+    """The name of the function in the file; None if there is only one that it can be."""
+    directory: str | None = None
+    """The directory from which the file may import others, on the machine of the replicas."""
+    python: str | None = None
+    """The Python interpreter that runs the replicas; None for that of the process that starts them."""
+
+
+class TriggerSpec(Struct, frozen=True):
+    """What a trigger should be: a function that replicas call for every record of a topic."""
+
+    topic: str
+    group: str
+    function: FunctionSnapshot
+    config: Mapping[str, object] = field(default_factory=dict)
+    """The configuration of the trigger as a document, which only replicas understand."""
+    replicas: int = 1
+    """The number of replicas; the largest number if it follows the lag."""
+    min_replicas: int | None = None
+    """The smallest number of replicas if it follows the lag; None if it is fixed."""
+    paused: bool = False
+    revision: int = 1
+    """A number that rises if running replicas must be replaced."""
+
+
+class TriggerResolution(StrEnum):
+    NONE = ""
+    WAITING = "Waiting"
+    """The topic does not exist, so there is nothing to run."""
+    RUNNING = "Running"
+    REDEPLOYING = "Redeploying"
+    """Replicas are being replaced one by one by replicas of the newest revision."""
+    PAUSED = "Paused"
+
+
+class TriggerStatus(Struct, frozen=True):
+    resolution: TriggerResolution = TriggerResolution.NONE
+    reason: str = ""
+    """Why there are as many replicas as there are, or what a redeployment waits for."""
+    revisions: tuple[int, ...] = ()
+    """The revision that each replica should run. Their number is the number of replicas that should run now."""
+
+
+class Trigger(Struct, frozen=True):
+    """A function that was deployed to run for every record of a topic."""
+
+    name: str
+    spec: TriggerSpec
+    status: TriggerStatus = TriggerStatus()
+    version: int = 0
+
+
+def replica_name(index: int) -> str:
+    """Returns the name of a trigger's replica, which is its id as a member: the first one is `replica1`."""
+    return f"replica{index + 1}"
+
+
 Object = (
     Spu
     | SpuGroup
@@ -366,4 +432,5 @@ Object = (
     | ClusterIdentity
     | ProducerIdBlock
     | StreamAttribute
+    | Trigger
 )

@@ -23,6 +23,7 @@ from tailrace.controller.objects.objects import (
     StreamAttribute,
     Topic,
     TopicResolution,
+    Trigger,
     shelf_keepers_of,
 )
 from tailrace.protocol.ids import SpuId, TopicId
@@ -67,6 +68,7 @@ class LocalStore:
         self._deleted_topics: dict[TopicId, DeletedTopic] = {}
         self._config_overrides: dict[str, ConfigOverrides] = {}
         self._group_configs: dict[str, GroupConfigs] = {}
+        self._triggers: dict[str, Trigger] = {}
         self._stream_states: dict[str, dict[str, StreamAttribute]] = {}
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
         """All objects, by their keys in the KV store."""
@@ -84,6 +86,7 @@ class LocalStore:
         """Broker configs set at run time, by the SPU's id as text, or under the empty name for all SPUs."""
         self.group_configs: Mapping[str, GroupConfigs] = MappingProxyType(self._group_configs)
         """Configs of consumer groups, by the group's id."""
+        self.triggers: Mapping[str, Trigger] = MappingProxyType(self._triggers)
         self._identity: ClusterIdentity | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
@@ -204,6 +207,8 @@ class LocalStore:
                 self._producer_ids = None
             case StreamAttribute():
                 _drop_from(self._stream_states, previous.topic, previous.group)
+            case Trigger():
+                del self._triggers[previous.name]
 
     def _add(self, current: Object) -> None:
         match current:
@@ -230,6 +235,8 @@ class LocalStore:
                 self._producer_ids = current
             case StreamAttribute():
                 self._stream_states.setdefault(current.topic, {})[current.group] = current
+            case Trigger():
+                self._triggers[current.name] = current
 
 
 def is_finished(topic: Topic) -> bool:

@@ -25,6 +25,7 @@ from tailrace.controller.objects.objects import (
     SpuGroup,
     StreamAttribute,
     Topic,
+    Trigger,
 )
 
 from .actions import Delete, KvAction
@@ -71,6 +72,8 @@ def key_of(found: Object) -> str:
             return "producer-ids"
         case StreamAttribute():
             return f"stream-state/{found.topic}/{found.group}"
+        case Trigger():
+            return f"trigger/{found.name}"
 
 
 def encode(found: Object) -> bytes:

@@ -7,17 +7,17 @@ age is a lower bound of the time since the member wrote it, also after another S
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
 from tailrace.controller.objects.objects import StreamAttribute
 from tailrace.controller.state.events import Removed, Stored
 from tailrace.controller.state.object_codec import key_of
-
-from .stream_attributes import AttributeFaultError, heartbeats_in
 
 
 class SeenHeartbeat(NamedTuple):
     """A heartbeat of a member, and when the SC first saw it."""
 
-    last_heartbeat: str
+    heartbeat: tuple[int, str]
+    """The time that the member wrote, and its process."""
     seen_at: float
 
 
@@ -40,12 +40,9 @@ class HeartbeatAges:
 
 def _seen(text: str, before: Mapping[str, SeenHeartbeat], now: float) -> dict[str, SeenHeartbeat]:
     try:
-        heartbeats = heartbeats_in(text)
-    except AttributeFaultError:  # Something else than a member has written it. Members refuse it as well.
+        members = decode_group_state(text).members
+    except StreamStateError:  # Something else than a member has written it. Members refuse it as well.
         return {}
-    return {
-        member: before[member]
-        if member in before and before[member].last_heartbeat == last_heartbeat
-        else SeenHeartbeat(last_heartbeat, now)
-        for member, last_heartbeat in heartbeats.items()
-    }
+    seen = {each.member_id: SeenHeartbeat((each.last_heartbeat_ms, each.process), now) for each in members}
+    unchanged = {each for each, found in seen.items() if each in before and before[each].heartbeat == found.heartbeat}
+    return seen | {each: before[each] for each in unchanged}

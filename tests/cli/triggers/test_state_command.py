@@ -4,9 +4,9 @@ import pytest
 from public_sc import PublicSc, public_sc, tailrace
 
 MEMBERS = [
-    {"member_id": "replica1", "shards": "0-3", "last_heartbeat": "t0"},
-    {"member_id": "replica2", "shards": "4-7", "last_heartbeat": "t1"},
-    {"member_id": "replica3", "shards": "8-11", "last_heartbeat": "t2"},
+    {"member_id": "replica1", "shards": "0-3", "last_heartbeat": "2026-01-31T12:00:00.000Z"},
+    {"member_id": "replica2", "shards": "4-7", "last_heartbeat": "2026-01-31T12:00:01.000Z"},
+    {"member_id": "replica3", "shards": "8-11", "last_heartbeat": "2026-01-31T12:00:02.000Z"},
 ]
 
 

@@ -12,7 +12,7 @@ from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 
-def attribute(member: str = "replica1", last_heartbeat: str = "t0") -> str:
+def attribute(member: str = "replica1", last_heartbeat: str = "2026-01-31T12:00:00Z") -> str:
     return json.dumps(
         {"members": [{"member_id": member, "shards": "0-3", "last_heartbeat": last_heartbeat}], "epoch": 1}
     )
@@ -31,7 +31,9 @@ async def test_what_was_written_is_read_with_the_ages_of_its_heartbeats(autojump
         (found,) = reading.attributes
         assert found.attribute == StreamAttribute("orders", "billing", attribute(), version)
         assert found.ages == {"replica1": pytest.approx(7)}
-        again = await requests.write_stream("orders", "billing", version, attribute(last_heartbeat="t1"))
+        again = await requests.write_stream(
+            "orders", "billing", version, attribute(last_heartbeat="2026-01-31T12:00:01Z")
+        )
         assert again > version
         (found,) = requests.read_stream("orders", "billing").attributes
         assert found.ages == {"replica1": pytest.approx(0)}
@@ -109,7 +111,7 @@ async def test_another_sc_begins_the_ages_at_zero(autojump_clock: MockClock) -> 
     ("group", "text", "message"),
     [
         ("", attribute(), "the name of the group is empty"),
-        ("g", "[]", "the state of group g: it has no list of members"),
+        ("g", "[]", "the state of group g: the state is not a JSON object"),
         ("g", "x" * (ATTRIBUTE_CHARACTERS_MAX + 1), "the state of group g has 524289 characters"),
     ],
 )

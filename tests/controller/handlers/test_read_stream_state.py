@@ -9,7 +9,9 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.read_stream_state import HeartbeatAge, ReadStreamStateRequest
 
 CONTEXT = request_of(ApiKey.METADATA)
-ATTRIBUTE = json.dumps({"members": [{"member_id": "replica1", "shards": "0", "last_heartbeat": "t0"}], "epoch": 1})
+ATTRIBUTE = json.dumps(
+    {"members": [{"member_id": "replica1", "shards": "0", "last_heartbeat": "2026-01-31T12:00:00Z"}], "epoch": 1}
+)
 
 
 async def test_the_groups_of_a_stream_are_read(autojump_clock: object) -> None:
