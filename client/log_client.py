@@ -72,7 +72,7 @@ class LogClient:
         answers: dict[str, list[Partition] | RefusedError] = {each: _no_such_topic(each) for each in topics}
         for each in (await self._spus.metadata(topics)).topics if topics else ():
             if each.name is not None and each.error_code:
-                answers[each.name] = _why_unusable(each.name, each.error_code)
+                answers[each.name] = why_unusable(each.name, each.error_code)
             elif each.name is not None:
                 answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
         return answers
@@ -186,24 +186,31 @@ class LogClient:
         """
 
         async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
-            topics = [
-                TopicProduceData(
-                    topic,
-                    partition_data=[
-                        PartitionProduceData(number, batches[Partition(topic, number)]) for number in numbers
-                    ],
-                )
-                for topic, numbers in by_topic(wanted)
-            ]
-            request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=topics)
-            response = await self._spus.ask(spu_id, request, _NAMED_PRODUCES_MAX)
-            return {
-                Partition(topic.name, each.index): _appended_at(each)
-                for topic in response.responses
-                for each in topic.partition_responses
-            }
+            return await self.append_at(spu_id, {each: batches[each] for each in wanted}, acks)
 
         return await self._spus.ask_each(batches, self._leaders, ask)
+
+    async def append_at(
+        self, spu_id: int, batches: Mapping[Partition, Buffer], acks: int, silence_seconds: float | None = None
+    ) -> dict[Partition, int | RefusedError | None]:
+        """Appends batches at one SPU, which should lead their partitions, as `append` does, but does not retry.
+
+        `silence_seconds` is how long the SPU may send nothing. Raises UnreachableError and RefusedError.
+        """
+        topics = [
+            TopicProduceData(
+                topic,
+                partition_data=[PartitionProduceData(number, batches[Partition(topic, number)]) for number in numbers],
+            )
+            for topic, numbers in by_topic(batches)
+        ]
+        request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=topics)
+        response = await self._spus.ask(spu_id, request, _NAMED_PRODUCES_MAX, silence_seconds=silence_seconds)
+        return {
+            Partition(topic.name, each.index): _appended_at(each)
+            for topic in response.responses
+            for each in topic.partition_responses
+        }
 
     async def producer_name(self) -> ProducerName:
         """Asks an SPU for a new producer id. Raises RefusedError."""
@@ -263,7 +270,7 @@ def _refused_by_leader(answer: PartitionData | PartitionProduceResponse) -> Refu
     return refused
 
 
-def _why_unusable(topic: str, error: int) -> RefusedError:
+def why_unusable(topic: str, error: int) -> RefusedError:
     """Returns the reason why a server gives no partitions of a topic."""
     match error:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -141,17 +141,26 @@ class SpuClient:
         """Returns a client of the same cluster with its own connections, for requests that must not wait for others."""
         return SpuClient(self._network, self._bootstrap, self._role)
 
-    async def ask(self, spu_id: int, request: Any, version_max: int | None = None, wait_seconds: float = 0.0) -> Any:
+    async def ask(
+        self,
+        spu_id: int,
+        request: Any,
+        version_max: int | None = None,
+        wait_seconds: float = 0.0,
+        silence_seconds: float | None = None,
+    ) -> Any:
         """Asks one SPU, and returns the response without checking it for errors.
 
-        `wait_seconds` is how much longer than usual the SPU may take, because it waits for others. Raises
-        UnreachableError and RefusedError.
+        `wait_seconds` is how much longer than usual the SPU may take, because it waits for others. `silence_seconds` is
+        how long is usual. Raises UnreachableError and RefusedError.
         """
         if spu_id not in self._servers:
             if spu_id not in self._addresses:
                 raise UnreachableError(f"SPU {spu_id} is not online. {SPU.what_to_do}")
             self._servers[spu_id] = await self._meet(self._addresses[spu_id], SPU)
-        silence_seconds = ANSWER_SECONDS_MAX if self._patient_until is None else self._seconds_left(SILENCE_SECONDS_MAX)
+        if silence_seconds is None:
+            is_patient = self._patient_until is None
+            silence_seconds = ANSWER_SECONDS_MAX if is_patient else self._seconds_left(SILENCE_SECONDS_MAX)
         try:
             return await self._servers[spu_id].ask(request, version_max, silence_seconds + wait_seconds)
         except (UnreachableError, trio.Cancelled):

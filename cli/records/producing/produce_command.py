@@ -15,6 +15,7 @@ from tailrace.cli.output.tables import table
 from tailrace.cli.records.formats.produced_lines import Lines
 from tailrace.client.log_client import ACKS_OF_ALL, LogClient
 from tailrace.client.log_facts import Partition
+from tailrace.client.partition_chooser import PartitionChooser
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.client.spu_client import SpuClient
 from tailrace.protocol.batches.compression import Compression
@@ -24,7 +25,6 @@ from tailrace.runtime.process import Stop, file_input, read_input, run_stoppable
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .generated_records import GeneratedRecords
-from .partition_chooser import PartitionChooser
 from .produce_options import ACKS, LINE_END, check, configure, entry_reader, generation, headers_of
 from .produce_sources import GeneratedSource, InputSource, ReadInput, Source
 from .produced_batches import ProducedBatches

@@ -7,9 +7,9 @@ import trio
 
 from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.records.formats.produced_lines import Entry, Lines
+from tailrace.client.outgoing_line import BATCH_BYTES_MAX
 
 from .generated_records import GeneratedRecords
-from .produced_batches import BATCH_BYTES_MAX
 
 INPUT_BYTES_AT_ONCE = 512 * 1024
 STEP_SECONDS = 0.05

@@ -8,14 +8,12 @@ from msgspec import Struct, field
 from tailrace.cli.records.formats.produced_lines import Entry, Headers
 from tailrace.client.log_client import ProducerName
 from tailrace.client.log_facts import Partition
+from tailrace.client.outgoing_line import BATCH_BYTES_MAX, record_bytes
 from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.record_batch import SEQUENCE_END
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode
-
-BATCH_BYTES_MAX = 512 * 1024
-"""The size of the keys, values and headers in a batch, so that topics accept the batch by default."""
 
 
 class Written(Struct):
@@ -55,7 +53,7 @@ class ProducedBatches(Struct):
         size = 0
         for entry in entries:
             headers = [*entry.headers, *self.headers]
-            added = len(entry.key or b"") + len(entry.value or b"") + sum(map(_header_size, headers))
+            added = record_bytes(entry.key, entry.value, headers)
             if not records or size + added > BATCH_BYTES_MAX:
                 slices.append(records := [])
                 size = 0
@@ -101,7 +99,3 @@ class ProducedBatches(Struct):
             written.first = offset
         written.last = None if offset is None else offset + count - 1
         written.records += count
-
-
-def _header_size(header: tuple[str, bytes | None]) -> int:
-    return len(header[0]) + len(header[1] or b"")

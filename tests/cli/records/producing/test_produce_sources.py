@@ -5,7 +5,7 @@ from tailrace.cli.options.sc_options import UsageError
 from tailrace.cli.records.formats.produced_lines import LineFormat, Lines
 from tailrace.cli.records.producing.generated_records import GeneratedRecords
 from tailrace.cli.records.producing.produce_sources import GeneratedSource, InputSource, Source
-from tailrace.cli.records.producing.produced_batches import BATCH_BYTES_MAX
+from tailrace.client.outgoing_line import BATCH_BYTES_MAX
 from tailrace.runtime.chance import RandomChance
 
 

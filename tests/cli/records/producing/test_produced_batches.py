@@ -1,9 +1,10 @@
 import pytest
 
 from tailrace.cli.records.formats.produced_lines import Entry
-from tailrace.cli.records.producing.produced_batches import BATCH_BYTES_MAX, ProducedBatches, Written
+from tailrace.cli.records.producing.produced_batches import ProducedBatches, Written
 from tailrace.client.log_client import ProducerName
 from tailrace.client.log_facts import Partition
+from tailrace.client.outgoing_line import BATCH_BYTES_MAX
 from tailrace.client.server_connection import RefusedError
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import read_records

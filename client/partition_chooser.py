@@ -4,14 +4,30 @@ So a key that other clients also produce to stays in one partition.
 """
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
-from tailrace.cli.records.formats.produced_lines import Entry
-from tailrace.client.log_facts import Partition
 from tailrace.runtime.chance import Chance
+
+from .log_facts import Partition
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFF_FFFF
+
+
+class Placeable(Protocol):
+    """A record for which a partition is chosen."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key."""
+
+    @property
+    def partition(self) -> int | None:
+        """The partition that the record names, if any."""
+
+
+Entry = TypeVar("Entry", bound=Placeable)
 
 
 class PartitionChooser:

@@ -1,6 +1,6 @@
 import pytest
 
-from tailrace.cli.records.producing.partition_chooser import murmur2, partition_of_key
+from tailrace.client.partition_chooser import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize(
