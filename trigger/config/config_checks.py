@@ -40,6 +40,7 @@ def check_config(config: TriggerConfig, given: Collection[str]) -> None:
 
 def _faults(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
     yield from _membership(config)
+    yield from _access(config)
     yield from _batches(config, given)
     yield from _retries(config, given)
     yield from _acknowledgements(config, given)
@@ -57,6 +58,14 @@ def _membership(config: TriggerConfig) -> Iterator[_Fault]:
         config.min_replicas is not None and config.min_replicas > config.replicas,
         ("min_replicas", "replicas"),
         f"the least number of replicas, {config.min_replicas}, is larger than the largest number, {config.replicas}",
+    )
+
+
+def _access(config: TriggerConfig) -> Iterator[_Fault]:
+    yield _Fault(
+        config.access_user is not None and config.access_key is None,
+        ("access_user",),
+        "the user has no effect without an access key",
     )
 
 

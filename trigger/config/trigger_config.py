@@ -107,7 +107,9 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     worker_memory_max: int | None = None
     """How many bytes of memory a worker may use before it is replaced; None for no limit."""
     access_key: str | None = None
-    """The access key for the data, which needs SASL."""
+    """The access key for the data, which is the password of SASL."""
+    access_user: str | None = None
+    """The user of the access key for SASL; None for the name of the trigger."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers."""
 

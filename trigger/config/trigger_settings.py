@@ -119,7 +119,8 @@ SETTINGS: Mapping[str, Setting] = {
     "worker_memory_max": Setting(
         size(32 * MIB, 1024 * 1024 * MIB), "SIZE", "Memory at which a worker is replaced, such as 512Mi."
     ),
-    "access_key": Setting(some_text, "KEY", "Access key for the data."),
+    "access_key": Setting(some_text, "KEY", "Access key for the data, if the brokers ask for one."),
+    "access_user": Setting(some_text, "USER", "User of the access key (default: the name of the trigger)."),
     "environment": Setting(variables, "NAME=VALUE", "Environment variable of the workers; may be repeated."),
 }
 """All settings, in the order of the help. The names are those of the decorator; flags have dashes."""
@@ -187,7 +188,7 @@ def config_of_document(document: object) -> TriggerConfig:
         raise TriggerConfigError(f"the stored configuration of the trigger cannot be read: {error}") from error
 
 
-def guess_text(typed: str, names: Sequence[str]) -> str:
+def guess_text(typed: str, names: Sequence[str], spellings: Mapping[str, str] | None = None) -> str:
     """Returns the end of a sentence that names what was perhaps meant, or nothing."""
     found = similar(typed, names)
-    return "" if found is None else f"; did you mean {found}?"
+    return "" if found is None else f"; did you mean {(spellings or {}).get(found, found)}?"

@@ -46,6 +46,7 @@ def trigger(
     dead_letters: str | None = None,
     worker_memory_max: int | str | None = None,
     access_key: str | None = None,
+    access_user: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Makes a decorator for a function `def NAME(context, event)` that handles the records of `topic`.
