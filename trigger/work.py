@@ -60,6 +60,8 @@ class FailureKind(StrEnum):
     """The worker ended while it handled the event: by a signal, by `os._exit`, or because memory ran out."""
     UNREADABLE = "unreadable"
     """The record cannot be decoded, so the handler never saw it."""
+    UNACKNOWLEDGED = "unacknowledged"
+    """The function did not acknowledge the event in time, although its handler returned."""
 
 
 class Failure(Struct, frozen=True):

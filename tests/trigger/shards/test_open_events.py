@@ -1,0 +1,32 @@
+"""Expectations of events that wait for their acknowledgement."""
+
+from tailrace.trigger.shards.open_events import OpenEvents
+from tailrace.trigger.shards.pieces import NEVER, UNLIMITED
+
+
+def test_events_expire_in_the_order_in_which_they_were_opened() -> None:
+    events = OpenEvents(timeout=10.0)
+    assert (events.next_time, events.lowest) == (NEVER, UNLIMITED)
+    events.open([5, 6], 1.0, first=5, attempts=3)
+    events.open([2], 2.0, first=0, attempts=1)
+    assert (events.next_time, events.lowest, len(events)) == (11.0, 2, 3)
+    assert events.ages(4.0) == [(5, 3.0), (6, 3.0), (2, 2.0)]
+    assert [(event.offset, event.attempts) for event in events.take_expired(11.0)] == [(5, 3), (6, 1)]
+    assert events.next_time == 12.0
+
+
+def test_early_acknowledgements_are_kept_for_events_in_hand_only() -> None:
+    events = OpenEvents(timeout=10.0)
+    assert not events.acknowledge(3, 0, 3)
+    assert not events.acknowledge(1, 0, 3)
+    events.forget_early(2)
+    events.open([1, 3], 0.0, first=1, attempts=1)
+    assert len(events) == 2
+    assert events.acknowledge(1, 0, 3)
+
+
+def test_a_truncated_log_forgets_its_events() -> None:
+    events = OpenEvents(timeout=10.0)
+    events.open([1, 3], 0.0, first=1, attempts=1)
+    events.truncate(3)
+    assert events.ages(0.0) == [(1, 0.0)]

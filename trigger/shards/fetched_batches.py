@@ -1,0 +1,185 @@
+"""The batches of a shard that were fetched and are still needed, found by offset and counted without decoding records.
+
+A log has gaps: compaction removes records, and control batches have none to handle. A gap counts as handled.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tailrace.protocol.batches.keyed_records import record_times
+from tailrace.protocol.batches.record_batch import BatchHeader, iterate
+from tailrace.protocol.batches.records import Record, open_body, read_records
+from tailrace.protocol.codec.primitives import Buffer
+from tailrace.protocol.error_codes import KafkaError
+
+
+class FetchedBatch(Struct):
+    """One whole batch with records of producers."""
+
+    header: BatchHeader
+    data: bytes
+    arrived: float
+    """When the batch was fetched."""
+    body: bytes = b""
+    """The decompressed records, if the batch was opened."""
+    offset_list: Sequence[int] = ()
+    """The offsets of the records, once they were needed."""
+
+    @property
+    def base(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def end(self) -> int:
+        return self.header.next_offset
+
+    @property
+    def memory(self) -> int:
+        return len(self.data) + len(self.body)
+
+    def offsets(self) -> Sequence[int]:
+        """Returns the offsets of the records. Only a batch with gaps is decoded. A batch that cannot be decoded counts
+        as one without gaps: a worker will say what is wrong with it."""
+        if not self.offset_list:
+            every = range(self.base, self.end)
+            self.offset_list = every if self.header.record_count == len(every) else self._read_offsets() or every
+        return self.offset_list
+
+    def _read_offsets(self) -> Sequence[int]:
+        try:
+            body = open_body(self.data, self.header)
+            return [self.base + delta for delta, _ in record_times(body, self.header.record_count)]
+        except KafkaError:
+            return ()
+
+
+class FetchedBatches:
+    """The fetched batches of a shard, in the order of their offsets."""
+
+    def __init__(self, offset: int) -> None:
+        self.end = offset
+        """The offset from which on the next fetch reads."""
+        self.memory = 0
+        """How many bytes the batches take."""
+        self._batches: list[FetchedBatch] = []
+        self._bases: list[int] = []
+        self._last_decoded: tuple[FetchedBatch | None, dict[int, Record]] = (None, {})
+
+    def add(self, records: Buffer, now: float) -> None:
+        """Adds the whole batches of a fetch response. Skips control batches, and batches that are already known.
+
+        Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header; the batches before it were added.
+        """
+        view = memoryview(records)
+        for position, header in iterate(records):
+            if header.next_offset <= self.end:
+                continue
+            self.end = header.next_offset
+            if header.is_control or not header.record_count:
+                continue
+            batch = FetchedBatch(header, bytes(view[position : position + header.size]), now)
+            self._batches.append(batch)
+            self._bases.append(batch.base)
+            self.memory += batch.memory
+
+    def opened(self, batch: FetchedBatch, body: bytes) -> None:
+        """Keeps the decompressed records of a batch."""
+        self.memory += len(body) - len(batch.body)
+        batch.body = body
+
+    def drop_before(self, offset: int) -> None:
+        """Forgets the batches with no record at or after the offset."""
+        count = 0
+        for batch in self._batches:
+            if batch.end > offset:
+                break
+            self.memory -= batch.memory
+            count += 1
+        if count:
+            del self._batches[:count], self._bases[:count]
+            self._last_decoded = (None, {})
+
+    def skip_to(self, offset: int) -> None:
+        """Takes note that the log has no records between the end and the offset."""
+        self.end = max(self.end, offset)
+
+    def truncate(self, offset: int) -> int:
+        """Forgets the batches with records at or after the offset. Returns from where on the next fetch reads."""
+        while self._batches and self._batches[-1].end > offset:
+            batch = self._batches.pop()
+            offset = min(offset, self._bases.pop())
+            self.memory -= batch.memory
+        self._last_decoded = (None, {})
+        self.end = min(self.end, offset)
+        return self.end
+
+    def arrived(self, offset: int) -> float:
+        """Returns when the first record at or after the offset was fetched. There must be one."""
+        return self._batches[self._index(offset)].arrived
+
+    def from_offset(self, offset: int) -> Sequence[FetchedBatch]:
+        """Returns the batches with records at or after the offset."""
+        return self._batches[self._index(offset) :]
+
+    def between(self, first: int, end: int) -> Sequence[FetchedBatch]:
+        """Returns the batches that overlap a range of offsets."""
+        return [batch for batch in self.from_offset(first) if batch.base < end]
+
+    def after_gap(self, offset: int) -> int:
+        """Returns the first offset at or after `offset` that lies in a batch; the end if there is no such batch."""
+        index = self._index(offset)
+        return max(offset, self._batches[index].base) if index < len(self._batches) else max(offset, self.end)
+
+    def offsets(self, first: int, end: int) -> Sequence[int]:
+        """Returns the offsets of the records in a range."""
+        return [offset for batch in self.between(first, end) for offset in _cut(batch.offsets(), first, end)]
+
+    def offset_after(self, first: int, count: int, end: int) -> tuple[int, int]:
+        """Returns an end such that at most `count` records lie between `first` and it, and how many these are.
+
+        The end is at most `end`, and lies behind gaps that follow the last of the records.
+        """
+        found = 0
+        for batch in self.from_offset(first):
+            if batch.base >= end:
+                break
+            offsets = _cut(batch.offsets(), first, end)
+            if found + len(offsets) > count:
+                return offsets[count - found], count
+            found += len(offsets)
+        return min(end, self.end), found
+
+    def find(self, offset: int) -> FetchedBatch | None:
+        """Returns the batch that has the offset, if it is here."""
+        index = self._index(offset)
+        if index < len(self._batches) and self._batches[index].base <= offset:
+            return self._batches[index]
+        return None
+
+    def record(self, offset: int) -> Record | None:
+        """Returns a decoded record, or None if it cannot be decoded."""
+        batch = self.find(offset)
+        if batch is None:
+            return None
+        if self._last_decoded[0] is not batch:
+            try:
+                records = {record.offset: record for record in read_records(batch.data)}
+            except KafkaError:
+                records = {}
+            self._last_decoded = (batch, records)
+        return self._last_decoded[1].get(offset)
+
+    def _index(self, offset: int) -> int:
+        """Returns the index of the first batch that ends after the offset."""
+        index = bisect_right(self._bases, offset)
+        if index and self._batches[index - 1].end > offset:
+            return index - 1
+        return index
+
+
+def _cut(offsets: Sequence[int], first: int, end: int) -> Sequence[int]:
+    if isinstance(offsets, range):
+        return range(max(offsets.start, first), max(first, min(offsets.stop, end)))
+    return [offset for offset in offsets if first <= offset < end]

@@ -1,0 +1,369 @@
+"""The line of one shard: what is handled next, what becomes of a failed event, and up to where all is handled.
+
+The replica feeds fetched batches in, gives chunks to workers, and brings their outcomes back:
+
+    line.take(records, high_watermark, now, wall_ms)      while line.wants_bytes
+    effects = line.on_time(now, wall_ms, fraction)        when line.next_time has come
+    chunk = line.next_chunk(now)                          until there is none
+    effects = line.on_outcome(chunk, outcome, now, wall_ms, fraction)
+    line.on_sent(effects.sending.ticket)                  when everything in `sending` is acknowledged
+    line.mark                                             is what may be committed
+
+Three things keep the mark back: a record that is not handled, an event that is not acknowledged, and an output that
+the brokers have not acknowledged. The mark is the lowest of their offsets, so that it never passes any of them.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tailrace.protocol.codec.primitives import Buffer
+from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Shard
+
+from .fetched_batches import FetchedBatches
+from .in_order import InOrder
+from .line_effects import (
+    NO_EFFECTS,
+    AttemptFailed,
+    DeadLetter,
+    Effects,
+    Fact,
+    GivenUp,
+    Handled,
+    LogTruncated,
+    RecordsDeleted,
+    RetryAside,
+    Sending,
+    ShardStopped,
+)
+from .open_events import OpenEvents
+from .pieces import NEVER, UNLIMITED, Failed
+from .retry_rules import Verdict, pause_seconds, verdict
+
+CHUNK_SECONDS_MAX = 0.05
+"""How long a worker handles events of one chunk, so that all shards progress and a hand-over is quick."""
+BUFFERED_BYTES_MAX = 4 * 1024 * 1024
+"""How many bytes of fetched batches one shard keeps. One batch may exceed this."""
+UNSENT_RECORDS_MAX = 10_000
+"""A shard hands out nothing while so many records wait to be acknowledged by the brokers."""
+_ENDED = (FailureKind.WORKER_ENDED, FailureKind.TIMED_OUT)
+
+
+class _Unsent(Struct, frozen=True):
+    lowest: int
+    records: int
+
+
+class _Pending(Struct):
+    """Effects that are being collected."""
+
+    outputs: tuple[Output, ...] = ()
+    dead_letters: list[DeadLetter] = []
+    asides: list[RetryAside] = []
+    facts: list[Fact] = []
+
+
+class ShardLine:
+    """Decides about the records of one shard. It has no Trio, clock or chance: times and random numbers are given."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        offset: int,
+        config: TriggerConfig,
+        *,
+        seconds_max: float = CHUNK_SECONDS_MAX,
+        bytes_max: int = BUFFERED_BYTES_MAX,
+    ) -> None:
+        """Begins at an offset: the committed one, or the one to which the trigger seeks."""
+        self.shard = shard
+        self.high_watermark = offset
+        """The offset after the last record that can be read, as far as is known."""
+        self.stopped: ShardStopped | None = None
+        """Why the shard hands out nothing until a person acts."""
+        self.is_draining = False
+        self._config = config
+        self._is_explicit = config.acknowledgement is Acknowledgement.EXPLICIT
+        self._bytes_max = bytes_max
+        self._batches = FetchedBatches(offset)
+        self._order = InOrder(shard, offset, config, self._batches, seconds_max)
+        self._open = OpenEvents(config.acknowledgement_timeout)
+        self._unsent: dict[int, _Unsent] = {}
+        self._refused = UNLIMITED
+        self._last_ticket = 0
+        self._page_end = offset if config.read_batch_size else UNLIMITED
+        self._next_page_at = 0.0
+
+    # What the replica reads
+
+    @property
+    def fetch_offset(self) -> int:
+        """The offset from which the next fetch reads."""
+        return self._batches.end
+
+    @property
+    def wants_bytes(self) -> int:
+        """How many bytes the next fetch may return; 0 if enough is here. It is never small, so that fetches are not."""
+        if self.is_draining or self.stopped is not None or self._batches.memory > self._bytes_max // 2:
+            return 0
+        return self._bytes_max - self._batches.memory
+
+    def take(self, records: Buffer, high_watermark: int, now: float, wall_ms: int) -> None:
+        """Takes the whole batches of a fetch response. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header."""
+        self.high_watermark = high_watermark
+        self._batches.add(records, now)
+
+    def on_log_start(self, log_start: int) -> Effects:
+        """Goes on at the log start if the next record was deleted. Records that were fetched are still handled."""
+        first = self.fetch_offset
+        if log_start <= first:
+            return NO_EFFECTS
+        self._batches.skip_to(log_start)
+        return Effects(facts=(RecordsDeleted(first, log_start),))
+
+    def on_log_end(self, log_end: int) -> Effects:
+        """Goes on at the log end if the log was truncated before records that were fetched, or was made anew. What was
+        handled after the new end counts no more, and outcomes for it are ignored."""
+        until = self.fetch_offset
+        if log_end >= until:
+            return NO_EFFECTS
+        end = self._batches.truncate(log_end)
+        self._order.truncate(end)
+        self._open.truncate(end)
+        self._page_end = min(self._page_end, end) if self._config.read_batch_size else UNLIMITED
+        self.high_watermark = log_end
+        return Effects(facts=(LogTruncated(end, until),))
+
+    # What workers handle
+
+    def next_chunk(self, now: float) -> Chunk | None:
+        """Hands out the next chunk, or None if nothing may be handled now. Call it again after each event of the line,
+        and at `next_time`."""
+        if not self._may_hand_out:
+            return None
+        room = self._room
+        chunk = self._order.next_chunk(now, self._page_end, room)
+        if chunk is None and self._order.needs_records and self._turns_page(now):
+            chunk = self._order.next_chunk(now, self._page_end, room)
+        return chunk
+
+    @property
+    def next_time(self) -> float:
+        """The time at which `on_time` and `next_chunk` are called again if nothing happens before. It is known after
+        `next_chunk` has returned None."""
+        next_time = self._open.next_time
+        if self._may_hand_out and self._room:
+            next_time = min(next_time, self._order.next_time)
+            if self._page_end < self._batches.end and self._order.needs_records:
+                next_time = min(next_time, self._next_page_at)
+        return next_time
+
+    @property
+    def _may_hand_out(self) -> bool:
+        return (
+            not self.is_draining
+            and self.stopped is None
+            and sum(unsent.records for unsent in self._unsent.values()) < UNSENT_RECORDS_MAX
+        )
+
+    @property
+    def _room(self) -> int:
+        """How many records may be handed out until the window of open events is full."""
+        if not self._is_explicit:
+            return UNLIMITED
+        return max(0, self._config.open_events_max - len(self._open) - self._order.records_in_hand)
+
+    def _turns_page(self, now: float) -> bool:
+        """Allows the records of the next read, one polling interval after the last one."""
+        if self._page_end >= self._batches.end or now < self._next_page_at:
+            return False
+        size = self._config.read_batch_size
+        self._page_end, _ = self._batches.offset_after(self._page_end, size, self._batches.end)
+        self._next_page_at = now + self._config.polling_interval
+        return True
+
+    def on_outcome(self, chunk: Chunk, outcome: Outcome, now: float, wall_ms: int, fraction: float) -> Effects:
+        """Takes what became of a chunk, also while the line drains. `fraction` is a random number from 0 to 1."""
+        if self._is_explicit and outcome.failure is not None and outcome.failure.kind in _ENDED:
+            # The events that were open in the worker are lost with it.
+            outcome = Outcome(
+                chunk.first, outputs=outcome.outputs, failure=outcome.failure, acknowledged=outcome.acknowledged
+            )
+        settled = self._order.settle(chunk, outcome)
+        pending = _Pending(outputs=outcome.outputs)
+        if outcome.events:
+            pending.facts.append(Handled(outcome.events, outcome.handler_seconds))
+        lowest = settled.first
+        self._open.open(settled.opened, now, chunk.first, chunk.attempt)
+        for shard, offset in outcome.acknowledged:
+            if shard == self.shard:
+                lowest = min(lowest, offset)
+        for failed in settled.failed:
+            self._decide(failed, now, wall_ms, fraction, pending)
+        effects = self._effects(pending, max(lowest, 0))
+        self.acknowledge(offset for shard, offset in outcome.acknowledged if shard == self.shard)
+        return effects
+
+    def acknowledge(self, offsets: Iterable[int]) -> None:
+        """Takes events that the function has acknowledged, in any order. Unknown events are ignored. Outcomes bring
+        the acknowledgements of their own shard themselves; call this for those of other shards, after the outcome's
+        outputs are sent."""
+        for offset in offsets:
+            self._open.acknowledge(offset, self._order.lowest, self._order.position)
+        self._trim()
+
+    def on_time(self, now: float, wall_ms: int, fraction: float) -> Effects:
+        """Hands out again, or gives up, the events that were not acknowledged in time."""
+        expired = self._open.take_expired(now)
+        if not expired:
+            return NO_EFFECTS
+        pending = _Pending()
+        for event in expired:
+            failure = Failure(
+                FailureKind.UNACKNOWLEDGED,
+                event.offset,
+                event.offset + 1,
+                "NotAcknowledged",
+                f"the function did not acknowledge the event within {self._config.acknowledgement_timeout:g} s",
+            )
+            failed = Failed((event.offset,), event.offset + 1, event.attempts, failure)
+            self._decide(failed, now, wall_ms, fraction, pending)
+        return self._effects(pending, min(event.offset for event in expired))
+
+    def on_sent(self, ticket: int) -> None:
+        """Takes note that the brokers have acknowledged everything in a `Sending`."""
+        self._unsent.pop(ticket, None)
+
+    def on_send_refused(self, ticket: int, reason: str) -> Effects:
+        """Stops the shard because the brokers will never take what has to be sent. The mark stays before it."""
+        unsent = self._unsent.pop(ticket, None)
+        if unsent is None:
+            return NO_EFFECTS
+        self._refused = min(self._refused, unsent.lowest)
+        return self._stop(ShardStopped(unsent.lowest, reason))
+
+    def drain(self) -> None:
+        """Hands out nothing from now on. Outcomes still count."""
+        self.is_draining = True
+
+    # How far the shard is
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the line drains, no worker has a chunk, and everything is sent. The mark is final then."""
+        return self.is_draining and not self._order.chunks_in_hand and not self._unsent
+
+    @property
+    def mark(self) -> int:
+        """The offset before which everything is handled, acknowledged, and its outputs are acknowledged. Only a
+        truncation of the log moves it back."""
+        unsent = min((unsent.lowest for unsent in self._unsent.values()), default=UNLIMITED)
+        return min(self._handled, unsent, self._refused)
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of the shard are not marked."""
+        return max(0, self.high_watermark - self.mark)
+
+    @property
+    def oldest_timestamp_ms(self) -> int | None:
+        """The timestamp of the batch with the first record that is not handled; None if no such batch was fetched."""
+        batch = self._batches.find(self._handled)
+        return None if batch is None else batch.header.base_timestamp
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._batches.memory
+
+    @property
+    def chunks_in_hand(self) -> int:
+        """How many chunks workers have."""
+        return self._order.chunks_in_hand
+
+    @property
+    def unsent_records(self) -> int:
+        """How many outputs, dead letters and retries the brokers have not acknowledged."""
+        return sum(unsent.records for unsent in self._unsent.values())
+
+    def open_events(self, now: float) -> Sequence[tuple[int, float]]:
+        """Returns offset and age in seconds of each event that waits for its acknowledgement, oldest first."""
+        return self._open.ages(now)
+
+    @property
+    def _handled(self) -> int:
+        return min(self._order.lowest, self._open.lowest)
+
+    # Failed events
+
+    def _decide(self, failed: Failed, now: float, wall_ms: int, fraction: float, pending: _Pending) -> None:
+        retry, failure = self._config.retry, failed.failure
+        if retry.split_batch and len(failed.offsets) > 1 and not failure.failed_offsets:
+            self._order.split(failed)
+            pending.facts.append(AttemptFailed(failure, failed.attempts, 0.0, is_split=True))
+            return
+        age = 0.0 if retry.max_age is None else self._age(failed.offsets[0], wall_ms)
+        decision = verdict(retry, failure, failed.attempts, age)
+        if decision is not Verdict.AGAIN:
+            self._give_up(failed, pending, is_too_old=decision is Verdict.TOO_OLD)
+            return
+        pause = pause_seconds(retry, failed.attempts, fraction)
+        if retry.mode is RetryMode.IN_ORDER:
+            pending.facts.append(AttemptFailed(failure, failed.attempts, pause))
+            self._order.retry(failed, now + pause)
+        else:
+            self._retry_aside(failed, wall_ms, pause, pending)
+
+    def _retry_aside(self, failed: Failed, wall_ms: int, pause: float, pending: _Pending) -> None:
+        pending.facts.append(AttemptFailed(failed.failure, failed.attempts, pause, is_aside=True))
+        due_ms = wall_ms + round(pause * 1000)
+        for offset in failed.offsets:
+            record = self._batches.record(offset)
+            if record is None:  # a broken worker blames an offset that has no record
+                continue
+            pending.asides.append(RetryAside(self.shard, offset, record, failed.failure, failed.attempts + 1, due_ms))
+
+    def _give_up(self, failed: Failed, pending: _Pending, *, is_too_old: bool) -> None:
+        if self._config.on_exhausted is OnExhausted.STOP:
+            self._order.retry(failed, NEVER)
+            failure = failed.failure
+            stop = ShardStopped(failed.offsets[0], f"{failure.error}: {failure.message}".rstrip(": "), failure)
+            pending.facts.extend(self._stop(stop).facts)
+            return
+        is_dead_letter = self._config.on_exhausted is OnExhausted.DEAD_LETTER
+        for offset in failed.offsets:
+            pending.facts.append(GivenUp(offset, failed.failure, failed.attempts, is_dead_letter, is_too_old))
+            if is_dead_letter:
+                pending.dead_letters.append(self._dead_letter(offset, failed))
+
+    def _dead_letter(self, offset: int, failed: Failed) -> DeadLetter:
+        record = self._batches.record(offset)
+        batch = self._batches.find(offset) if record is None else None
+        data = b"" if batch is None else batch.data
+        return DeadLetter(self.shard, offset, record, data, failed.failure, failed.attempts)
+
+    def _stop(self, stop: ShardStopped) -> Effects:
+        if self.stopped is not None:
+            return NO_EFFECTS
+        self.stopped = stop
+        return Effects(facts=(stop,))
+
+    def _age(self, offset: int, wall_ms: int) -> float:
+        record = self._batches.record(offset)
+        return 0.0 if record is None else (wall_ms - record.timestamp) / 1000
+
+    def _effects(self, pending: _Pending, lowest: int) -> Effects:
+        """Makes the effects of one event of the line. The mark stays at or before `lowest` until they are sent."""
+        records = len(pending.outputs) + len(pending.dead_letters) + len(pending.asides)
+        sending = None
+        if records:
+            self._last_ticket += 1
+            self._unsent[self._last_ticket] = _Unsent(lowest, records)
+            sending = Sending(self._last_ticket, pending.outputs, tuple(pending.dead_letters), tuple(pending.asides))
+        self._trim()
+        return Effects(sending, pending.facts)
+
+    def _trim(self) -> None:
+        handled = self._handled
+        self._batches.drop_before(handled)
+        self._open.forget_early(handled)
