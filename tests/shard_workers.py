@@ -8,7 +8,7 @@ from tailrace.protocol.batches.records import Record, build_batch, read_records
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.shards.fetched_batches import FetchedBatches
 from tailrace.trigger.shards.shard_line import ShardLine
-from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Shard
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
 
 SHARD = Shard("orders", 3)
 WALL_MS = 1_000_000_000
@@ -93,6 +93,11 @@ def finish(line: ShardLine, chunk: Chunk, outcome: Outcome | None = None, now: f
     effects = line.on_outcome(chunk, handled(chunk) if outcome is None else outcome, now, WALL_MS, 0.0)
     if sent and effects.sending is not None:
         line.on_sent(effects.sending.ticket)
+
+
+def acknowledge(line: ShardLine, *offsets: int) -> None:
+    for offset in offsets:
+        assert line.on_settled(Settled(SHARD, offset, is_acknowledged=True), 0.0).sending is None
 
 
 def next_chunk(line: ShardLine, now: float = 0.0) -> Chunk:

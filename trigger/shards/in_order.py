@@ -16,7 +16,7 @@ from tailrace.trigger.work import Chunk, Outcome, Shard
 
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatches
-from .pieces import NEVER, UNLIMITED, Failed, Piece, Settled, failed_range, opened_of
+from .pieces import NEVER, UNLIMITED, Failed, Piece, Remains, failed_range, opened_of
 
 _first = attrgetter("first")
 
@@ -73,9 +73,10 @@ class InOrder:
         piece = self._in_hand.piece
         return len(self._batches.offsets(piece.first, piece.end) if piece.offsets is None else piece.offsets)
 
-    def has(self, chunk: Chunk) -> bool:
-        """Returns whether a worker has this chunk."""
-        return self._in_hand is not None and self._in_hand.chunk is chunk
+    def is_in_hand(self, offset: int) -> bool:
+        """Returns whether a worker may have the record at this offset."""
+        piece = None if self._in_hand is None else self._in_hand.piece
+        return piece is not None and piece.first <= offset < piece.end
 
     @property
     def next_time(self) -> float:
@@ -167,29 +168,29 @@ class InOrder:
         self._in_hand = _InHand(chunk, piece)
         return chunk
 
-    def settle(self, chunk: Chunk, outcome: Outcome) -> Settled:
+    def take_back(self, chunk: Chunk, outcome: Outcome) -> Remains:
         """Takes back a chunk that a worker had. What it has not begun is handed out again. What failed is for the
         caller to decide: `retry`, `split`, or nothing if it counts as handled."""
         assert self._in_hand is not None and self._in_hand.chunk is chunk
         piece, self._in_hand = self._in_hand.piece, None
         self._size.learn(outcome.events, outcome.handler_seconds)
         if piece is None:
-            return Settled(chunk.first)
+            return Remains(chunk.first)
         handled_until = min(max(outcome.next_offset, piece.first), piece.end)
         opened = opened_of(outcome, piece.first, handled_until)
         if outcome.failure is None or handled_until == piece.end:
             self._put_back(piece.cut(handled_until, piece.end))
-            return Settled(piece.first, opened)
+            return Remains(piece.first, opened)
         first, end = failed_range(chunk, handled_until, outcome.failure)
         end = min(end, piece.end)
         if first >= end:  # the log was truncated before the event that failed
             self._put_back(piece.cut(handled_until, piece.end))
-            return Settled(piece.first, opened)
+            return Remains(piece.first, opened)
         self._put_back(piece.cut(end, piece.end))
         self._put_back(piece.cut(handled_until, first))
         attempts = 1 + (piece.attempts if first == piece.first or piece.offsets is not None else 0)
         offsets = self._failed_offsets(piece, first, end, outcome.failure.failed_offsets)
-        return Settled(piece.first, opened, (Failed(offsets, end, attempts, outcome.failure),))
+        return Remains(piece.first, opened, (Failed(offsets, end, attempts, outcome.failure),))
 
     def _failed_offsets(self, piece: Piece, first: int, end: int, reported: Sequence[int]) -> Sequence[int]:
         if not self._batch_size:
@@ -221,6 +222,9 @@ class InOrder:
         if self._batch_size:
             return Piece(offsets[0], offsets[-1] + 1, attempts, due, tuple(offsets))
         return Piece(offsets[0], end, attempts, due)
+
+    def forget(self, offset: int) -> None:
+        """Takes note that an open event is acknowledged. Nothing before the cursor is kept for an open event."""
 
     def truncate(self, end: int) -> None:
         """Forgets all records at or after `end`."""

@@ -1,7 +1,6 @@
 """Events that were handled and wait for the function to acknowledge them (explicit acknowledgement).
 
-Acknowledgements may come in any order, and may overtake the outcome that opens their event, because workers report at
-different times.
+Acknowledgements come in any order. The replica may hear of one before it has taken the outcome that opens the event.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,8 @@ class OpenEvents:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._events: dict[int, OpenEvent] = {}
-        self._early: set[int] = set()
+        self._early: dict[int, bool] = {}
+        """Events in the hands of a worker that are settled already, and whether they are acknowledged."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -41,27 +41,31 @@ class OpenEvents:
         """When the next event has waited too long."""
         return next((event.since + self._timeout for event in self._events.values()), NEVER)
 
-    def open(self, offsets: Iterable[int], now: float, first: int, attempts: int) -> None:
-        """Adds the events of a chunk that are not acknowledged. `attempts` counts for the event at `first`."""
+    def open(self, offsets: Iterable[int], now: float, first: int, attempts: int) -> Sequence[OpenEvent]:
+        """Adds the events of a chunk that are not acknowledged. `attempts` counts for the event at `first`. Returns the
+        events that were lost in the meantime."""
+        lost = []
         for offset in offsets:
-            if offset in self._early:
-                self._early.remove(offset)
-            else:
-                self._events[offset] = OpenEvent(offset, now, attempts if offset == first else 1)
+            event = OpenEvent(offset, now, attempts if offset == first else 1)
+            is_acknowledged = self._early.pop(offset, None)
+            if is_acknowledged is None:
+                self._events[offset] = event
+            elif not is_acknowledged:
+                lost.append(event)
+        return lost
 
-    def acknowledge(self, offset: int, lowest: int, end: int) -> bool:
-        """Takes note that an event is acknowledged. Returns whether it was open. An event from `lowest` to `end` that
-        is not open may be in the hands of a worker."""
-        if self._events.pop(offset, None) is not None:
-            return True
-        if lowest <= offset < end:
-            self._early.add(offset)
-        return False
+    def settle(self, offset: int) -> OpenEvent | None:
+        """Removes and returns an event that was acknowledged, or lost with its worker; None if it is not open."""
+        return self._events.pop(offset, None)
+
+    def settle_early(self, offset: int, is_acknowledged: bool) -> None:
+        """Takes note that an event in the hands of a worker will be settled as soon as it is open."""
+        self._early[offset] = is_acknowledged
 
     def forget_early(self, lowest: int) -> None:
-        """Forgets early acknowledgements of events that are handled by now."""
+        """Forgets what is known of events before an offset."""
         if self._early:
-            self._early = {offset for offset in self._early if offset >= lowest}
+            self._early = {offset: known for offset, known in self._early.items() if offset >= lowest}
 
     def take_expired(self, now: float) -> Sequence[OpenEvent]:
         """Removes and returns the events that have waited too long."""
@@ -77,7 +81,7 @@ class OpenEvents:
     def truncate(self, end: int) -> None:
         """Forgets the events at or after `end`."""
         self._events = {offset: event for offset, event in self._events.items() if offset < end}
-        self._early = {offset for offset in self._early if offset < end}
+        self._early = {offset: known for offset, known in self._early.items() if offset < end}
 
     def ages(self, now: float) -> Sequence[tuple[int, float]]:
         """Returns offset and age of each event, oldest first."""

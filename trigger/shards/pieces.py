@@ -48,8 +48,8 @@ class Failed(Struct, frozen=True):
     failure: Failure
 
 
-class Settled(Struct, frozen=True):
-    """What an outcome means for the records of its chunk."""
+class Remains(Struct, frozen=True):
+    """What an outcome leaves to decide about the records of its chunk."""
 
     first: int
     """The first record of the chunk that still counted."""

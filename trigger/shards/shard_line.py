@@ -6,6 +6,7 @@ The replica feeds fetched batches in, gives chunks to workers, and brings their 
     effects = line.on_time(now, wall_ms, fraction)        when line.next_time has come
     chunk = line.next_chunk(now)                          until there is none
     effects = line.on_outcome(chunk, outcome, now, wall_ms, fraction)
+    effects = line.on_settled(settled, now)               for each open event that a worker settles
     line.on_sent(effects.sending.ticket)                  when everything in `sending` is acknowledged
     line.mark                                             is what may be committed
 
@@ -13,13 +14,13 @@ Three things keep the mark back: a record that is not handled, an event that is 
 the brokers have not acknowledged. The mark is the lowest of their offsets, so that it never passes any of them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
-from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Shard
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
 
 from .fetched_batches import FetchedBatches
 from .in_order import InOrder
@@ -37,7 +38,7 @@ from .line_effects import (
     Sending,
     ShardStopped,
 )
-from .open_events import OpenEvents
+from .open_events import OpenEvent, OpenEvents
 from .pieces import NEVER, UNLIMITED, Failed
 from .retry_rules import Verdict, pause_seconds, verdict
 
@@ -47,7 +48,6 @@ BUFFERED_BYTES_MAX = 4 * 1024 * 1024
 """How many bytes of fetched batches one shard keeps. One batch may exceed this."""
 UNSENT_RECORDS_MAX = 10_000
 """A shard hands out nothing while so many records wait to be acknowledged by the brokers."""
-_ENDED = (FailureKind.WORKER_ENDED, FailureKind.TIMED_OUT)
 
 
 class _Unsent(Struct, frozen=True):
@@ -84,7 +84,7 @@ class ShardLine:
         """Why the shard hands out nothing until a person acts."""
         self.is_draining = False
         self._config = config
-        self._is_explicit = config.acknowledgement is Acknowledgement.EXPLICIT
+        self._is_explicit = config.acknowledgement is not Acknowledgement.AUTOMATIC
         self._bytes_max = bytes_max
         self._batches = FetchedBatches(offset)
         self._order = InOrder(shard, offset, config, self._batches, seconds_max)
@@ -185,33 +185,34 @@ class ShardLine:
 
     def on_outcome(self, chunk: Chunk, outcome: Outcome, now: float, wall_ms: int, fraction: float) -> Effects:
         """Takes what became of a chunk, also while the line drains. `fraction` is a random number from 0 to 1."""
-        if self._is_explicit and outcome.failure is not None and outcome.failure.kind in _ENDED:
-            # The events that were open in the worker are lost with it.
-            outcome = Outcome(
-                chunk.first, outputs=outcome.outputs, failure=outcome.failure, acknowledged=outcome.acknowledged
-            )
-        settled = self._order.settle(chunk, outcome)
+        remains = self._order.take_back(chunk, outcome)
         pending = _Pending(outputs=outcome.outputs)
         if outcome.events:
             pending.facts.append(Handled(outcome.events, outcome.handler_seconds))
-        lowest = settled.first
-        self._open.open(settled.opened, now, chunk.first, chunk.attempt)
-        for shard, offset in outcome.acknowledged:
-            if shard == self.shard:
-                lowest = min(lowest, offset)
-        for failed in settled.failed:
+        for event in self._open.open(remains.opened, now, chunk.first, chunk.attempt):
+            self._repeat(event, now)
+        for failed in remains.failed:
             self._decide(failed, now, wall_ms, fraction, pending)
-        effects = self._effects(pending, max(lowest, 0))
-        self.acknowledge(offset for shard, offset in outcome.acknowledged if shard == self.shard)
-        return effects
+        return self._effects(pending, remains.first)
 
-    def acknowledge(self, offsets: Iterable[int]) -> None:
-        """Takes events that the function has acknowledged, in any order. Unknown events are ignored. Outcomes bring
-        the acknowledgements of their own shard themselves; call this for those of other shards, after the outcome's
-        outputs are sent."""
-        for offset in offsets:
-            self._open.acknowledge(offset, self._order.lowest, self._order.position)
-        self._trim()
+    def on_settled(self, settled: Settled, now: float) -> Effects:
+        """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is not
+        open any more is ignored, except for its outputs."""
+        offset = settled.offset
+        event = self._open.settle(offset)
+        if event is not None:
+            if settled.is_acknowledged:
+                self._order.forget(offset)
+            else:
+                self._repeat(event, now)
+        elif self._order.is_in_hand(offset):
+            self._open.settle_early(offset, settled.is_acknowledged)
+        return self._effects(_Pending(outputs=settled.outputs), offset)
+
+    def _repeat(self, event: OpenEvent, now: float) -> None:
+        """Hands an event out again whose worker ended. That is no fault of the event, so it takes no attempt."""
+        failure = Failure(FailureKind.WORKER_ENDED, event.offset, event.offset + 1, "WorkerEnded")
+        self._order.retry(Failed((event.offset,), event.offset + 1, event.attempts - 1, failure), now)
 
     def on_time(self, now: float, wall_ms: int, fraction: float) -> Effects:
         """Hands out again, or gives up, the events that were not acknowledged in time."""

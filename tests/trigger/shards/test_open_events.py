@@ -15,14 +15,16 @@ def test_events_expire_in_the_order_in_which_they_were_opened() -> None:
     assert events.next_time == 12.0
 
 
-def test_early_acknowledgements_are_kept_for_events_in_hand_only() -> None:
+def test_what_is_known_early_settles_an_event_as_soon_as_it_is_open() -> None:
     events = OpenEvents(timeout=10.0)
-    assert not events.acknowledge(3, 0, 3)
-    assert not events.acknowledge(1, 0, 3)
+    for offset, is_acknowledged in {1: True, 2: True, 3: False}.items():
+        events.settle_early(offset, is_acknowledged)
     events.forget_early(2)
-    events.open([1, 3], 0.0, first=1, attempts=1)
-    assert len(events) == 2
-    assert events.acknowledge(1, 0, 3)
+    lost = events.open([1, 2, 3], 0.0, first=3, attempts=4)
+    assert [(event.offset, event.attempts) for event in lost] == [(3, 4)]
+    assert events.ages(0.0) == [(1, 0.0)]
+    assert events.settle(1) is not None
+    assert events.settle(1) is None
 
 
 def test_a_truncated_log_forgets_its_events() -> None:

@@ -3,6 +3,7 @@
 from shard_workers import (
     SHARD,
     WALL_MS,
+    acknowledge,
     batch_of,
     config_with,
     failed,
@@ -26,7 +27,7 @@ from tailrace.trigger.shards.line_effects import (
     ShardStopped,
 )
 from tailrace.trigger.shards.shard_line import UNSENT_RECORDS_MAX, ShardLine
-from tailrace.trigger.work import FailureKind, Outcome, Output
+from tailrace.trigger.work import FailureKind, Output, Settled
 
 OUTPUT = Output("invoices", b"k", b"v")
 
@@ -358,31 +359,34 @@ def test_the_mark_follows_the_acknowledgements_without_a_gap() -> None:
     chunk = next_chunk(line)
     finish(line, chunk, handled(chunk, opened=[0, 2, 3]))
     assert line.mark == 0
-    line.acknowledge([2])
+    acknowledge(line, 2)
     assert line.mark == 0
-    line.acknowledge([0])
+    acknowledge(line, 0)
     assert line.mark == 3
     assert line.open_events(7.0) == [(3, 7.0)]
 
 
-def test_acknowledgements_come_with_the_outcomes_of_later_chunks() -> None:
+def test_the_mark_waits_for_the_outputs_of_an_acknowledged_event() -> None:
     line = line_with(batch_of(range(2)), acknowledgement=Acknowledgement.EXPLICIT)
     chunk = next_chunk(line)
-    finish(line, chunk, handled(chunk, opened=[0, 1]))
-    take(line, batch_of(range(2, 3)))
-    chunk = next_chunk(line)
-    outcome = Outcome(3, events=1, opened=(2,), outputs=(OUTPUT,), acknowledged=((SHARD, 0), (SHARD, 1)))
-    effects = line.on_outcome(chunk, outcome, 0.0, WALL_MS, 0.0)
+    finish(line, chunk, handled(chunk, opened=[0]))
+    effects = line.on_settled(Settled(SHARD, 0, True, (OUTPUT,)), 0.0)
     assert effects.sending is not None
-    assert line.mark == 0, "the outputs of the event that was acknowledged may be among those that are not sent"
+    assert (effects.sending.outputs, line.mark) == ((OUTPUT,), 0)
     line.on_sent(effects.sending.ticket)
     assert line.mark == 2
+
+
+def test_outputs_of_an_event_that_is_not_open_any_more_are_sent() -> None:
+    line = line_with(batch_of(range(2)), acknowledgement=Acknowledgement.EXPLICIT)
+    handle_all(line)
+    assert line.on_settled(Settled(SHARD, 0, True, (OUTPUT,)), 0.0).sending is not None
 
 
 def test_an_acknowledgement_that_overtakes_the_outcome_counts() -> None:
     line = line_with(batch_of(range(2)), acknowledgement=Acknowledgement.EXPLICIT)
     chunk = next_chunk(line)
-    line.acknowledge([1])
+    acknowledge(line, 1)
     finish(line, chunk, handled(chunk, opened=[0, 1]))
     assert [offset for offset, _ in line.open_events(0.0)] == [0]
 
@@ -396,7 +400,7 @@ def test_the_window_bounds_the_open_events() -> None:
     assert offsets_of(chunk) == [3]
     finish(line, chunk, handled(chunk, opened=[3]))
     assert line.next_chunk(0.0) is None
-    line.acknowledge([2, 3])
+    acknowledge(line, 2, 3)
     assert offsets_of(next_chunk(line)) == [4, 5]
 
 
@@ -425,7 +429,13 @@ def test_an_event_that_is_not_acknowledged_is_handed_out_again_and_given_up_in_t
 
 
 def test_open_events_of_a_worker_that_ended_are_handed_out_again() -> None:
-    line = line_with(batch_of(range(4)), acknowledgement=Acknowledgement.EXPLICIT)
-    finish(line, next_chunk(line), failed(2, safe_until=2, kind=FailureKind.WORKER_ENDED))
-    assert line.mark == 0
-    assert offsets_of(next_chunk(line)) == [0, 1]
+    line = line_with(batch_of(range(4)), acknowledgement=Acknowledgement.EITHER)
+    chunk = next_chunk(line)
+    finish(line, chunk, handled(chunk, opened=[0, 2]))
+    line.on_settled(Settled(SHARD, 2, False), 0.0)
+    chunk = next_chunk(line)
+    assert (offsets_of(chunk), chunk.attempt) == ([2], 1)
+    finish(line, chunk)
+    line.on_settled(Settled(SHARD, 0, False), 0.0)
+    assert handle_all(line) == [[0]]
+    assert line.mark == 4
