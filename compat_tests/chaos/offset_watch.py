@@ -6,6 +6,7 @@ from its memory.
 
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from chaos.records import Place
@@ -27,6 +28,8 @@ class OffsetWatch:
         self.contradictions: list[str] = []
         self.answers = dict.fromkeys(floors, 0)
         self.newest: dict[str, Offsets] = {group: {} for group in floors}
+        self.rises: list[tuple[float, str, Place, int]] = []
+        """The monotonic time at which each higher offset was seen, with its group and partition."""
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, args=(each,), daemon=True) for each in addresses]
         for thread in self._threads:
@@ -60,6 +63,8 @@ class OffsetWatch:
             self.answers[group] += 1
             newest = self.newest[group]
             for place, offset in answered.items():
+                if offset > newest.get(place, 0):
+                    self.rises.append((time.monotonic(), group, place, offset))
                 newest[place] = max(offset, newest.get(place, 0))
 
 

@@ -1,0 +1,179 @@
+"""What the handlers of a trigger did, as they recorded it, and the rules that it must obey.
+
+- Every record is handled.
+- A shard is handled by one worker of one replica at a time, so that two events of a shard never overlap.
+- One owner of a shard handles it without a gap. It repeats an event only if the worker that handled it ended.
+- A new owner begins at or after every offset that was committed before, and leaves out nothing.
+- Between two owners lies a pause, because a shard is taken only from a stale member. A replica that left needs none.
+
+The records of a shard have all offsets from 0 on. All processes run on one machine and share its monotonic clock.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+Freezes = Mapping[int, Sequence[tuple[float, float]]]
+"""From when to when each process was stopped by SIGSTOP, by process id."""
+
+
+class Handled(Struct, frozen=True):
+    """An event that a handler has begun."""
+
+    shard: int
+    offset: int
+    start: float
+    end: float | None
+    """When the handler ended, or None if its process ended first."""
+    owner: int
+    """The process id of the replica."""
+    worker: int
+    """The process id of the worker."""
+
+    def __str__(self) -> str:
+        until = "an unknown end" if self.end is None else f"{self.end:.6f}"
+        return f"offset {self.offset} from {self.start:.6f} to {until} by worker {self.worker} of {self.owner}"
+
+
+class Commit(Struct, frozen=True):
+    """An offset of a shard that was seen committed."""
+
+    shard: int
+    at: float
+    """When the response with the offset had arrived."""
+    offset: int
+
+
+def read_handled(directory: Path) -> list[Handled]:
+    """Reads what the workers wrote: a line when an event begins, and a line when it ends.
+
+    A line is `begin|end SHARD OFFSET SECONDS OWNER WORKER`. A worker handles one event after the other, and each has a
+    file of its own.
+    """
+    return [each for path in sorted(directory.glob("*.events")) for each in _events(path.read_text().splitlines())]
+
+
+def _events(lines: Iterable[str]) -> Iterator[Handled]:
+    open_event: Handled | None = None
+    for line in lines:
+        what, shard, offset, at, owner, worker = line.split()
+        if what == "begin":
+            if open_event is not None:
+                yield open_event  # its handler raised
+            open_event = Handled(int(shard), int(offset), float(at), None, int(owner), int(worker))
+        else:
+            assert open_event is not None and open_event.offset == int(offset), f"no event begins before: {line}"
+            yield Handled(int(shard), int(offset), open_event.start, float(at), int(owner), int(worker))
+            open_event = None
+    if open_event is not None:
+        yield open_event
+
+
+def violations(
+    handled: Iterable[Handled],
+    ends: Mapping[int, int],
+    commits: Sequence[Commit] = (),
+    freezes: Freezes | None = None,
+    left: Collection[int] = (),
+    pause_seconds: float = 0,
+) -> list[str]:
+    """Returns each broken rule.
+
+    `ends` has the number of records of each shard, and `left` the replicas that were asked to stop. A process that is
+    frozen inside an event continues it later, and no lease can prevent that. Such an event counts only until its
+    process was frozen.
+    """
+    found = []
+    by_shard = _by_shard(handled)
+    for shard, end in ends.items():
+        events = by_shard.pop(shard, [])
+        of_shard = [each for each in commits if each.shard == shard]
+        found += [f"shard {shard}: {each}" for each in _lost(events, end)]
+        found += [f"shard {shard}: {each}" for each in _overlaps(events, freezes or {})]
+        for tenure in tenures(events):
+            found += [f"shard {shard}: {each}" for each in _out_of_order(tenure)]
+        found += [f"shard {shard}: {each}" for each in _wrong_begins(events, of_shard)]
+        found += [f"shard {shard}: {each}" for each in _hasty(events, freezes or {}, left, pause_seconds)]
+    return [*found, *(f"shard {shard} does not exist, and was handled" for shard in by_shard)]
+
+
+def repeats(handled: Iterable[Handled]) -> list[tuple[int, int]]:
+    """Returns the shard and offset of each event that ended more than once, once for each repetition."""
+    found = []
+    for shard, events in _by_shard(handled).items():
+        ended = sorted(each.offset for each in events if each.end is not None)
+        found += [(shard, after) for before, after in pairwise(ended) if before == after]
+    return found
+
+
+def tenures(events: Sequence[Handled]) -> list[list[Handled]]:
+    """Divides the events of a shard, in order of time, by the replica that handled them."""
+    return [list(some) for _, some in groupby(events, key=lambda each: each.owner)]
+
+
+def _by_shard(handled: Iterable[Handled]) -> dict[int, list[Handled]]:
+    """Returns the events of each shard in the order of their starts."""
+    by_shard: dict[int, list[Handled]] = {}
+    for each in sorted(handled, key=lambda each: each.start):
+        by_shard.setdefault(each.shard, []).append(each)
+    return by_shard
+
+
+def _lost(events: Sequence[Handled], end: int) -> Iterator[str]:
+    done = {each.offset for each in events if each.end is not None}
+    if missing := sorted(set(range(end)) - done):
+        yield f"{len(missing)} records were never handled: {missing[:5]}"
+    if unknown := sorted(each for each in {each.offset for each in events} if not 0 <= each < end):
+        yield f"{len(unknown)} records that nobody sent were handled: {unknown[:5]}"
+
+
+def _overlaps(events: Sequence[Handled], freezes: Freezes) -> Iterator[str]:
+    latest: Handled | None = None
+    latest_end = 0.0
+    for each in events:
+        if latest is not None and each.start < latest_end:
+            who = "workers of one replica" if each.owner == latest.owner else "replicas"
+            yield f"two {who} at once: {latest}, and {each}"
+        end = _end(each, freezes)
+        if latest is None or end > latest_end:
+            latest, latest_end = each, end
+
+
+def _end(event: Handled, freezes: Freezes) -> float:
+    """Returns until when the event counts."""
+    if event.end is None:
+        return event.start
+    inside = [since for since, until in freezes.get(event.worker, ()) if event.start <= since and until <= event.end]
+    return min([event.end, *inside])
+
+
+def _out_of_order(tenure: Sequence[Handled]) -> Iterator[str]:
+    last_of_worker = {each.worker: each.start for each in tenure}
+    for before, after in pairwise(tenure):
+        is_next = after.offset == before.offset + 1 and before.end is not None
+        is_again = after.offset == before.offset and last_of_worker[before.worker] == before.start
+        if not is_next and not is_again:
+            yield f"out of order: {before}, and then {after}"
+
+
+def _wrong_begins(events: Sequence[Handled], commits: Sequence[Commit]) -> Iterator[str]:
+    handled_up_to = 0
+    for tenure in tenures(events):
+        first = tenure[0]
+        committed = max((each.offset for each in commits if each.at < first.start), default=0)
+        if first.offset < committed:
+            yield f"{committed} was committed, and then a new owner began at {first}"
+        if first.offset > handled_up_to:
+            yield f"everything before {handled_up_to} was handled, and then a new owner began at {first}"
+        done = [each.offset + 1 for each in tenure if each.end is not None]
+        handled_up_to = max([handled_up_to, *done])
+
+
+def _hasty(events: Sequence[Handled], freezes: Freezes, left: Collection[int], pause_seconds: float) -> Iterator[str]:
+    for before, after in pairwise(tenures(events)):
+        last, first = before[-1], after[0]
+        pause = first.start - _end(last, freezes)
+        if last.owner not in left and pause < pause_seconds:
+            yield f"taken over after only {pause:.3f} s: {last}, and then {first}"
