@@ -28,6 +28,7 @@ from tailrace.controller.state.actions import Put
 from tailrace.controller.state.events import RebalanceDue, ReconciliationDue, SpusAway
 from tailrace.controller.state.object_codec import key_of
 from tailrace.controller.workflow.leadership import lead
+from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow.workflow import Workflow, WorkflowCounts
 from tailrace.protocol.error_codes import KafkaError
@@ -75,6 +76,7 @@ class StreamingController:
         store: KeyValueStore,
         logger: FilteringBoundLogger,
         provisioner: Provisioner | None = None,
+        replicas: ReplicaProvisioner | None = None,
     ) -> None:
         """The caller opens the store, which may be shared with other SCs (see `is_shared`), and closes it."""
         self.metrics = ScMetrics(KNOWN)
@@ -83,6 +85,7 @@ class StreamingController:
         self._store = store
         self._logger = logger = logger.bind()  # A logger that is not bound yet would be bound again for each line.
         self._provisioner = provisioner or NoProvisioner(logger)
+        self._replicas = replicas
         self._counts = WorkflowCounts()
         self._stopping = trio.Event()
         self._beginning = trio.CancelScope()
@@ -185,6 +188,7 @@ class StreamingController:
             self._logger,
             guard,
             self._counts,
+            self._replicas,
         )
         writer = ChangeWriter(workflow.writes)
         completion = CompletionConditions(workflow.local, workflow.cluster)
@@ -314,7 +318,7 @@ def _trigger_requests(writer: ChangeWriter, workflow: Workflow) -> "TriggerReque
     # Imported for the first request, because many clusters have no triggers.
     from tailrace.controller.administration.trigger_requests import TriggerRequests
 
-    return TriggerRequests(writer, workflow.local, workflow.heartbeat_ages, workflow.trigger_reports, trio.current_time)
+    return TriggerRequests(writer, workflow, trio.current_time)
 
 
 class _Term(Struct, frozen=True):

@@ -220,9 +220,7 @@ async def running_workflow(
         spus.connections,
         lambda: controller_rows(workflow.local, workflow.decisions),
         lambda: describe_server(-1, "cluster", [], "", SimulatedFiles(), clock),
-        lambda: TriggerRequests(
-            changes, workflow.local, workflow.heartbeat_ages, workflow.trigger_reports, trio.current_time
-        ),
+        lambda: TriggerRequests(changes, workflow, trio.current_time),
     )
 
     async def report() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu_server import SpuServer
 from tailrace.controller.objects import objects
-from tailrace.controller.spus.local_provisioner import RunningSpu, SpuEndedError
+from tailrace.controller.spus.supervised_process import ProcessEndedError, RunningProcess
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
 from tailrace.runtime.child_process import ChildProcess, environment_without, start_child, status_text
@@ -65,14 +65,14 @@ class LocalLauncher:
         self._controller = private
         self._controller_serves.set()
 
-    async def launch(self, spu: objects.Spu) -> RunningSpu:
-        """Starts an SPU and waits until it is ready. Raises SpuEndedError or OSError."""
+    async def launch(self, spu: objects.Spu) -> RunningProcess:
+        """Starts an SPU and waits until it is ready. Raises ProcessEndedError or OSError."""
         spu_id = spu.spec.id
         await self._controller_serves.wait()
         assert self._controller is not None
         settings = self._managed.settings_of(spu, self._controller)
         wanted = settings.listeners
-        running: RunningSpu
+        running: RunningProcess
         try:
             await self._until_free(settings.data_directory)
             settings = await self._with_ports(settings)
@@ -80,9 +80,9 @@ class LocalLauncher:
                 running, addresses = await self._launch_here(settings)
             else:
                 running, addresses = await self._launch_child(settings)
-        except (SpuEndedError, OSError) as error:
+        except (ProcessEndedError, OSError) as error:
             self._refused[spu_id] = (
-                f"its process ended with {error}" if isinstance(error, SpuEndedError) else str(error)
+                f"its process ended with {error}" if isinstance(error, ProcessEndedError) else str(error)
             )
             raise
         else:
@@ -146,14 +146,14 @@ class LocalLauncher:
                 return replace(listener, address=Address(listener.address.host, 0))
         return listener
 
-    async def _launch_here(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
+    async def _launch_here(self, settings: SpuSettings) -> tuple[RunningProcess, Sequence[Address]]:
         running = _SpuHere(SpuServer(settings, self._seams, logs.get_logger(), traces=logs.shows_debug()))
         spu: Spu | None = await self._nursery.start(running.run)
         if spu is None:
-            raise SpuEndedError("a stop")
+            raise ProcessEndedError("a stop")
         return running, spu.addresses
 
-    async def _launch_child(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
+    async def _launch_child(self, settings: SpuSettings) -> tuple[RunningProcess, Sequence[Address]]:
         child = await start_child(child_command(settings, self._log), environment_without(ENVIRONMENT_PREFIX))
         running = _SpuChild(child)
         try:
@@ -166,7 +166,7 @@ class LocalLauncher:
         ready = None if line is None else READY_LINE.fullmatch(line)
         if ready is None:
             running.end()
-            raise SpuEndedError(await running.wait())
+            raise ProcessEndedError(await running.wait())
         return running, [parse_address(text, "ready") for text in ready[1].split(",")]
 
 

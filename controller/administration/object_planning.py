@@ -21,6 +21,9 @@ from tailrace.controller.objects.objects import (
     SpuType,
     Topic,
     TopicStatus,
+    Trigger,
+    TriggerSpec,
+    TriggerStatus,
     shelves_on,
 )
 from tailrace.controller.spus.spu_group_controller import describe_holdings, fault_of
@@ -35,7 +38,7 @@ from .change_planning import check_topic_size, find_deleted, with_state_of_topic
 from .planned_changes import Planned
 from .topic_updates import plan_topic_update
 
-KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
+KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic", "trigger")
 _WORDS = {"spu": "SPU", "spu-group": "SPU group", "deleted-topic": "deleted topic"}
 DOCUMENT_CHARACTERS_MAX = 4 * 1024 * 1024
 
@@ -100,6 +103,8 @@ def _all_of(kind: str, local: LocalStore) -> list[tuple[str, Object]]:
                 for name, topic in sorted(local.topics.items())
                 for number, partition in sorted(local.partitions_of(topic.id).items())
             ]
+        case "trigger":
+            return sorted(local.triggers.items(), key=_name_of)
         case _:
             deleted = sorted(local.deleted_topics.values(), key=lambda each: (each.deleted_at_ms, each.topic.name))
             return [(str(each.topic.id), each) for each in deleted]
@@ -144,6 +149,11 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
                 raise with_state_of_topic(error, name, local) from error
             check_topic_size(name, topic.partitions, topic.replication_factor)
             made = Topic(name, topic_id, topic, TopicStatus())
+        case Trigger(name, trigger):
+            if name in local.triggers:
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is a trigger {name} already")
+            _check_reader(name, trigger, local)
+            made = Trigger(name, replace(trigger, revision=1), TriggerStatus())
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "only the SC creates objects of this kind")
     return Planned(made, (Put(made),))
@@ -179,6 +189,12 @@ def plan_update(wanted: Object, local: LocalStore, observed: Observed) -> Planne
             updated = changed
         case Topic():
             return plan_topic_update(wanted, local, observed)
+        case Trigger(name, spec):
+            there = local.triggers.get(name)
+            if there is None:
+                raise _not_found("trigger", name)
+            _check_reader(name, spec, local)
+            updated = replace(there, spec=_next_revision(there.spec, spec))
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "only the SC changes objects of this kind")
     return Planned(updated, (Put(updated),))
@@ -208,9 +224,34 @@ def plan_removal(kind: str, name: str, local: LocalStore, *, force: bool) -> Pla
             writes = (Delete(group), *map(Delete, spus))
         case "deleted-topic":
             writes = (Delete(find_deleted(name, local.deleted_topics.values())),)
+        case "trigger":
+            if name not in local.triggers:
+                raise _not_found(kind, name)
+            writes = (Delete(local.triggers[name]),)
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no {kind!r:.100} can be deleted")
     return Planned(None, writes)
+
+
+def _check_reader(name: str, spec: TriggerSpec, local: LocalStore) -> None:
+    """Refuses two triggers that read a topic in the same group: each would take shards from the other."""
+    for other in local.triggers.values():
+        if other.name != name and (other.spec.topic, other.spec.group) == (spec.topic, spec.group):
+            raise KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE,
+                f"the trigger {other.name} reads {spec.topic} in the group {spec.group:.300} already; choose another "
+                "group",
+            )
+
+
+def _next_revision(before: TriggerSpec, wanted: TriggerSpec) -> TriggerSpec:
+    """Returns the wanted spec with the revision that follows if replicas must be replaced.
+
+    A person asks for other replicas of the same function with a higher revision.
+    """
+    parts = [(each.topic, each.group, each.function, each.config) for each in (before, wanted)]
+    is_another = parts[0] != parts[1] or wanted.revision > before.revision
+    return replace(wanted, revision=before.revision + 1 if is_another else before.revision)
 
 
 def _check_unmanaged(spu_type: SpuType, group: str | None) -> None:

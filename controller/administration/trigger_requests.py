@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from tailrace.cluster.stream_state.replica_report import ReportError, decode_report
 from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
 from tailrace.controller.objects.objects import StreamAttribute, Topic
 from tailrace.controller.state.actions import Delete, Put
-from tailrace.controller.state.local_store import LocalStore
-from tailrace.controller.triggers.heartbeat_ages import HeartbeatAges
-from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX, TriggerReports
+from tailrace.controller.state.events import TriggerReported
+from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX
+from tailrace.controller.workflow.workflow import Workflow
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .planned_changes import ChangeWriter, Deadlines, Planned, plan_each, result_or_raise
@@ -41,16 +42,14 @@ class TriggerRequests:
     def __init__(
         self,
         writer: ChangeWriter,
-        local: LocalStore,
-        ages: HeartbeatAges,
-        reports: TriggerReports,
+        workflow: Workflow,
         now: Callable[[], float],
     ) -> None:
         """`now` is the clock with which the ages are measured."""
         self._writer = writer
-        self._local = local
-        self._ages = ages
-        self._reports = reports
+        self._workflow = workflow
+        self._local = workflow.local
+        self._ages = workflow.heartbeat_ages
         self._now = now
 
     def read_stream(self, topic: str, group: str | None) -> ReadStream:
@@ -61,7 +60,7 @@ class TriggerRequests:
         now = self._now()
         return ReadStream(
             found.spec.partitions,
-            0,
+            self._replicas(topic, group),
             tuple(ReadAttribute(attributes[each], self._ages.ages_of(attributes[each], now)) for each in groups),
         )
 
@@ -90,15 +89,28 @@ class TriggerRequests:
             raise _changed(topic, group)
         return written.version
 
-    def report(self, name: str, replica: str, document: str) -> None:
-        """Keeps what a replica of a trigger reports, in memory, until its next report."""
+    async def report(self, name: str, replica: str, document: str) -> None:
+        """Takes what a replica of a trigger reports, which is kept in memory until its next report."""
         if len(document) > REPORT_CHARACTERS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"the report of {name:.300} {replica:.300} has {len(document)} characters; at most "
                 f"{REPORT_CHARACTERS_MAX} are allowed",
             )
-        self._reports.note(name, replica, document, self._now())
+        try:
+            report = decode_report(document)
+        except ReportError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"the report of {name:.300} {replica:.300} cannot be read: {error}"
+            ) from error
+        await self._workflow.events.send(TriggerReported(name, replica, report, len(document), self._now()))
+
+    def _replicas(self, topic: str, group: str | None) -> int:
+        """Returns how many replicas the trigger that reads the topic in the group should have now, or 0."""
+        for trigger in self._local.triggers.values():
+            if (trigger.spec.topic, trigger.spec.group) == (topic, group):
+                return len(trigger.status.revisions)
+        return 0
 
     def _topic(self, name: str) -> Topic:
         found = self._local.topics.get(name)

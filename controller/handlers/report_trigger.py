@@ -6,9 +6,9 @@ from tailrace.protocol.internal.report_trigger import ReportTriggerRequest, Repo
 from tailrace.server.request_context import RequestContext
 
 
-def handle(host: ObjectHost, context: RequestContext, request: ReportTriggerRequest) -> ReportTriggerResponse:
+async def handle(host: ObjectHost, context: RequestContext, request: ReportTriggerRequest) -> ReportTriggerResponse:
     try:
-        host.trigger_requests().report(request.name, request.replica, request.document)
+        await host.trigger_requests().report(request.name, request.replica, request.document)
     except KafkaError as error:
         return ReportTriggerResponse(error_code=error.code, error_message=error.message)
     return ReportTriggerResponse()

@@ -31,6 +31,7 @@ def controller_rows(local: LocalStore, decisions: Mapping[str, DecisionCounts]) 
         "topic": len(local.topics),
         "partition": sum(len(local.partitions_of(topic_id)) for topic_id in local.topics_by_id),
         "stream-state": sum(len(local.stream_state_of(topic)) for topic in local.topics_with_stream_state),
+        "trigger": len(local.triggers),
     }
     return [ControllerRow(kind, objects[kind], each.events, each.actions) for kind, each in decisions.items()]
 

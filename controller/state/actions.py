@@ -99,8 +99,26 @@ class Terminate(Struct, frozen=True):
     spu: SpuId
 
 
+class KeepReplica(Struct, frozen=True):
+    """Keeps a replica of a trigger running, in this revision. For the provisioner."""
+
+    trigger: str
+    replica: str
+    revision: int
+    python: str | None
+    """The Python interpreter for the replica; None for that of the provisioner."""
+
+
+class DropReplica(Struct, frozen=True):
+    """Stops a replica of a trigger for good. For the provisioner."""
+
+    trigger: str
+    replica: str
+
+
 KvAction = Put | Delete
 ConnectionAction = AddSpu | UpdateSpu | DeleteSpu | AddPartition | UpdatePartition | DeletePartition
 ProvisionerAction = Provision | Terminate
+ReplicaAction = KeepReplica | DropReplica
 ElectionAction = AskLogEnd | AwaitLeader
-Action = KvAction | WithdrawStatus | ConnectionAction | ProvisionerAction | ElectionAction
+Action = KvAction | WithdrawStatus | ConnectionAction | ProvisionerAction | ReplicaAction | ElectionAction

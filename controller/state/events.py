@@ -1,12 +1,16 @@
 """The events that readers and other parts of the SC report to the Metadata Dispatcher."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tailrace.controller.objects.objects import Object, PublicListener
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
+
+if TYPE_CHECKING:
+    from tailrace.cluster.stream_state.replica_report import ReplicaReport
 
 
 class Stored(Struct, frozen=True):
@@ -136,6 +140,18 @@ class ReplicaOpened(Struct, frozen=True):
     number: int
 
 
+class TriggerReported(Struct, frozen=True):
+    """A replica of a trigger reports what it does. The trigger may be one that was not deployed."""
+
+    trigger: str
+    replica: str
+    report: "ReplicaReport"
+    characters: int
+    """The length of the report as JSON."""
+    at: float
+    """The time of the report, by the monotonic clock of this SC."""
+
+
 class LeaseGracePeriodOver(Struct, frozen=True):
     """Every SPU has had the duration of one lease to connect, and SPUs that did not are offline.
 
@@ -183,5 +199,6 @@ Event = (
     | LeaseGracePeriodOver
     | SpusAway
     | RebalanceDue
+    | TriggerReported
     | ReconciliationDue
 )

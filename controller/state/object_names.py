@@ -16,11 +16,13 @@ from .actions import (
     Delete,
     DeletePartition,
     DeleteSpu,
+    DropReplica,
+    KeepReplica,
     Put,
     Terminate,
     UpdatePartition,
 )
-from .events import Event, LogEndsReported, Removed, Stored
+from .events import Event, LogEndsReported, Removed, Stored, TriggerReported
 from .local_store import LocalStore
 from .object_codec import key_of
 
@@ -40,6 +42,8 @@ class ObjectNames:
                 return [self.of_key(key)]
             case LogEndsReported():
                 return [self._partition(*key) for key in event.asked]
+            case TriggerReported(trigger):
+                return [f"trigger/{trigger}"]
         topic_id, spu = getattr(event, "topic_id", None), getattr(event, "spu", None)
         if topic_id is not None:
             return [self._partition(topic_id, getattr(event, "number", -1))]
@@ -65,6 +69,8 @@ class ObjectNames:
                 return self._partition(action.topic_id, action.number)
             case DeleteSpu(spu) | Terminate(spu):
                 return f"spu/{spu}"
+            case KeepReplica() | DropReplica():
+                return f"trigger/{action.trigger}/{action.replica}"
             case _:
                 return f"spu/{action.spu.spec.id}"
 

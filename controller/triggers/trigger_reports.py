@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tailrace.cluster.stream_state.replica_report import ReplicaReport
+
 REPORT_CHARACTERS_MAX = 256 * 1024
 TOTAL_CHARACTERS_MAX = 32 * 1024 * 1024
 """How much all reports may take together. The oldest reports are dropped first."""
+CURRENT_SECONDS = 10.0
+"""A report that is older than this says nothing about what its replica does now."""
 
 
 class Reported(NamedTuple):
     """What a replica has reported, and when."""
 
-    document: str
-    """The report as JSON."""
+    report: ReplicaReport
+    characters: int
+    """The length of the report as JSON."""
     at: float
 
 
@@ -22,17 +27,25 @@ class TriggerReports:
         """By trigger and replica, in the order in which they were reported."""
         self._characters = 0
 
-    def note(self, trigger: str, replica: str, document: str, now: float) -> None:
+    def note(self, trigger: str, replica: str, reported: Reported) -> None:
         """Replaces the report of a replica."""
         self._drop((trigger, replica))
-        self._reports[trigger, replica] = Reported(document, now)
-        self._characters += len(document)
+        self._reports[trigger, replica] = reported
+        self._characters += reported.characters
         while self._characters > TOTAL_CHARACTERS_MAX:
             self._drop(next(iter(self._reports)))
 
     def reports_of(self, trigger: str) -> Mapping[str, Reported]:
-        """Returns the reports of a trigger by replica."""
+        """Returns the reports of a trigger by replica, however old they are."""
         return {replica: report for (name, replica), report in self._reports.items() if name == trigger}
+
+    def current(self, trigger: str, now: float) -> Mapping[str, ReplicaReport]:
+        """Returns the reports of a trigger by replica that say what the replicas do now."""
+        return {
+            replica: each.report
+            for replica, each in self.reports_of(trigger).items()
+            if now - each.at <= CURRENT_SECONDS
+        }
 
     def forget(self, trigger: str) -> None:
         """Drops the reports of a trigger, which was deleted."""
@@ -42,4 +55,4 @@ class TriggerReports:
     def _drop(self, key: tuple[str, str]) -> None:
         dropped = self._reports.pop(key, None)
         if dropped is not None:
-            self._characters -= len(dropped.document)
+            self._characters -= dropped.characters

@@ -8,13 +8,15 @@ nothing. What updaters hold in the meantime is bounded by the number of objects,
 
 from collections.abc import Iterable, Mapping
 
-from tailrace.controller.objects.objects import Object, Partition, Spu
+from tailrace.controller.objects.objects import Object, Partition, Spu, StreamAttribute
 from tailrace.controller.partitions.election_updater import ElectionUpdater
 from tailrace.controller.state.actions import (
     Action,
     AskLogEnd,
     AwaitLeader,
     Delete,
+    DropReplica,
+    KeepReplica,
     Provision,
     Put,
     Terminate,
@@ -23,6 +25,7 @@ from tailrace.controller.state.actions import (
 from tailrace.controller.state.object_names import ObjectNames
 from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
 
+from .replica_provisioning import ReplicaProvisioner
 from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater
 
 
@@ -32,6 +35,7 @@ class ActionDispatcher:
         key_value: KvUpdater,
         connections: ConnectionUpdater,
         provisioner: ProvisionerUpdater,
+        replicas: ReplicaProvisioner,
         elections: ElectionUpdater,
         unreadable: Mapping[str, int],
         logger: FilteringBoundLogger,
@@ -41,6 +45,7 @@ class ActionDispatcher:
         self._key_value = key_value
         self._connections = connections
         self._provisioner = provisioner
+        self._replicas = replicas
         self._elections = elections
         self._unreadable = unreadable
         self._names = names
@@ -60,6 +65,10 @@ class ActionDispatcher:
                 self._key_value.withdraw_status(action.spu)
             elif isinstance(action, Provision | Terminate):
                 self._provisioner.take(action)
+            elif isinstance(action, KeepReplica):
+                self._replicas.keep(action)
+            elif isinstance(action, DropReplica):
+                self._replicas.drop(action.trigger, action.replica)
             elif isinstance(action, AskLogEnd | AwaitLeader):
                 self._elections.take(action)
             else:
@@ -78,5 +87,7 @@ def _owners(found: Object) -> tuple[str, ...]:
             return f"topic/{topic}", f"deleted-topic/{topic_id}"
         case Spu(spec) if spec.group is not None:
             return (f"spu-group/{spec.group}",)
+        case StreamAttribute(topic):
+            return (f"topic/{topic}",)
         case _:
             return ()

@@ -6,13 +6,14 @@ is an orphan only then.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.controller.objects.objects import Object, Partition, Spu, SpuGroup, Topic
+from tailrace.controller.objects.objects import Object, Partition, Spu, SpuGroup, Topic, Trigger
 from tailrace.controller.partitions.partition_controller import PartitionController
 from tailrace.controller.spus.spu_controller import SpuController
 from tailrace.controller.spus.spu_group_controller import SpuGroupController
@@ -37,12 +38,16 @@ from tailrace.controller.state.events import (
     SpusAway,
     StorageReported,
     Stored,
+    TriggerReported,
 )
 from tailrace.controller.state.local_store import LocalStore, PartitionKey
 from tailrace.controller.state.observed import Observed
 from tailrace.controller.topics.topic_controller import TopicController
 from tailrace.controller.triggers.stream_state_controller import StreamStateController
 from tailrace.protocol.ids import Epoch
+
+if TYPE_CHECKING:
+    from tailrace.controller.triggers.trigger_controller import TriggerController
 
 
 class Controllers(Struct, frozen=True):
@@ -53,6 +58,8 @@ class Controllers(Struct, frozen=True):
     topics: TopicController
     partitions: PartitionController
     stream_states: StreamStateController
+    triggers: Callable[[], "TriggerController"]
+    """Returns the controller of triggers, which is loaded for the first trigger."""
 
 
 class DecisionCounts(Struct):
@@ -82,7 +89,15 @@ def controllers_over(store: LocalStore, observed: Observed, broker_configs: Brok
         TopicController(store, assignments, observed),
         PartitionController(store, observed, broker_configs),
         StreamStateController(store),
+        cache(lambda: _trigger_controller(store)),
     )
+
+
+def _trigger_controller(store: LocalStore) -> "TriggerController":
+    from tailrace.controller.triggers.trigger_controller import TriggerController
+    from tailrace.controller.triggers.trigger_reports import TriggerReports
+
+    return TriggerController(store, TriggerReports())
 
 
 class MetadataDispatcher:
@@ -92,7 +107,9 @@ class MetadataDispatcher:
         self._mirror = mirror
         spus, spu_groups = controllers.spus, controllers.spu_groups
         topics, partitions, stream_states = controllers.topics, controllers.partitions, controllers.stream_states
-        of_spus, of_groups, of_topics, of_partitions, of_stream_states = (
+        triggers = controllers.triggers
+        of_spus, of_groups, of_topics, of_partitions, of_stream_states, of_triggers = (
+            DecisionCounts(),
             DecisionCounts(),
             DecisionCounts(),
             DecisionCounts(),
@@ -105,6 +122,7 @@ class MetadataDispatcher:
             "topic": of_topics,
             "partition": of_partitions,
             "stream-state": of_stream_states,
+            "trigger": of_triggers,
         }
         """The counts of each controller, by the kind of objects that it decides about."""
         self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_offline()),)
@@ -125,7 +143,9 @@ class MetadataDispatcher:
                 (of_partitions, partitions.on_topic),
                 (of_groups, spu_groups.on_topic),
                 (of_stream_states, stream_states.on_topic),
+                (of_triggers, lambda change: triggers().on_topic(change) if store.triggers else ()),
             ),
+            Trigger: ((of_triggers, lambda change: triggers().on_trigger(change)),),
             Partition: ((of_partitions, partitions.on_partition), (of_groups, spu_groups.on_partition)),
         }
         self._concerned_by_event: Mapping[type[Event], Handlers] = {
@@ -139,6 +159,7 @@ class MetadataDispatcher:
             LeaderSilent: ((of_partitions, partitions.on_silence),),
             ReplicaFailed: ((of_partitions, partitions.on_silence),),
             ReplicaOpened: ((of_partitions, partitions.on_report),),
+            TriggerReported: ((of_triggers, lambda event: triggers().on_report(event)),),
             LeaseGracePeriodOver: (
                 (of_spus, lambda _: spus.reconcile()),
                 (of_partitions, lambda _: partitions.elect_offline()),
@@ -150,6 +171,7 @@ class MetadataDispatcher:
                 (of_topics, lambda _: topics.reconcile()),
                 (of_partitions, lambda _: partitions.reconcile()),
                 (of_stream_states, lambda _: stream_states.reconcile()),
+                (of_triggers, lambda _: triggers().reconcile() if store.triggers else ()),
             ),
         }
 
@@ -161,8 +183,8 @@ class MetadataDispatcher:
             case SpusAway():
                 self._observed.apply(event)
                 return []  # A reconciliation follows.
-            case RebalanceDue() | ReconciliationDue() | SpuResponded():
-                pass  # There is nothing to save.
+            case RebalanceDue() | ReconciliationDue() | SpuResponded() | TriggerReported():
+                pass  # There is nothing to save, or the controller does it.
             case LogEndsReported():
                 asked = {key: epoch for key, epoch in event.asked.items() if not self._is_over(key, epoch)}
                 self._observed.apply(replace(event, asked=asked))

@@ -24,7 +24,6 @@ from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.state.observed import Observed
 from tailrace.controller.state.status_changes import StatusChanges
 from tailrace.controller.triggers.heartbeat_ages import HeartbeatAges
-from tailrace.controller.triggers.trigger_reports import TriggerReports
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.logs import FilteringBoundLogger, shows_debug
@@ -36,6 +35,7 @@ from .election_log import Elected, ElectionLog
 from .leadership import LEADER_KEY
 from .metadata_dispatcher import MetadataDispatcher, controllers_over
 from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
+from .replica_provisioning import NoReplicaProvisioner, ReplicaProvisioner
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
 EVENTS_AT_ONCE = 100
@@ -71,6 +71,7 @@ class Workflow:
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
         counts: WorkflowCounts | None = None,
+        replicas: ReplicaProvisioner | None = None,
     ) -> None:
         """`guard` is the entry by which this SC is active, if there may be several SCs.
 
@@ -85,7 +86,6 @@ class Workflow:
         self.counts = counts = counts or WorkflowCounts()
         self.status_changes = StatusChanges(wall_clock)
         self.heartbeat_ages = HeartbeatAges()
-        self.trigger_reports = TriggerReports()
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """The channel to which readers and other parts of the SC send events."""
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
@@ -95,9 +95,10 @@ class Workflow:
         self.connection_reader = ConnectionReader(self.events, logger, names)
         self.writes = ConfirmedWrites(store, self.local, logger, guard, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
-        self._dispatcher = MetadataDispatcher(
-            self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror
-        )
+        controllers = controllers_over(self.local, self.observed, broker_configs)
+        self.triggers = controllers.triggers
+        self.replicas = replicas or NoReplicaProvisioner(logger)
+        self._dispatcher = MetadataDispatcher(self.local, self.observed, controllers, self.mirror)
         self.decisions = self._dispatcher.decisions
         self._broker_configs = broker_configs
         self._elections = ElectionLog(logger)
@@ -123,6 +124,7 @@ class Workflow:
             self.key_value_updater,
             ConnectionUpdater(connections, self._logger, self._names),
             self.provisioner_updater,
+            self.replicas,
             elections,
             self.reader.refused,
             self._logger,

@@ -15,6 +15,7 @@ async def test_the_controllers_are_there_from_the_start_one_of_each(capsys: pyte
             ["topic", "0"],
             ["partition", "0"],
             ["stream-state", "0"],
+            ["trigger", "0"],
         ]
         await sc.running.objects.create("spu", json.dumps({"spuId": 1}), 0)
         assert await tailrace(sc.network, "controller", "list", "--output", "json") == 0
@@ -25,6 +26,7 @@ async def test_the_controllers_are_there_from_the_start_one_of_each(capsys: pyte
             "topic",
             "partition",
             "stream-state",
+            "trigger",
         ]
         assert documents[0]["status"]["objects"] == 1
         assert documents[0]["status"]["events"] > 0

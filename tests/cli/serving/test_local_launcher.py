@@ -15,7 +15,7 @@ from tailrace.cli.serving.local_launcher import LocalLauncher
 from tailrace.cli.serving.managed_spus import ManagedSpus
 from tailrace.cli.serving.serving import CannotServeError, LogSettings
 from tailrace.controller.objects.objects import PublicEndpoint, Spu, SpuSpec, SpuType
-from tailrace.controller.spus.local_provisioner import SpuEndedError
+from tailrace.controller.spus.supervised_process import ProcessEndedError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.child_process import ChildProcess, start_child
 from tailrace.runtime.network import Address
@@ -120,7 +120,7 @@ async def test_who_waits_for_addresses_learns_that_there_will_be_none(
 ) -> None:
     program("raise SystemExit(1)")
     launcher = _launcher(nursery, tmp_path)
-    with pytest.raises(SpuEndedError, match=r"^status 1$"):
+    with pytest.raises(ProcessEndedError, match=r"^status 1$"):
         await launcher.launch(_spu(2))
     with pytest.raises(CannotServeError, match=r"^SPU 2 did not start: its process ended with status 1$"):
         await launcher.first_addresses([SpuId(2)])
@@ -142,7 +142,7 @@ async def test_a_child_that_says_something_else_is_no_spu(
     nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
 ) -> None:
     program("import sys; print('hello', flush=True); sys.stdin.read()")
-    with pytest.raises(SpuEndedError, match=r"^SIGKILL$"):
+    with pytest.raises(ProcessEndedError, match=r"^SIGKILL$"):
         await _launcher(nursery, tmp_path).launch(_spu(1))
 
 
@@ -179,7 +179,7 @@ async def test_an_spu_waits_for_the_directory_that_an_earlier_one_still_holds(
     assert lock is not None
 
     async def launch() -> None:
-        with pytest.raises(SpuEndedError):
+        with pytest.raises(ProcessEndedError):
             await launcher.launch(_spu(1))
 
     with trio.fail_after(20):

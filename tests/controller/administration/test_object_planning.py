@@ -17,6 +17,7 @@ from tailrace.controller.administration.object_planning import (
 )
 from tailrace.controller.objects.objects import (
     DeletedTopic,
+    FunctionSnapshot,
     Object,
     Partition,
     PartitionSpec,
@@ -33,6 +34,10 @@ from tailrace.controller.objects.objects import (
     TopicResolution,
     TopicSpec,
     TopicStatus,
+    Trigger,
+    TriggerResolution,
+    TriggerSpec,
+    TriggerStatus,
 )
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import Stored
@@ -250,3 +255,60 @@ def test_a_topic_is_found_by_its_name_and_its_id() -> None:
 
 def test_documents_are_json() -> None:
     assert json.loads(write_document(topic("orders")))["name"] == "orders"
+
+
+TRIGGER = Trigger(
+    "bill",
+    TriggerSpec("orders", "billing", FunctionSnapshot("/billing.py", "..."), revision=7),
+    TriggerStatus(TriggerResolution.RUNNING, "", (7,)),
+)
+
+
+def test_a_new_trigger_begins_with_the_first_revision_and_without_a_status() -> None:
+    planned = plan_creation(TRIGGER, local_with(), NO_TOPIC_ID)
+    assert planned.result == Trigger("bill", replace(TRIGGER.spec, revision=1))
+    with pytest.raises(KafkaError, match=r"there is a trigger bill already"):
+        plan_creation(TRIGGER, local_with(TRIGGER), NO_TOPIC_ID)
+
+
+def test_two_triggers_never_read_a_topic_in_the_same_group() -> None:
+    ship = replace(TRIGGER, name="ship")
+    with pytest.raises(KafkaError, match=r"the trigger bill reads orders in the group billing already"):
+        plan_creation(ship, local_with(TRIGGER), NO_TOPIC_ID)
+    other = replace(ship, spec=replace(ship.spec, group="shipping"))
+    plan_creation(other, local_with(TRIGGER), NO_TOPIC_ID)
+    with pytest.raises(KafkaError, match=r"the trigger bill reads orders in the group billing already"):
+        plan_update(ship, local_with(TRIGGER, other), Observed())
+
+
+@pytest.mark.parametrize(
+    ("changes", "revision"),
+    [
+        ({}, 7),
+        ({"replicas": 3, "min_replicas": 1, "paused": True}, 7),
+        ({"revision": 1}, 7),
+        ({"revision": 8}, 8),
+        ({"revision": 100}, 8),
+        ({"config": {"max_workers": 2}}, 8),
+        ({"function": FunctionSnapshot("/billing.py", "another")}, 8),
+        ({"group": "other"}, 8),
+    ],
+)
+def test_only_what_replicas_have_loaded_makes_a_new_revision(changes: dict[str, object], revision: int) -> None:
+    wanted = replace(TRIGGER, spec=replace(TRIGGER.spec, **changes), status=TriggerStatus())  # type: ignore[arg-type]
+    local = local_with(TRIGGER)
+    planned = plan_update(wanted, local, Observed())
+    assert planned.result == replace(local.triggers["bill"], spec=replace(wanted.spec, revision=revision))
+
+
+def test_a_trigger_is_listed_and_removed_by_its_name() -> None:
+    local = local_with(TRIGGER)
+    (listed,) = list_objects("trigger", ["bill"], local)
+    assert listed == ("bill", local.triggers["bill"])
+    assert plan_removal("trigger", "bill", local, force=False).writes == (Delete(local.triggers["bill"]),)
+    for refused in (
+        lambda: plan_removal("trigger", "ship", local, force=False),
+        lambda: plan_update(replace(TRIGGER, name="ship"), local, Observed()),
+    ):
+        with pytest.raises(KafkaError, match=r"there is no trigger ship"):
+            refused()

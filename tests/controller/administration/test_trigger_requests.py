@@ -2,9 +2,11 @@ import json
 
 import pytest
 import trio
+import trio.testing
 from running_workflow import put, registered, running_workflow
 from trio.testing import MockClock
 
+from tailrace.cluster.stream_state.replica_report import ReplicaReport, encode_report
 from tailrace.controller.administration.trigger_requests import ATTRIBUTE_CHARACTERS_MAX
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import StreamAttribute
@@ -122,10 +124,30 @@ async def test_a_wrong_attribute_is_refused(group: str, text: str, message: str)
             await running.host.trigger_requests().write_stream("orders", group, 0, text)
 
 
+REPORT = ReplicaReport(topic="orders", group="billing", replica="replica1")
+
+
 async def test_reports_are_kept_in_memory(autojump_clock: MockClock) -> None:
     async with running_workflow() as running:
         requests = running.host.trigger_requests()
-        requests.report("bill", "replica1", "{}")
-        assert list(running.workflow.trigger_reports.reports_of("bill")) == ["replica1"]
+        await requests.report("bill", "replica1", encode_report(REPORT))
+        await trio.testing.wait_all_tasks_blocked()
+        (reported,) = running.workflow.triggers().reports.reports_of("bill").values()
+        assert reported.report == REPORT
         with pytest.raises(KafkaError, match=r"the report of bill replica1 has 262145 characters"):
-            requests.report("bill", "replica1", "x" * (REPORT_CHARACTERS_MAX + 1))
+            await requests.report("bill", "replica1", "x" * (REPORT_CHARACTERS_MAX + 1))
+        with pytest.raises(KafkaError, match=r"the report of bill replica1 cannot be read: "):
+            await requests.report("bill", "replica1", "[]")
+
+
+async def test_members_are_told_how_many_replicas_a_deployed_trigger_has() -> None:
+    async with running_workflow() as running:
+        await running.create_topic("orders", 12)
+        document = {"topic": "orders", "group": "billing", "replicas": 3, "function": {"path": "/f.py", "source": ""}}
+        await running.objects.create("trigger", json.dumps({"name": "bill", "spec": document}), 0)
+        await running.workflow.writes.wait_until(
+            lambda: len(running.workflow.local.triggers["bill"].status.revisions) == 3
+        )
+        requests = running.host.trigger_requests()
+        assert requests.read_stream("orders", "billing").replicas == 3
+        assert requests.read_stream("orders", "audit").replicas == 0

@@ -7,14 +7,8 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from tailrace.controller.objects.objects import Spu, SpuGroup, SpuSpec, SpuType
-from tailrace.controller.spus.local_provisioner import (
-    PAUSE_SECONDS_MAX,
-    PAUSE_SECONDS_MIN,
-    STABLE_SECONDS,
-    LocalProvisioner,
-    Restarts,
-    SpuEndedError,
-)
+from tailrace.controller.spus.local_provisioner import LocalProvisioner
+from tailrace.controller.spus.supervised_process import ProcessEndedError
 from tailrace.protocol.ids import SpuId
 
 
@@ -65,7 +59,7 @@ class FakeLauncher(Struct):
             raise
         if self.failures:
             self.failures -= 1
-            raise SpuEndedError("status 1")
+            raise ProcessEndedError("status 1")
         self.events.append(f"launched {spu_id} {spu.spec.rack or ''}".strip())
         self.running[spu_id] = FakeSpu(self, spu_id)
         self.launched.set()
@@ -204,13 +198,3 @@ async def test_a_clean_stop_that_takes_too_long_can_be_cut_short(autojump_clock:
         nursery.cancel_scope.cancel()
     assert trio.current_time() == before
     assert launcher.events == ["launched 1", "ended 1"]
-
-
-def test_pauses_grow_until_an_spu_has_lived_for_long() -> None:
-    restarts = Restarts()
-    pauses = [restarts.on_ended(0.0) for _ in range(12)]
-    assert pauses[0] == PAUSE_SECONDS_MIN
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == PAUSE_SECONDS_MAX
-    assert restarts.on_ended(STABLE_SECONDS) == PAUSE_SECONDS_MIN
-    assert restarts.on_ended(STABLE_SECONDS - 1) == 2 * PAUSE_SECONDS_MIN

@@ -4,7 +4,16 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.objects.objects import Partition, PartitionSpec, Spu, SpuSpec, SpuType, Topic, TopicSpec
+from tailrace.controller.objects.objects import (
+    Partition,
+    PartitionSpec,
+    Spu,
+    SpuSpec,
+    SpuType,
+    StreamAttribute,
+    Topic,
+    TopicSpec,
+)
 from tailrace.controller.partitions.election_updater import ElectionUpdater
 from tailrace.controller.state.actions import (
     Action,
@@ -13,6 +22,8 @@ from tailrace.controller.state.actions import (
     ConnectionAction,
     Delete,
     DeletePartition,
+    DropReplica,
+    KeepReplica,
     KvAction,
     Provision,
     ProvisionerAction,
@@ -23,6 +34,7 @@ from tailrace.controller.state.events import Event, LogEndsReported
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_names import ObjectNames
 from tailrace.controller.workflow.action_dispatcher import ActionDispatcher
+from tailrace.controller.workflow.replica_provisioning import NoReplicaProvisioner
 from tailrace.controller.workflow.updaters import (
     ConnectionUpdater,
     KvUpdater,
@@ -56,6 +68,20 @@ class NobodyThere:
         return False
 
 
+class RecordingReplicas(NoReplicaProvisioner):
+    """Records what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(LOGGER)
+        self.asked: list[object] = []
+
+    def keep(self, wanted: KeepReplica) -> None:
+        self.asked.append(wanted)
+
+    def drop(self, trigger: str, replica: str) -> None:
+        self.asked.append((trigger, replica))
+
+
 class Taken:
     """Records the actions that each updater got."""
 
@@ -64,6 +90,7 @@ class Taken:
         self.connections: list[ConnectionAction] = []
         self.provisioner: list[ProvisionerAction] = []
         self.events: list[Event] = []
+        self.replicas = RecordingReplicas()
         counts = UpdaterCounts()
         key_value = KvUpdater(MemoryStore(), counts, LOGGER)
         provisioner = ProvisionerUpdater(NoProvisioner(LOGGER), counts, LOGGER)
@@ -74,6 +101,7 @@ class Taken:
             key_value,
             ConnectionUpdater(self, LOGGER, NAMES),
             provisioner,
+            self.replicas,
             self.elections,
             unreadable or {},
             LOGGER,
@@ -109,15 +137,19 @@ def test_each_action_goes_to_the_updater_of_its_destination() -> None:
     assert taken.key_value == [put, Delete(PARTITION)]
     assert taken.connections == [AddSpu(MANAGED), gone]
     assert taken.provisioner == [Provision(MANAGED), Terminate(SpuId(12))]
+    kept = KeepReplica("bill", "replica1", 1, None)
+    taken.dispatch(kept, DropReplica("bill", "replica2"))
+    assert taken.replicas.asked == [kept, ("bill", "replica2")]
 
 
 def test_nothing_is_deleted_because_its_owner_cannot_be_read() -> None:
     taken = Taken({"topic/orders": 7, "spu-group/main": 8})
     with capture_logs() as logs:
-        taken.dispatch(Delete(PARTITION), Delete(MANAGED), Put(MANAGED))
+        state = StreamAttribute("orders", "billing", "{}")
+        taken.dispatch(Delete(PARTITION), Delete(MANAGED), Put(MANAGED), Delete(state))
     assert taken.key_value == [Put(MANAGED)]
     owners = [log["owner"] for log in logs if log["event"] == "deletion_withheld"]
-    assert owners == ["topic/orders", "spu-group/main"]
+    assert owners == ["topic/orders", "spu-group/main", "topic/orders"]
 
 
 def test_the_log_shows_what_was_decided() -> None:

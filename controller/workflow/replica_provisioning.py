@@ -1,0 +1,59 @@
+"""What the SC needs from whoever runs the replicas of deployed triggers."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from tailrace.controller.state.actions import KeepReplica
+from tailrace.runtime.logs import FilteringBoundLogger
+
+
+class LogPart(Struct, frozen=True):
+    """A part of the output of a replica."""
+
+    text: str
+    next: int
+    """The position after the part, in bytes since the log began."""
+
+
+class ReplicaProvisioner(Protocol):
+    """Runs replicas of triggers. No call waits for a process."""
+
+    def keep(self, wanted: KeepReplica) -> None:
+        """Keeps the replica running in this revision from now on, and restarts it when it ends."""
+
+    def drop(self, trigger: str, replica: str) -> None:
+        """Stops the replica cleanly, if it runs."""
+
+    def states(self, trigger: str) -> Mapping[str, str]:
+        """Returns what is known of the process of each replica, in words for people."""
+
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+        """Reads what the replica has printed after a position, or the last part for -1. None if there is no log."""
+
+
+class NoReplicaProvisioner:
+    """The provisioner of an SC that starts no replicas. People may start them by hand."""
+
+    def __init__(self, logger: FilteringBoundLogger) -> None:
+        self._logger = logger
+
+    def keep(self, wanted: KeepReplica) -> None:
+        self._logger.warning(
+            "replica_not_started",
+            trigger=wanted.trigger,
+            replica=wanted.replica,
+            reason="nothing here starts replicas",
+        )
+
+    def drop(self, trigger: str, replica: str) -> None:
+        self._logger.warning(
+            "replica_not_stopped", trigger=trigger, replica=replica, reason="nothing here stops replicas"
+        )
+
+    def states(self, trigger: str) -> Mapping[str, str]:
+        return {}
+
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+        return None
