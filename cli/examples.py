@@ -95,6 +95,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),
     "draw partition": ("tailrace draw partition orders/0",),
+    "trigger invoke": (
+        "tailrace trigger invoke billing.py --event 'order 1' --key customer-7",
+        """tailrace trigger invoke billing.py:bill --event '{"amount": 3}' --header source=shop --output json""",
+        "tailrace trigger invoke function.yaml --event-file order.json",
+    ),
     "trigger state": ("tailrace trigger state orders", "tailrace trigger state orders --group billing"),
     "apply": ("tailrace apply --file cluster.yaml", "tailrace topic list --output yaml | tailrace apply --file -"),
     "log dump": ("tailrace log dump ./data/spu-1/orders-0/00000000000000000000.log --records",),

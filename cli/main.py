@@ -70,6 +70,7 @@ _COMMANDS = {
     "group explain": ("groups.group_commands", "Explain why a group rebalances, and what would help."),
     "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
+    "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
     "trigger state": ("triggers.state_command", "Show which replica of a trigger handles which shards."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (

@@ -58,11 +58,13 @@ def add_function(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_settings(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
-    """Adds a flag for each setting of a trigger, except those that the command has itself."""
+def add_settings(
+    parser: argparse.ArgumentParser, *, only: Collection[str] = SETTINGS.keys(), without: Collection[str] = ()
+) -> None:
+    """Adds a flag for each setting of a trigger, except those that have no effect, or that the command has itself."""
     group = parser.add_argument_group("settings of the trigger")
     for name, setting in SETTINGS.items():
-        if name in without:
+        if name in without or name not in only:
             continue
         flag = flag_of(name)
         destination = _DESTINATION + name
@@ -87,11 +89,16 @@ def flag_layer(arguments: argparse.Namespace) -> Layer:
     }
 
 
-def given_trigger(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> GivenTrigger:
-    """Loads the function, and merges its configuration from all sources. Raises UsageError."""
+def given_trigger(
+    arguments: argparse.Namespace, *, general: Layer | None = None, environment: Mapping[str, str] | None = None
+) -> GivenTrigger:
+    """Loads the function, and merges its configuration from all sources. Raises UsageError.
+
+    `general` has values that every source overrides.
+    """
     source, file = _files(arguments, os.environ if environment is None else environment)
-    function = load_function(source)
-    layers = [function.declared, *([file.layer] if file is not None else []), flag_layer(arguments)]
+    function = _load_aside(source)
+    layers = [general or {}, function.declared, *([file.layer] if file is not None else []), flag_layer(arguments)]
     try:
         config = merge_layers(layers, origin=function.place)
     except TriggerConfigError as error:
@@ -99,7 +106,7 @@ def given_trigger(arguments: argparse.Namespace, environment: Mapping[str, str] 
     return GivenTrigger(config, function, () if file is None else file.warnings)
 
 
-def load_function(source: FunctionSource) -> Function:
+def _load_aside(source: FunctionSource) -> Function:
     """Loads a function to learn what `@trigger` says about it. Raises UsageError.
 
     The directory of the file stays in `sys.path` only while the file is loaded, so that its neighbours never take the
@@ -107,11 +114,17 @@ def load_function(source: FunctionSource) -> Function:
     """
     path = list(sys.path)
     try:
+        return load_function(source)
+    finally:
+        sys.path[:] = path
+
+
+def load_function(source: FunctionSource) -> Function:
+    """Loads a function in order to call it. Raises UsageError."""
+    try:
         return load(source)
     except (FunctionLoadError, TriggerConfigError) as error:
         raise UsageError(str(error)) from error
-    finally:
-        sys.path[:] = path
 
 
 def _files(arguments: argparse.Namespace, environment: Mapping[str, str]) -> tuple[FunctionSource, FunctionFile | None]:

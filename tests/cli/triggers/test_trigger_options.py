@@ -49,7 +49,7 @@ def _given(*words: str) -> GivenTrigger:
     parser = CommandParser("tailrace trigger run", "")
     add_function(parser)
     add_settings(parser)
-    return given_trigger(parser.parse_all(words), {})
+    return given_trigger(parser.parse_all(words), environment={})
 
 
 def _error(*words: str) -> str:
