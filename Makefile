@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test first-day simulate bench docs format clean
+.PHONY: install up check test first-day simulate bench bench-triggers docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -68,6 +68,10 @@ simulate: install
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install
 	PYTHONPATH=compat_tests $(BIN)/python bench/run.py $(BENCH)
+
+# One topic of this broker, handled by Quix Streams, FastStream and a trigger; BENCH="--rounds 1 --only no-op" runs less.
+bench-triggers: install
+	PYTHONPATH=compat_tests $(BIN)/python bench/triggers/run.py $(BENCH)
 
 # The parts of docs/ that are written from the code.
 docs: install
