@@ -49,6 +49,7 @@ NEED_NONE = {
     "trigger/pool/workers.py": "an interface",
     "trigger/work.py": "structs without behaviour",
     "trigger/shards/line_effects.py": "structs without behaviour",
+    "trigger/shards/record_order.py": "an interface",
     "trigger/config/trigger_config.py": "structs without behaviour",
     "testing/broker_error.py": "an error without behaviour",
     "server/host.py": "an interface",

@@ -13,6 +13,9 @@ from tailrace.protocol.batches.record_batch import BatchHeader, iterate
 from tailrace.protocol.batches.records import Record, open_body, read_records
 from tailrace.protocol.codec.primitives import Buffer
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.trigger.work import Shard
+
+from .pieces import Original
 
 
 class FetchedBatch(Struct):
@@ -22,6 +25,8 @@ class FetchedBatch(Struct):
     data: bytes
     arrived: float
     """When the batch was fetched."""
+    arrived_ms: int
+    """When the batch was fetched, by the wall clock."""
     body: bytes = b""
     """The decompressed records, if the batch was opened."""
     offset_list: Sequence[int] = ()
@@ -67,7 +72,7 @@ class FetchedBatches:
         self._bases: list[int] = []
         self._last_decoded: tuple[FetchedBatch | None, dict[int, Record]] = (None, {})
 
-    def add(self, records: Buffer, now: float) -> None:
+    def add(self, records: Buffer, now: float, wall_ms: int) -> None:
         """Adds the whole batches of a fetch response. Skips control batches, and batches that are already known.
 
         Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header; the batches before it were added.
@@ -79,7 +84,7 @@ class FetchedBatches:
             self.end = header.next_offset
             if header.is_control or not header.record_count:
                 continue
-            batch = FetchedBatch(header, bytes(view[position : position + header.size]), now)
+            batch = FetchedBatch(header, bytes(view[position : position + header.size]), now, wall_ms)
             self._batches.append(batch)
             self._bases.append(batch.base)
             self.memory += batch.memory
@@ -170,6 +175,12 @@ class FetchedBatches:
                 records = {}
             self._last_decoded = (batch, records)
         return self._last_decoded[1].get(offset)
+
+    def original(self, shard: Shard, offset: int) -> Original:
+        """Returns a record of the shard as it was produced."""
+        record = self.record(offset)
+        batch = self.find(offset) if record is None else None
+        return Original(shard, offset, record, b"" if batch is None else batch.data)
 
     def _index(self, offset: int) -> int:
         """Returns the index of the first batch that ends after the offset."""

@@ -16,7 +16,7 @@ from tailrace.trigger.work import Chunk, Outcome, Shard
 
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatches
-from .pieces import NEVER, UNLIMITED, Failed, Piece, Remains, failed_range, opened_of
+from .pieces import NEVER, UNLIMITED, Failed, Original, Piece, Remains, failed_range, opened_of
 
 _first = attrgetter("first")
 
@@ -77,6 +77,12 @@ class InOrder:
         """Returns whether a worker may have the record at this offset."""
         piece = None if self._in_hand is None else self._in_hand.piece
         return piece is not None and piece.first <= offset < piece.end
+
+    def own_offset(self, shard: Shard, offset: int) -> int | None:
+        return offset if shard == self._shard else None
+
+    def original(self, offset: int) -> Original:
+        return self._batches.original(self._shard, offset)
 
     @property
     def next_time(self) -> float:
@@ -169,15 +175,17 @@ class InOrder:
         return chunk
 
     def take_back(self, chunk: Chunk, outcome: Outcome) -> Remains:
-        """Takes back a chunk that a worker had. What it has not begun is handed out again. What failed is for the
-        caller to decide: `retry`, `split`, or nothing if it counts as handled."""
+        """Takes back the chunk. What the worker has not begun is handed out again before later records."""
         assert self._in_hand is not None and self._in_hand.chunk is chunk
         piece, self._in_hand = self._in_hand.piece, None
         self._size.learn(outcome.events, outcome.handler_seconds)
         if piece is None:
             return Remains(chunk.first)
         handled_until = min(max(outcome.next_offset, piece.first), piece.end)
-        opened = opened_of(outcome, piece.first, handled_until)
+        opened = [
+            (offset, chunk.attempt if offset == chunk.first or chunk.offsets is not None else 1)
+            for offset in opened_of(outcome, piece.first, handled_until)
+        ]
         if outcome.failure is None or handled_until == piece.end:
             self._put_back(piece.cut(handled_until, piece.end))
             return Remains(piece.first, opened)
@@ -224,7 +232,7 @@ class InOrder:
         return Piece(offsets[0], end, attempts, due)
 
     def forget(self, offset: int) -> None:
-        """Takes note that an open event is acknowledged. Nothing before the cursor is kept for an open event."""
+        """Does nothing: what is neither in a piece nor in hand counts as handled already."""
 
     def truncate(self, end: int) -> None:
         """Forgets all records at or after `end`."""

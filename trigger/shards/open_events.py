@@ -32,6 +32,9 @@ class OpenEvents:
     def __len__(self) -> int:
         return len(self._events)
 
+    def has(self, offset: int) -> bool:
+        return offset in self._events
+
     @property
     def lowest(self) -> int:
         return min(self._events, default=UNLIMITED)
@@ -41,12 +44,12 @@ class OpenEvents:
         """When the next event has waited too long."""
         return next((event.since + self._timeout for event in self._events.values()), NEVER)
 
-    def open(self, offsets: Iterable[int], now: float, first: int, attempts: int) -> Sequence[OpenEvent]:
-        """Adds the events of a chunk that are not acknowledged. `attempts` counts for the event at `first`. Returns the
+    def open(self, events: Iterable[tuple[int, int]], now: float) -> Sequence[OpenEvent]:
+        """Adds events of a chunk that are not acknowledged: their offsets, and how often each was handled. Returns the
         events that were lost in the meantime."""
         lost = []
-        for offset in offsets:
-            event = OpenEvent(offset, now, attempts if offset == first else 1)
+        for offset, attempts in events:
+            event = OpenEvent(offset, now, attempts)
             is_acknowledged = self._early.pop(offset, None)
             if is_acknowledged is None:
                 self._events[offset] = event

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tailrace.trigger.work import Chunk, Failure, Outcome
+from tailrace.protocol.batches.records import Record
+from tailrace.trigger.work import Chunk, Failure, Outcome, Shard
 
 NEVER = float("inf")
 UNLIMITED = 2**62
@@ -37,6 +38,17 @@ class Piece(Struct, frozen=True):
         return Piece(offsets[0], offsets[-1] + 1, attempts, self.due, offsets)
 
 
+class Original(Struct, frozen=True):
+    """A record as it was produced, and where."""
+
+    shard: Shard
+    offset: int
+    record: Record | None
+    """None if the record cannot be decoded."""
+    batch: bytes = b""
+    """The batch that cannot be decoded."""
+
+
 class Failed(Struct, frozen=True):
     """An event, or a batch of events, that a worker could not handle."""
 
@@ -52,9 +64,9 @@ class Remains(Struct, frozen=True):
     """What an outcome leaves to decide about the records of its chunk."""
 
     first: int
-    """The first record of the chunk that still counted."""
-    opened: Sequence[int] = ()
-    """Records that were handled and wait for their acknowledgement."""
+    """The first record of the chunk."""
+    opened: Sequence[tuple[int, int]] = ()
+    """The records that wait for their acknowledgement, each with how often it was handled."""
     failed: Sequence[Failed] = ()
 
 

@@ -19,11 +19,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tailrace.protocol.codec.primitives import Buffer
-from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
+from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Order, RetryMode, TriggerConfig
 from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
 
+from .delayed_records import DelayedRecords
 from .fetched_batches import FetchedBatches
 from .in_order import InOrder
+from .key_lanes import KeyLanes
 from .line_effects import (
     NO_EFFECTS,
     AttemptFailed,
@@ -40,6 +42,7 @@ from .line_effects import (
 )
 from .open_events import OpenEvent, OpenEvents
 from .pieces import NEVER, UNLIMITED, Failed
+from .record_order import RecordOrder
 from .retry_rules import Verdict, pause_seconds, verdict
 
 CHUNK_SECONDS_MAX = 0.05
@@ -87,13 +90,21 @@ class ShardLine:
         self._is_explicit = config.acknowledgement is not Acknowledgement.AUTOMATIC
         self._bytes_max = bytes_max
         self._batches = FetchedBatches(offset)
-        self._order = InOrder(shard, offset, config, self._batches, seconds_max)
+        self._is_retry_topic = shard.topic == config.retry_topic
+        self._order = self._new_order(shard, offset, seconds_max)
         self._open = OpenEvents(config.acknowledgement_timeout)
         self._unsent: dict[int, _Unsent] = {}
         self._refused = UNLIMITED
         self._last_ticket = 0
-        self._page_end = offset if config.read_batch_size else UNLIMITED
+        self._has_pages = config.read_batch_size > 0 and not self._is_retry_topic
+        self._page_end = offset if self._has_pages else UNLIMITED
         self._next_page_at = 0.0
+
+    def _new_order(self, shard: Shard, offset: int, seconds_max: float) -> RecordOrder:
+        if self._is_retry_topic:
+            return DelayedRecords(shard, offset, self._config, self._batches)
+        kind = KeyLanes if self._config.order is Order.KEY else InOrder
+        return kind(shard, offset, self._config, self._batches, seconds_max)
 
     # What the replica reads
 
@@ -112,7 +123,7 @@ class ShardLine:
     def take(self, records: Buffer, high_watermark: int, now: float, wall_ms: int) -> None:
         """Takes the whole batches of a fetch response. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header."""
         self.high_watermark = high_watermark
-        self._batches.add(records, now)
+        self._batches.add(records, now, wall_ms)
 
     def on_log_start(self, log_start: int) -> Effects:
         """Goes on at the log start if the next record was deleted. Records that were fetched are still handled."""
@@ -131,7 +142,7 @@ class ShardLine:
         end = self._batches.truncate(log_end)
         self._order.truncate(end)
         self._open.truncate(end)
-        self._page_end = min(self._page_end, end) if self._config.read_batch_size else UNLIMITED
+        self._page_end = min(self._page_end, end) if self._has_pages else UNLIMITED
         self.high_watermark = log_end
         return Effects(facts=(LogTruncated(end, until),))
 
@@ -189,16 +200,24 @@ class ShardLine:
         pending = _Pending(outputs=outcome.outputs)
         if outcome.events:
             pending.facts.append(Handled(outcome.events, outcome.handler_seconds))
-        for event in self._open.open(remains.opened, now, chunk.first, chunk.attempt):
+        for event in self._open.open(remains.opened, now):
             self._repeat(event, now)
         for failed in remains.failed:
             self._decide(failed, now, wall_ms, fraction, pending)
         return self._effects(pending, remains.first)
 
+    def holds(self, shard: Shard, offset: int) -> bool:
+        """Returns whether an event is open here or in the hands of a worker. An event of the retry topic is known by
+        its first shard and offset, so two lines have to be asked where one with this event is looked for."""
+        own = self._order.own_offset(shard, offset)
+        return own is not None and (self._open.has(own) or self._order.is_in_hand(own))
+
     def on_settled(self, settled: Settled, now: float) -> Effects:
         """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is not
         open any more is ignored, except for its outputs."""
-        offset = settled.offset
+        offset = self._order.own_offset(settled.shard, settled.offset)
+        if offset is None:
+            return self._effects(_Pending(outputs=settled.outputs), UNLIMITED)
         event = self._open.settle(offset)
         if event is not None:
             if settled.is_acknowledged:
@@ -319,29 +338,31 @@ class ShardLine:
         pending.facts.append(AttemptFailed(failed.failure, failed.attempts, pause, is_aside=True))
         due_ms = wall_ms + round(pause * 1000)
         for offset in failed.offsets:
-            record = self._batches.record(offset)
-            if record is None:  # a broken worker blames an offset that has no record
-                continue
-            pending.asides.append(RetryAside(self.shard, offset, record, failed.failure, failed.attempts + 1, due_ms))
+            original = self._order.original(offset)
+            if original.record is not None:  # a broken worker may blame an offset that has no record
+                pending.asides.append(
+                    RetryAside(
+                        original.shard, original.offset, original.record, failed.failure, failed.attempts + 1, due_ms
+                    )
+                )
+            self._order.forget(offset)
 
     def _give_up(self, failed: Failed, pending: _Pending, *, is_too_old: bool) -> None:
+        failure, attempts = failed.failure, failed.attempts
         if self._config.on_exhausted is OnExhausted.STOP:
             self._order.retry(failed, NEVER)
-            failure = failed.failure
             stop = ShardStopped(failed.offsets[0], f"{failure.error}: {failure.message}".rstrip(": "), failure)
             pending.facts.extend(self._stop(stop).facts)
             return
         is_dead_letter = self._config.on_exhausted is OnExhausted.DEAD_LETTER
         for offset in failed.offsets:
-            pending.facts.append(GivenUp(offset, failed.failure, failed.attempts, is_dead_letter, is_too_old))
+            original = self._order.original(offset)
+            pending.facts.append(GivenUp(original.offset, failure, attempts, is_dead_letter, is_too_old))
             if is_dead_letter:
-                pending.dead_letters.append(self._dead_letter(offset, failed))
-
-    def _dead_letter(self, offset: int, failed: Failed) -> DeadLetter:
-        record = self._batches.record(offset)
-        batch = self._batches.find(offset) if record is None else None
-        data = b"" if batch is None else batch.data
-        return DeadLetter(self.shard, offset, record, data, failed.failure, failed.attempts)
+                pending.dead_letters.append(
+                    DeadLetter(original.shard, original.offset, original.record, original.batch, failure, attempts)
+                )
+            self._order.forget(offset)
 
     def _stop(self, stop: ShardStopped) -> Effects:
         if self.stopped is not None:
@@ -350,7 +371,7 @@ class ShardLine:
         return Effects(facts=(stop,))
 
     def _age(self, offset: int, wall_ms: int) -> float:
-        record = self._batches.record(offset)
+        record = self._order.original(offset).record
         return 0.0 if record is None else (wall_ms - record.timestamp) / 1000
 
     def _effects(self, pending: _Pending, lowest: int) -> Effects:
