@@ -4,6 +4,7 @@ An offset is committed with the epoch of its owner, so that the coordinator refu
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import trio
 from msgspec import Struct
@@ -29,8 +30,8 @@ class FencedError(Exception):
         """The epoch that the coordinator knows."""
 
 
-class Mark(Struct, frozen=True):
-    """Everything before `offset` was handled by the owner of the shard since `epoch`."""
+class Mark(NamedTuple):
+    """Everything before `offset` is handled. The owner of the shard commits this with its epoch."""
 
     offset: int
     epoch: int

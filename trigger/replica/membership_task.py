@@ -21,6 +21,15 @@ from tailrace.trigger.membership.member_lease import MemberLease
 
 from .state_store import StateConflictError, StateStore, StateUnavailableError
 
+_WAITING_FOR = {
+    WaitReason.BELOW_SHARE: "other replicas still have some of the shards of this one",
+    WaitReason.NOTHING_FREE: "all shards are taken; the replica takes shards that another one releases",
+    WaitReason.NAME_TAKEN: "another process with the name of this replica has not left and is not stale yet",
+    WaitReason.CONFLICT: "other replicas change the state object at the same time",
+    WaitReason.UNAVAILABLE: "the Streaming Controller does not respond",
+    WaitReason.OUTDATED: "the Streaming Controller has an older state object than this replica has written",
+}
+
 
 class ShardOwner(Protocol):
     """What a replica does when its shards change. Every call returns at once, and never waits."""
@@ -86,6 +95,11 @@ class Membership:
     def share(self) -> int:
         """How many shards the replica should have, as far as it knows."""
         return self._member.share
+
+    @property
+    def waiting_for(self) -> str:
+        """What the replica waits for, in words; empty if it has its share of the shards."""
+        return self.problem or _WAITING_FOR.get(self._member.wait_reason, "")
 
     @property
     def wait_reason(self) -> WaitReason:

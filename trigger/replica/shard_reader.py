@@ -18,7 +18,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.trigger.work import Shard
 
 READ_BYTES_MAX = 1024 * 1024
-"""The size of one read. A larger batch is still read whole."""
+"""The largest size of one read. A larger batch is still read whole."""
 READ_WAIT_SECONDS = 5.0
 """How long the leader may wait for new records. An idle shard costs one request in this time."""
 SILENCE_SECONDS_MAX = 3.0
@@ -53,7 +53,9 @@ class ShardReader:
         self.problem = ""
         """Why the shard cannot be read at the moment; empty if it can be read."""
 
-    async def read(self, offset: int, wait_seconds: float = READ_WAIT_SECONDS) -> Reading:
+    async def read(
+        self, offset: int, bytes_max: int = READ_BYTES_MAX, wait_seconds: float = READ_WAIT_SECONDS
+    ) -> Reading:
         """Reads from an offset on, and waits at the leader for a record. Retries until the shard has been read.
 
         Raises OutOfRangeError.
@@ -61,7 +63,7 @@ class ShardReader:
         failures = 0
         while True:
             try:
-                found = await self._fetch(offset, wait_seconds)
+                found = await self._fetch(offset, min(bytes_max, READ_BYTES_MAX), wait_seconds)
             except UnreachableError as error:
                 problem = str(error)
             except RefusedError as refused:
@@ -83,15 +85,15 @@ class ShardReader:
         """Closes the connections."""
         self._spus.close()
 
-    async def _fetch(self, offset: int, wait_seconds: float) -> PartitionData:
+    async def _fetch(self, offset: int, bytes_max: int, wait_seconds: float) -> PartitionData:
         if self._leader is None:
             partition = Partition(*self._shard)
             self._leader = unless_refused((await self._spus.leaders([partition]))[partition])
-        wanted = FetchPartition(self._shard.number, fetch_offset=offset, partition_max_bytes=READ_BYTES_MAX)
+        wanted = FetchPartition(self._shard.number, fetch_offset=offset, partition_max_bytes=bytes_max)
         request = FetchRequest(
             max_wait_ms=round(wait_seconds * 1000),
             min_bytes=1,
-            max_bytes=READ_BYTES_MAX,
+            max_bytes=bytes_max,
             topics=[FetchTopic(self._shard.topic, partitions=[wanted])],
         )
         leader = self._leader

@@ -1,0 +1,269 @@
+"""Whole replicas of triggers on a simulated network, with workers that call a plain async function in this process."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+import trio
+from msgspec import Struct, field
+from simulation.network import MemoryNetwork
+from spus import ADDRESS, SC_PUBLIC, SteadyClock
+
+from tailrace.client.record_producer import RecordProducer
+from tailrace.client.sc_client import ScClient
+from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.protocol.batches.records import Record, read_records
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.network import Address
+from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
+from tailrace.trigger.membership.member import MembershipConfig
+from tailrace.trigger.replica.group_offsets import GroupOffsets
+from tailrace.trigger.replica.membership_task import Membership
+from tailrace.trigger.replica.output_sender import OutputSender
+from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
+from tailrace.trigger.replica.shard_task import ShardParts
+from tailrace.trigger.replica.state_store import ScStateStore
+from tailrace.trigger.replica.trigger_replica import Replica, ReplicaName
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
+
+Handler = Callable[[Shard, Record], Awaitable[Sequence[Output] | None]]
+
+
+class InProcessWorkers:
+    """Workers that call an async function for each record, one record after the other."""
+
+    def __init__(self, handler: Handler, size: int = 1) -> None:
+        self.size = size
+        self.chunks: list[Chunk] = []
+        self.killed: list[tuple[Shard, int]] = []
+        """The events that were ended by the lease or by `stop`."""
+        self._handler = handler
+        self._workers = trio.CapacityLimiter(size)
+        self._lease = float("-inf")
+        self._scopes: set[trio.CancelScope] = set()
+        self._is_stopped = False
+        self._changed = trio.Event()
+
+    @property
+    def busy(self) -> int:
+        return self._workers.borrowed_tokens
+
+    def set_lease(self, until: float) -> None:
+        self._lease = until
+        for each in self._scopes:
+            each.deadline = until
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def handle(self, chunk: Chunk) -> Outcome:
+        async with self._workers:
+            while trio.current_time() >= self._lease and not self._is_stopped:
+                await self._changed.wait()
+            self.chunks.append(chunk)
+            progress = _Progress(chunk.first, began=trio.current_time())
+            with trio.CancelScope(deadline=self._lease) as scope:
+                self._scopes.add(scope)
+                try:
+                    await self._handle(chunk, progress)
+                finally:
+                    self._scopes.discard(scope)
+            if scope.cancelled_caught:
+                self.killed.append((chunk.shard, progress.next_offset))
+            return progress.outcome()
+
+    async def _handle(self, chunk: Chunk, progress: "_Progress") -> None:
+        for record in _records_of(chunk):
+            progress.next_offset = record.offset
+            now = trio.current_time()
+            if self._is_stopped or now >= min(self._lease, progress.began + chunk.seconds_max):
+                return
+            try:
+                progress.outputs += await self._handler(chunk.shard, record) or ()
+            except Exception as error:
+                kind, end = FailureKind.RAISED, record.offset + 1
+                progress.failure = Failure(kind, record.offset, end, type(error).__name__, str(error))
+                return
+            progress.events += 1
+        progress.next_offset = chunk.end
+
+    async def next_settled(self) -> Sequence[Settled]:
+        await trio.sleep_forever()
+        return ()
+
+    async def abandon(self, shard: Shard) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def stop(self, seconds: float) -> None:
+        self._is_stopped = True
+        self._changed.set()
+        await trio.sleep(seconds)
+        for each in self._scopes:
+            each.cancel()
+
+
+class _Progress(Struct):
+    next_offset: int
+    began: float
+    events: int = 0
+    outputs: list[Output] = field(default_factory=list)
+    failure: Failure | None = None
+
+    def outcome(self) -> Outcome:
+        seconds = trio.current_time() - self.began
+        return Outcome(self.next_offset, self.events, tuple(self.outputs), self.failure, seconds)
+
+
+def _records_of(chunk: Chunk) -> list[Record]:
+    records = [record for batch in chunk.batches for record in read_records(batch)]
+    wanted = None if chunk.offsets is None else set(chunk.offsets)
+    return [
+        each for each in records if chunk.first <= each.offset < chunk.end and (wanted is None or each.offset in wanted)
+    ]
+
+
+class RunningReplica(Struct):
+    replica: Replica
+    workers: InProcessWorkers
+    metrics: ReplicaMetrics
+    scope: trio.CancelScope
+    ended: trio.Event
+
+    async def stop(self) -> None:
+        """Stops the replica as SIGTERM does."""
+        self.replica.stop()
+        await self.ended.wait()
+
+    async def kill(self) -> None:
+        """Ends the replica as kill -9 does."""
+        self.scope.cancel()
+        await self.ended.wait()
+
+    @property
+    def marks(self) -> dict[int, int]:
+        return {each.shard: each.marked for each in self.replica.report().shards}
+
+
+def config(**more: Any) -> TriggerConfig:
+    given = {"name": "billing", "topic": "orders", "group": "billing", "seek_to": SeekTo.EARLIEST}
+    return TriggerConfig(**{**given, **more})
+
+
+class ReplicaWorld(Struct):
+    """Where replicas run."""
+
+    nursery: trio.Nursery
+    network: MemoryNetwork
+    brokers: Sequence[Address] = (ADDRESS,)
+    sc: Sequence[Address] | None = (SC_PUBLIC,)
+    clock: SteadyClock = field(default_factory=SteadyClock)
+    starts: int = 0
+
+    async def start(
+        self, handler: Handler, name: str = "replica1", *, workers: int = 1, **changes: Any
+    ) -> RunningReplica:
+        """Starts a replica."""
+        self.starts += 1
+        settings = config(max_workers=workers, **changes)
+        chance, logger = RandomChance(self.starts), structlog.get_logger().bind(replica=name)
+        spus = SpuClient(self.network, self.brokers, BOOTSTRAP)
+        metrics, pool = ReplicaMetrics(), InProcessWorkers(handler, workers)
+        producer = RecordProducer(spus, self.clock, chance)
+        parts = ShardParts(
+            settings,
+            spus,
+            GroupOffsets(spus.another(), settings.group, name, settings.seek_to),
+            pool,
+            OutputSender(producer, settings, metrics, chance, logger),
+            metrics,
+            self.clock,
+            chance,
+            logger,
+        )
+
+        def join(owner: Replica) -> Any:
+            if self.sc is None:
+                raise NotImplementedError
+            store = ScStateStore(self.network, self.sc, settings.topic, settings.group)
+            membership = MembershipConfig(
+                member_id=name,
+                replicas=settings.replicas,
+                session_timeout=settings.session_timeout,
+                heartbeat_interval=settings.heartbeat_interval,
+            )
+            return Membership(membership, store, owner, self.clock, chance, logger)
+
+        sc = None if self.sc is None else ScClient(self.network, self.sc)
+
+        async def report(text: str) -> None:
+            assert sc is not None
+            await sc.report_trigger(settings.name, name, text)
+
+        replica = Replica(ReplicaName(settings.name, name), parts, join, None if sc is None else report)
+        running = RunningReplica(replica, pool, metrics, trio.CancelScope(), trio.Event())
+
+        async def run(task_status: trio.TaskStatus[None]) -> None:
+            try:
+                with running.scope:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(producer.run)
+                        await replica.run(task_status)
+                        nursery.cancel_scope.cancel()
+            finally:
+                running.ended.set()
+
+        await self.nursery.start(run)
+        return running
+
+
+class Handled:
+    """A handler that notes what it gets. It takes `seconds` for each event, and fails the first attempts of some."""
+
+    def __init__(self, seconds: float = 0.0, *, outputs_to: str = "") -> None:
+        self.seconds = seconds
+        self.events: list[tuple[int, int]] = []
+        """The shard and the offset of each event whose handling has ended."""
+        self.failing: dict[tuple[int, int], int] = {}
+        """How often events fail."""
+        self.running: set[tuple[int, int]] = set()
+        self._outputs_to = outputs_to
+        self._changed = trio.Event()
+
+    async def __call__(self, shard: Shard, record: Record) -> Sequence[Output]:
+        event = shard.number, record.offset
+        assert event not in self.running, "two workers have the same event"
+        self.running.add(event)
+        self._notify()
+        try:
+            await trio.sleep(self.seconds)
+            if self.failing.get(event, 0):
+                self.failing[event] -= 1
+                raise ValueError(f"no luck with {record.offset}")
+        finally:
+            self.running.discard(event)
+            self._notify()
+        self.events.append(event)
+        self._notify()
+        return [Output(self._outputs_to, record.key, record.value)] if self._outputs_to else []
+
+    def of(self, shard: int) -> list[int]:
+        return [offset for number, offset in self.events if number == shard]
+
+    async def count(self, events: int) -> None:
+        """Waits until so many events were handled."""
+        await self.until(lambda: len(self.events) >= events)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until something holds, which only this handler changes."""
+        while not condition():
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+async def until(condition: Callable[[], bool], seconds_max: float = 120.0) -> None:
+    """Waits on a virtual clock until something holds."""
+    with trio.fail_after(seconds_max):
+        while not condition():  # noqa: ASYNC110 - the clock is virtual
+            await trio.sleep(0.05)

@@ -1,0 +1,94 @@
+"""Sends what handlers have emitted, dead letters, and events that are retried aside, until brokers acknowledge them."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import trio
+
+from tailrace.client.record_producer import RecordRefusedError
+from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.dead_letters.dead_letter import Origin, dead_letter, without_value
+from tailrace.trigger.dead_letters.retry_record import retry_record
+from tailrace.trigger.shards.line_effects import DeadLetter, RetryAside, Sending
+from tailrace.trigger.work import Output
+
+from .replica_metrics import ReplicaMetrics
+
+
+class OutputRefusedError(Exception):
+    """The brokers will never take an output; the message says why."""
+
+
+class Producer(Protocol):
+    """Sends records."""
+
+    async def send(self, records: Iterable[Output]) -> None:
+        """Returns when all records are acknowledged. Raises RecordRefusedError, RefusedError and UnreachableError."""
+
+
+class OutputSender:
+    """Sends through a producer, and retries while brokers cannot be reached."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        config: TriggerConfig,
+        metrics: ReplicaMetrics,
+        chance: Chance,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._producer = producer
+        self._config = config
+        self._metrics = metrics
+        self._chance = chance
+        self._logger = logger
+        self.problem = ""
+        """Why output cannot be sent at the moment; empty if it can."""
+
+    async def send(self, sending: Sending) -> None:
+        """Sends everything in order; returns when brokers have acknowledged it. Raises OutputRefusedError."""
+        letters = [self._letter(each) for each in sending.dead_letters]
+        asides = [self._aside(each) for each in sending.asides]
+        outputs = [*sending.outputs, *asides, *letters]
+        first_letter = len(outputs) - len(letters)
+        failures = 0
+        while True:
+            try:
+                await self._producer.send(outputs)
+            except UnreachableError as error:
+                problem = str(error)
+            except RecordRefusedError as refused:
+                number = refused.number
+                is_too_large = refused.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+                if not is_too_large or number < first_letter or outputs[number].value is None:
+                    raise OutputRefusedError(reason_of(refused)) from refused
+                outputs[number] = without_value(outputs[number])
+                continue
+            except RefusedError as refused:
+                raise OutputRefusedError(reason_of(refused)) from refused
+            else:
+                self._metrics.outputs += len(sending.outputs)
+                if self.problem:
+                    self.problem = ""
+                    self._logger.info("output_sent_again")
+                return
+            if problem != self.problem:
+                self.problem = problem
+                self._logger.warning("output_not_sent", reason=problem)
+            failures += 1
+            await trio.sleep(spread_pause_seconds(failures, self._chance))
+
+    def _letter(self, letter: DeadLetter) -> Output:
+        timestamp_ms = -1 if letter.record is None else letter.record.timestamp
+        origin = Origin(letter.shard, letter.offset, timestamp_ms, self._config.group)
+        topic = self._config.dead_letter_topic
+        return dead_letter(topic, origin, letter.record, letter.failure, letter.attempts, letter.batch)
+
+    def _aside(self, aside: RetryAside) -> Output:
+        origin = Origin(aside.shard, aside.offset, aside.record.timestamp, self._config.group)
+        return retry_record(self._config.retry_topic, origin, aside.record, aside.attempt, aside.due_ms)

@@ -1,0 +1,294 @@
+"""The task of one assigned shard: claims it, reads it, hands its records to workers, and sends what comes of them.
+
+`ShardLine` decides; this task carries out. While workers handle a chunk, the task reads ahead, as far as the line takes
+more, and what earlier chunks emitted is sent. The mark moves when brokers have acknowledged it.
+"""
+
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+
+from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
+from tailrace.client.spu_client import SpuClient
+from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
+from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.pool.workers import Workers
+from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, Sending
+from tailrace.trigger.shards.shard_line import ShardLine
+from tailrace.trigger.work import Chunk, Settled, Shard
+
+from .group_offsets import FencedError, GroupOffsets
+from .line_facts import LineFacts
+from .output_sender import OutputRefusedError, OutputSender
+from .replica_metrics import ReplicaMetrics, ShardGauges
+from .shard_reader import READ_WAIT_SECONDS, OutOfRangeError, Reading, ShardReader
+from .wake import Wake
+
+SENDINGS_MAX = 4
+"""How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
+
+
+class ShardParts(Struct, frozen=True):
+    """What the tasks of all shards of a replica share."""
+
+    config: TriggerConfig
+    spus: SpuClient
+    """The client from which each shard gets its own connections."""
+    offsets: GroupOffsets
+    workers: Workers
+    sender: OutputSender
+    metrics: ReplicaMetrics
+    wall_clock: WallClock
+    chance: Chance
+    logger: FilteringBoundLogger
+
+
+class Owner(Protocol):
+    """The replica, as the tasks of its shards know it."""
+
+    def may_hand_out(self, now: float) -> bool:
+        """Whether events may be given to workers."""
+
+    async def raise_epoch(self, above: int) -> None:
+        """Gets epochs above that of a claim from before the state object was made anew."""
+
+
+class ShardTask:
+    """The handling of one shard by its owner."""
+
+    def __init__(self, shard: Shard, epoch: int, parts: ShardParts, owner: Owner) -> None:
+        self.shard = shard
+        self.epoch = epoch
+        """The epoch of the last write that gave the shard to this replica. Commits carry it."""
+        self.committed = -1
+        """The last committed offset, or -1."""
+        self.is_drained = False
+        """Whether nothing is handled any more, and all output is acknowledged. The last mark may not be committed."""
+        self._parts = parts
+        self._owner = owner
+        self._logger = parts.logger.bind(topic=shard.topic, shard=shard.number)
+        self._facts = LineFacts(parts.metrics, self._logger)
+        self._line: ShardLine | None = None
+        self._reader: ShardReader | None = None
+        self._problem = ""
+        """Why the shard cannot be claimed at the moment."""
+        self._failure: AttemptFailed | None = None
+        """The last failed attempt, until the shard makes progress."""
+        self._is_draining = False
+        self._changed = Wake()
+        self._claiming = trio.CancelScope()
+        self._to_send, self._sendings = trio.open_memory_channel[Sending](SENDINGS_MAX)
+
+    # What the replica asks
+
+    @property
+    def mark(self) -> int:
+        """The offset before which everything is handled and acknowledged; -1 before the claim."""
+        return -1 if self._line is None else self._line.mark
+
+    def drain(self) -> None:
+        """Hands out no further event. `run` returns when the running ones have ended."""
+        self._is_draining = True
+        self._claiming.cancel()
+        if self._line is not None:
+            self._line.drain()
+        self._changed.set()
+
+    def wake(self) -> None:
+        """Has the task look again, because the lease was renewed or the epoch raised."""
+        self._changed.set()
+
+    async def settle(self, settled: Settled) -> None:
+        """Takes what became of an event that was open when its chunk ended."""
+        if self._line is not None:
+            await self._carry_out(self._line.on_settled(settled, trio.current_time()))
+
+    # The steps
+
+    async def run(self) -> None:
+        """Runs until the shard is drained. Cancel it to give up the running events."""
+        with self._claiming:
+            self._line = await self._claimed_line()
+        line = self._line
+        if line is not None:
+            if self._is_draining:
+                line.drain()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, line)
+                nursery.start_soon(self._send, line)
+                await self._hand_out(line)
+                nursery.cancel_scope.cancel()
+        self.is_drained = True
+
+    async def _claimed_line(self) -> ShardLine:
+        parts = self._parts
+        failures = 0
+        while True:
+            try:
+                claim = await parts.offsets.claim(self.shard, self.epoch)
+            except FencedError as fenced:
+                # This replica owns the shard, so the other claim is from before the state object was made anew.
+                problem = str(fenced)
+                await self._owner.raise_epoch(fenced.epoch)
+            except UnreachableError as error:
+                problem = str(error)
+            except RefusedError as refused:
+                problem = reason_of(refused)
+            else:
+                self.committed = claim.offset
+                self._problem = ""
+                self._logger.info(
+                    "shard_claimed", offset=claim.offset, epoch=self.epoch, was_committed=claim.was_committed
+                )
+                return ShardLine(self.shard, claim.offset, parts.config)
+            if problem != self._problem:
+                self._problem = problem
+                self._logger.warning("shard_not_claimed", reason=problem)
+            failures += 1
+            with trio.move_on_after(spread_pause_seconds(failures, parts.chance)):
+                await self._changed.wait()
+
+    async def _read(self, line: ShardLine) -> None:
+        """Reads as long as the line takes more records."""
+        parts = self._parts
+        interval = parts.config.polling_interval
+        self._reader = reader = ShardReader(parts.spus.another(), self.shard, parts.chance, self._logger)
+        try:
+            while True:
+                while not (bytes_max := line.wants_bytes):
+                    await self._changed.wait()
+                try:
+                    found = await reader.read(line.fetch_offset, bytes_max, 0.0 if interval else READ_WAIT_SECONDS)
+                    self._take(line, found)
+                except OutOfRangeError:
+                    await self._find_log_start(line)
+                if interval:
+                    await trio.sleep(interval)
+        finally:
+            reader.close()
+
+    def _take(self, line: ShardLine, found: Reading) -> None:
+        line.take(found.records, found.high_watermark, trio.current_time(), self._parts.wall_clock.now_ms())
+        if found.records:
+            self._parts.metrics.read_bytes += len(found.records)
+            self._changed.set()
+
+    async def _find_log_start(self, line: ShardLine) -> None:
+        """Goes on at the log start. Records before it were deleted; if it lies before what was read, the log was
+        truncated or made anew, and everything in it is handled."""
+        try:
+            log_start = await self._parts.offsets.log_start(self.shard)
+        except (UnreachableError, RefusedError):
+            return  # the next read finds out
+        if log_start > line.fetch_offset:
+            effects = line.on_log_start(log_start)
+        else:
+            effects = line.on_log_end(log_start)
+        await self._carry_out(effects)
+
+    async def _hand_out(self, line: ShardLine) -> None:
+        async with trio.open_nursery() as nursery:
+            while not line.is_drained:
+                now = trio.current_time()
+                if self._may_hand_out(now) and (chunk := line.next_chunk(now)) is not None:
+                    nursery.start_soon(self._handle, line, chunk)
+                    continue
+                with trio.move_on_at(line.next_time) as waiting:
+                    await self._changed.wait()
+                if waiting.cancelled_caught:
+                    await self._carry_out(line.on_time(trio.current_time(), *self._moment()))
+
+    def _may_hand_out(self, now: float) -> bool:
+        return self._owner.may_hand_out(now) and self._to_send.statistics().current_buffer_used < SENDINGS_MAX
+
+    async def _handle(self, line: ShardLine, chunk: Chunk) -> None:
+        began = trio.current_time()
+        outcome = await self._parts.workers.handle(chunk)
+        now = trio.current_time()
+        self._parts.metrics.queue_seconds.observe(max(0.0, now - began - outcome.handler_seconds))
+        await self._carry_out(line.on_outcome(chunk, outcome, now, *self._moment()))
+
+    def _moment(self) -> tuple[int, float]:
+        """Returns the wall clock's time and a random number."""
+        return self._parts.wall_clock.now_ms(), self._parts.chance.fraction()
+
+    async def _carry_out(self, effects: Effects) -> None:
+        self._facts.note(effects.facts)
+        self._changed.set()
+        if effects.sending is not None:
+            await self._to_send.send(effects.sending)
+
+    async def _send(self, line: ShardLine) -> None:
+        async for sending in self._sendings:
+            try:
+                await self._parts.sender.send(sending)
+            except OutputRefusedError as refused:
+                await self._carry_out(line.on_send_refused(sending.ticket, str(refused)))
+            else:
+                line.on_sent(sending.ticket)
+                self._changed.set()
+
+    # What people see
+
+    def gauges(self, wall_ms: int) -> ShardGauges:
+        """Returns the gauges of the shard."""
+        line = self._line
+        if line is None:
+            return ShardGauges(0, 0.0)
+        return ShardGauges(line.lag, self._lag_seconds(line, wall_ms), len(line.open_events(trio.current_time())))
+
+    def report(self, wall_ms: int) -> ShardReport:
+        """Returns what the SC is told about the shard."""
+        line = self._line
+        if line is None:
+            state = ShardState.RELEASING if self._is_draining else ShardState.CLAIMING
+            return ShardReport(shard=self.shard.number, state=state, epoch=self.epoch, error=self._problem)
+        open_events = line.open_events(trio.current_time())
+        oldest, seconds = open_events[0] if open_events else (-1, 0.0)
+        state = self._state(line)
+        offset, attempt, error = self._trouble(line, state)
+        return ShardReport(
+            shard=self.shard.number,
+            state=state,
+            epoch=self.epoch,
+            marked=line.mark,
+            committed=self.committed,
+            end=line.high_watermark,
+            lag=line.lag,
+            lag_seconds=self._lag_seconds(line, wall_ms),
+            offset=offset,
+            attempt=attempt,
+            error=error,
+            open_events=len(open_events),
+            oldest_open=oldest,
+            oldest_open_seconds=seconds,
+        )
+
+    def _state(self, line: ShardLine) -> ShardState:
+        if self._is_draining:
+            return ShardState.RELEASING
+        if line.stopped is not None:
+            return ShardState.STOPPED
+        if self._reader is not None and self._reader.problem:
+            return ShardState.UNREACHABLE
+        return ShardState.HANDLING if line.lag else ShardState.READING
+
+    def _trouble(self, line: ShardLine, state: ShardState) -> tuple[int, int, str]:
+        """Returns the offset, the number of attempts and the reason if the shard does not move."""
+        if state is ShardState.STOPPED and line.stopped is not None:
+            attempts = 0 if line.stopped.failure is None else self._parts.config.retry.attempts
+            return line.stopped.offset, attempts, line.stopped.reason
+        if state is ShardState.UNREACHABLE and self._reader is not None:
+            return -1, 0, self._reader.problem
+        return -1, 0, self._parts.sender.problem
+
+    @staticmethod
+    def _lag_seconds(line: ShardLine, wall_ms: int) -> float:
+        """Returns the age of the first record that is not handled, as far as it was read; 0 if there is none."""
+        timestamp = line.oldest_timestamp_ms
+        return 0.0 if timestamp is None else max(0.0, (wall_ms - timestamp) / 1000)

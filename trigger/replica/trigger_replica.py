@@ -1,0 +1,286 @@
+"""One replica of a trigger: runs a task for each of its shards, commits, reports, and stops in order.
+
+The membership says which shards the replica may handle, and until when. The replica starts a task for each shard that
+it gets, cancels the tasks of shards that it has lost, and drains those that it should release.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.cluster.stream_state.rebalance_causes import Rebalance
+from tailrace.cluster.stream_state.replica_report import ReplicaReport, ReplicaState, encode_report
+from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.trigger.membership.member_lease import MemberLease
+from tailrace.trigger.work import Shard
+
+from .mark_committer import MarkCommitter
+from .replica_metrics import ReplicaGauges
+from .shard_task import ShardParts, ShardTask
+
+REPORT_SECONDS = 2.0
+KILL_SECONDS_MAX = 2.0
+"""How long it may take until the outcomes of killed events are known."""
+DEPARTURE_SECONDS_MAX = 5.0
+"""How long the last commit and the departure from the group may take after all events have ended."""
+
+
+class ReplicaMembership(Protocol):
+    """What a replica asks of its membership."""
+
+    @property
+    def shards(self) -> Mapping[int, int]:
+        """The shards that the replica may handle now, with the epoch of each."""
+
+    @property
+    def waiting_for(self) -> str:
+        """What the replica waits for, in words; empty if it has its share."""
+
+    async def run(self) -> None:
+        """Keeps the membership, and returns after `leave`."""
+
+    def released(self, shard: int) -> None:
+        """Gives up a shard of which all events are handled and committed."""
+
+    async def leave(self) -> None:
+        """Asks the replica to release all shards, and returns when it has left the group."""
+
+    async def raise_epoch(self, above: int) -> None:
+        """Returns when all shards of the replica have epochs above one that a stored commit has, or are lost."""
+
+
+class ReplicaName(Struct, frozen=True):
+    """Which replica this is, and where it runs."""
+
+    trigger: str
+    member_id: str
+    host: str = ""
+    pid: int = 0
+    revision: int = 0
+    """The revision of the deployed trigger that the replica runs, or 0."""
+
+
+Report = Callable[[str], Awaitable[None]]
+"""Gives the SC the report of a replica, as JSON. Raises UnreachableError and RefusedError."""
+
+
+class _Running(Struct):
+    """A shard whose task runs."""
+
+    task: ShardTask
+    scope: trio.CancelScope
+    is_lost: bool = False
+
+
+class Replica:
+    """A replica; as a `ShardOwner` it does what its membership says."""
+
+    def __init__(
+        self,
+        name: ReplicaName,
+        parts: ShardParts,
+        join: Callable[["Replica"], ReplicaMembership],
+        report: Report | None = None,
+    ) -> None:
+        """Takes a function that makes the membership, and one that reports to the SC, if there is one."""
+        self.name = name
+        self._parts = parts
+        self._config = parts.config
+        self._metrics = parts.metrics
+        self._lease: MemberLease | None = None
+        self._membership = join(self)
+        self._send_report = report
+        self._committer = MarkCommitter(parts.offsets, parts.metrics, parts.logger)
+        self._running: dict[int, _Running] = {}
+        self._to_start: dict[int, int] = {}
+        """Shards that were lost and gained again, whose old task has not ended."""
+        self._has_ended = trio.Condition()
+        self._is_stopping = trio.Event()
+        self._reported = (0.0, 0)
+        """The time of the last report, and how many events were handled until then."""
+
+    def stop(self) -> None:
+        """Begins an orderly stop: no new event, the running ones end or are given up, marks are committed."""
+        self._is_stopping.set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until the replica has stopped and left the group."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._membership.run)
+            nursery.start_soon(self._commit_periodically)
+            nursery.start_soon(self._settle)
+            if self._send_report is not None:
+                nursery.start_soon(self._report_periodically, self._send_report)
+            task_status.started()
+            await self._is_stopping.wait()
+            await self._leave()
+            nursery.cancel_scope.cancel()
+
+    # What the membership says
+
+    def on_lease(self, lease: MemberLease) -> None:
+        """Handles shards until the ends of a lease."""
+        self._lease = lease
+        self._parts.workers.set_lease(lease.handle_until)
+        for each in self._running.values():
+            each.task.wake()
+
+    def on_gained(self, shards: Mapping[int, int]) -> None:
+        """Begins to handle shards; each comes with its epoch."""
+        for shard, epoch in shards.items():
+            if shard in self._running:
+                self._to_start[shard] = epoch  # the task that was cancelled still ends
+            else:
+                self._start(shard, epoch)
+
+    def on_release(self, shards: Collection[int]) -> None:
+        """Drains shards, commits their marks, and releases them."""
+        for shard in shards:
+            if self._to_start.pop(shard, None) is None and shard in self._running:
+                self._running[shard].task.drain()
+            else:
+                self._membership.released(shard)  # nothing of it has begun
+
+    def on_lost(self, shards: Collection[int]) -> None:
+        """Stops handling shards at once."""
+        for shard in shards:
+            self._to_start.pop(shard, None)
+            if shard in self._running:
+                self._running[shard].is_lost = True
+                self._running[shard].scope.cancel()
+
+    def on_rebalanced(self, rebalance: Rebalance) -> None:
+        """Counts a change of who handles which shards."""
+        self._metrics.rebalances[rebalance.cause.value] += 1
+
+    def may_hand_out(self, now: float) -> bool:
+        """Whether events may be given to workers."""
+        return self._lease is not None and now < self._lease.hand_out_until
+
+    async def raise_epoch(self, above: int) -> None:
+        """Gets epochs above that of a claim from before the state object was made anew."""
+        await self._membership.raise_epoch(above)
+        for shard, each in self._running.items():
+            each.task.epoch = self._membership.shards.get(shard, each.task.epoch)
+
+    # Shards
+
+    def _start(self, shard: int, epoch: int) -> None:
+        task = ShardTask(Shard(self._config.topic, shard), epoch, self._parts, self)
+        self._running[shard] = running = _Running(task, trio.CancelScope())
+        self._nursery.start_soon(self._run_shard, shard, running)
+
+    async def _run_shard(self, shard: int, running: _Running) -> None:
+        task = running.task
+        try:
+            with running.scope:
+                await task.run()
+                await self._commit_last(task)
+        finally:
+            del self._running[shard]
+        if not running.is_lost:
+            self._membership.released(shard)
+        await self._parts.workers.abandon(task.shard)
+        async with self._has_ended:
+            self._has_ended.notify_all()
+        if shard in self._to_start and shard not in self._running:
+            self._start(shard, self._to_start.pop(shard))
+
+    async def _commit_last(self, task: ShardTask) -> None:
+        """Commits the final mark of a shard, however long it takes: the owner of the scope bounds the time."""
+        failures = 0
+        while not await self._committer.commit([task]):
+            failures += 1
+            await trio.sleep(spread_pause_seconds(failures, self._parts.chance))
+
+    async def _commit_periodically(self) -> None:
+        while True:
+            await trio.sleep(self._config.commit_interval)
+            await self._committer.commit([each.task for each in self._running.values() if not each.is_lost])
+
+    async def _settle(self) -> None:
+        """Tells shards what became of their open events."""
+        while True:
+            for settled in await self._parts.workers.next_settled():
+                running = self._running.get(settled.shard.number)
+                if running is not None and not running.is_lost:
+                    await running.task.settle(settled)
+
+    # The end
+
+    async def _leave(self) -> None:
+        """Drains all shards, gives up what runs for too long, commits, and leaves the group."""
+        self._parts.logger.info("replica_stopping", shards=sorted(self._running))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._drain)
+            with trio.move_on_after(self._config.stop_timeout + KILL_SECONDS_MAX + DEPARTURE_SECONDS_MAX) as patience:
+                await self._membership.leave()
+            nursery.cancel_scope.cancel()
+        if patience.cancelled_caught:
+            self._parts.logger.warning("departure_failed", shards=sorted(self._running))
+
+    async def _drain(self) -> None:
+        """Kills events that do not end in time, so that their shards are released."""
+        with trio.move_on_after(self._config.stop_timeout):
+            await self._all_ended()
+            return
+        await self._parts.workers.stop(0.0)
+        with trio.move_on_after(KILL_SECONDS_MAX):
+            await self._all_ended()
+
+    async def _all_ended(self) -> None:
+        async with self._has_ended:
+            while self._running:
+                await self._has_ended.wait()
+
+    # What people see
+
+    def gauges(self) -> ReplicaGauges:
+        """Returns the gauges of the replica at this moment."""
+        wall_ms = self._parts.wall_clock.now_ms()
+        workers = self._parts.workers
+        shards = {shard: each.task.gauges(wall_ms) for shard, each in sorted(self._running.items())}
+        return ReplicaGauges(workers.size, workers.busy, shards)
+
+    def report(self) -> ReplicaReport:
+        """Returns what the SC is told about the replica."""
+        wall_ms, now = self._parts.wall_clock.now_ms(), trio.current_time()
+        metrics, workers = self._metrics, self._parts.workers
+        before, events = self._reported
+        self._reported = (now, metrics.events)
+        return ReplicaReport(
+            topic=self._config.topic,
+            group=self._config.group,
+            replica=self.name.member_id,
+            state=self._state(),
+            reason=self._membership.waiting_for,
+            revision=self.name.revision,
+            host=self.name.host,
+            pid=self.name.pid,
+            workers=workers.size,
+            busy_workers=workers.busy,
+            shards=tuple(each.task.report(wall_ms) for _, each in sorted(self._running.items())),
+            events=metrics.events,
+            failures=metrics.failures.total(),
+            dead_letters=metrics.dead_letters,
+            events_per_second=round((metrics.events - events) / (now - before), 1) if now > before > 0 else 0.0,
+        )
+
+    def _state(self) -> ReplicaState:
+        if self._is_stopping.is_set():
+            return ReplicaState.STOPPING
+        if self._running:
+            return ReplicaState.MEMBER
+        return ReplicaState.WAITING if self._membership.waiting_for else ReplicaState.STARTING
+
+    async def _report_periodically(self, send: Report) -> None:
+        while True:
+            await trio.sleep(REPORT_SECONDS)
+            try:
+                await send(encode_report(self.report()))
+            except (UnreachableError, RefusedError):
+                continue  # the membership says that the SC does not respond
