@@ -1,4 +1,5 @@
 import base64
+import re
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +15,14 @@ from tailrace.cli.triggers.trigger_options import (
     flag_layer,
     flag_of,
     given_trigger,
+)
+from tailrace.trigger.config.nuclio_fields import (
+    ATTRIBUTE_SETTINGS,
+    ATTRIBUTE_SPECIAL,
+    RETRY_ATTRIBUTES,
+    SPEC_SPECIAL,
+    TRIGGER_SETTINGS,
+    TRIGGER_SPECIAL,
 )
 from tailrace.trigger.config.trigger_config import RetryMode, SeekTo
 from tailrace.trigger.config.trigger_settings import SETTINGS
@@ -81,6 +90,20 @@ def test_every_setting_has_a_flag(directory: Path) -> None:
     ]
     assert set(flag_layer(parser.parse_all(words))) == set(SETTINGS)
     assert set(flag_layer(parser.parse_all([]))) == set()
+
+
+def test_the_reference_lists_every_setting() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference.md").read_text()
+    section = page.partition("## Settings of a trigger")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \| (`.+?) \|", section, re.MULTILINE)
+    listed = {names.split("`")[1]: names.split("`")[3:4] for names, _ in rows}
+    assert set(listed) == set(SETTINGS)
+    other_flags = {name: [flag_of(name)] for name in SETTINGS if flag_of(name) != f"--{name.replace('_', '-')}"}
+    assert {name: flags for name, flags in listed.items() if flags} == other_flags
+    fields = {field.lower() for _, column in rows for field in re.findall(r"`(?:[a-zA-Z]+\.)?([a-zA-Z]+)`", column)}
+    attributes = {*ATTRIBUTE_SETTINGS, *ATTRIBUTE_SPECIAL, *RETRY_ATTRIBUTES}
+    others = {*TRIGGER_SETTINGS, *TRIGGER_SPECIAL, *SPEC_SPECIAL, "name", "batchsize", "timeout", "user", "password"}
+    assert fields <= attributes | others
 
 
 def test_flags_of_all_kinds(directory: Path) -> None:
