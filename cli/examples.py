@@ -101,6 +101,16 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace trigger invoke function.yaml --event-file order.json",
     ),
     "trigger state": ("tailrace trigger state orders", "tailrace trigger state orders --group billing"),
+    "trigger dead-letters list": (
+        "tailrace trigger dead-letters list orders.billing.dead",
+        "tailrace trigger dead-letters list orders.billing.dead --error 'KeyError: *' --since 1h",
+    ),
+    "trigger dead-letters show": ("tailrace trigger dead-letters show orders.billing.dead 0/17",),
+    "trigger dead-letters replay": (
+        "tailrace trigger dead-letters replay orders.billing.dead",
+        "tailrace trigger dead-letters replay orders.billing.dead --letters 0/17,2/3-9 --to orders-repaired",
+        "tailrace trigger dead-letters replay orders.billing.dead --error KeyError --dry-run",
+    ),
     "apply": ("tailrace apply --file cluster.yaml", "tailrace topic list --output yaml | tailrace apply --file -"),
     "log dump": ("tailrace log dump ./data/spu-1/orders-0/00000000000000000000.log --records",),
     "log verify": ("tailrace log verify ./data --progress",),

@@ -72,6 +72,9 @@ _COMMANDS = {
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
     "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
     "trigger state": ("triggers.state_command", "Show which replica of a trigger handles which shards."),
+    "trigger dead-letters list": ("triggers.dead_letter_commands", "List the records that a trigger gave up, and why."),
+    "trigger dead-letters show": ("triggers.dead_letter_commands", "Show one dead letter with its traceback."),
+    "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
         "objects.connection_commands",
@@ -101,6 +104,7 @@ _GROUPS = {
     "segment": "Inspect the segments of partitions.",
     "group": "Manage consumer groups.",
     "trigger": "Run functions for every record of a stream.",
+    "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
     "controller": "Inspect the controllers of the Streaming Controller.",
     "connection": "Inspect the connections between SPUs and the Streaming Controller.",
     "draw": "Draw the cluster or a partition.",
@@ -224,8 +228,8 @@ def _command_parser(command: str) -> CommandParser:
 
 def _explain(words: Sequence[str]) -> NoReturn:
     """Prints the help that was asked for, or says that there is no such command, and exits."""
-    group = words[0] if words and words[0] in _GROUPS else None
-    words = words if group is None else words[1:]
+    group = next((each for each in (" ".join(words[:2]), *words[:1]) if each in _GROUPS), None)
+    words = words if group is None else words[len(group.split()) :]
     help_text = _overview() if group is None else _group_help(group)
     if words and words[0] in ("-h", "--help"):
         print(help_text)
@@ -242,14 +246,15 @@ def _explain(words: Sequence[str]) -> NoReturn:
             parser.parse_args(words)
     if words[0].startswith("-"):
         parser.error("the first argument must be a command")
-    parser.error(_no_such_command(words if group is None else [group, *words], parser.prog))
+    parser.error(_no_such_command(words if group is None else [*group.split(), *words], parser.prog))
 
 
 def _no_such_command(words: Sequence[str], program: str) -> str:
     """Says that there is no such command, and which command was perhaps meant."""
-    typed = [each for each in words if not each.startswith("-")][:2] if words[0] in _GROUPS else words[:1]
+    count = len(program.split()) if words[0] in _GROUPS else 1
+    typed = [each for each in words if not each.startswith("-")][:count]
     text = f"there is no command {' '.join(typed)!r}"
-    guess = _guess([each for each in words[:2] if not each.startswith("-")])
+    guess = _guess([each for each in words[:3] if not each.startswith("-")])
     text += f"; did you mean `{_PROGRAM} {guess}`?" if guess is not None else "."
     return f"{text} `{program} --help` lists the commands"
 
@@ -268,9 +273,9 @@ def _guess(words: Sequence[str]) -> str | None:
             of_group = {
                 name.partition(" ")[2]: name for name in (*pairs, *_ALIASES) if _begins_with(name.split(), words[0])
             }
-            found = similar(words[1], of_group)
+            found = similar(" ".join(words[1:]), of_group) or similar(words[1], of_group)
             return None if found is None else of_group[found]
-        for order in (words, [*reversed(words)]):
+        for order in (words[:2], [*reversed(words[:2])]):
             if (found := similar(" ".join(order), pairs)) is not None:
                 return found
     return similar(words[0], [name for name in names if " " not in name])
@@ -278,7 +283,8 @@ def _guess(words: Sequence[str]) -> str | None:
 
 def _overview() -> str:
     """Returns the help of the whole program."""
-    top = {command: _text(command) for command in _COMMANDS if " " not in command} | _GROUPS
+    every = {command: _text(command) for command in _COMMANDS} | _GROUPS
+    top = {name: text for name, text in every.items() if " " not in name}
     listed = [name for names in _SECTIONS.values() for name in names]
     sections = {**_SECTIONS, "other commands": tuple(name for name in top if name not in listed)}
     about = [
@@ -298,6 +304,7 @@ def _group_help(group: str) -> str:
         for command in (*_COMMANDS, *_ALIASES)
         if command.rpartition(" ")[0] == group
     }
+    commands |= {each.rpartition(" ")[2]: text for each, text in _GROUPS.items() if each.rpartition(" ")[0] == group}
     return _help(f"{_PROGRAM} {group}", [_GROUPS[group]], {"commands": commands})
 
 
@@ -319,13 +326,13 @@ def whole_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(_PROGRAM, description="Run and manage a Kafka-protocol broker cluster.")
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}", help="Show the version.")
     commands = parser.add_subparsers(metavar="COMMAND")
-    groups = {
-        name: commands.add_parser(name, help=text).add_subparsers(metavar="COMMAND") for name, text in _GROUPS.items()
-    }
+    groups = {"": commands}
+    for group, text in _GROUPS.items():
+        above, _, name = group.rpartition(" ")
+        groups[group] = groups[above].add_parser(name, help=text).add_subparsers(metavar="COMMAND")
     for command in (*_COMMANDS, *_ALIASES):
         group, _, name = command.rpartition(" ")
-        among = groups[group] if group else commands
-        among.add_parser(name, help=_text(command), parents=[_command_parser(command)], add_help=False)
+        groups[group].add_parser(name, help=_text(command), parents=[_command_parser(command)], add_help=False)
     return parser
 
 

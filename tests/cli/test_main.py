@@ -164,6 +164,8 @@ def test_a_group_alone_is_no_command(capsys: pytest.CaptureFixture[str]) -> None
         (["consum", "orders"], "consume"),
         (["brokers"], "spu list"),
         (["show", "topic"], "show topics"),
+        (["trigger", "dead-letters", "shw", "0/1"], "trigger dead-letters show"),
+        (["trigger", "dead-leters", "list"], "trigger dead-letters list"),
     ],
 )
 def test_an_unknown_command_is_told_the_one_that_was_meant(
@@ -171,6 +173,18 @@ def test_an_unknown_command_is_told_the_one_that_was_meant(
 ) -> None:
     assert _exit_status(*words) == 2
     assert f"did you mean `tailrace {meant}`?" in capsys.readouterr().err
+
+
+def test_a_group_of_commands_may_lie_in_another(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("trigger", "--help") == 0
+    assert "  dead-letters  List, show and replay" in capsys.readouterr().out
+    assert _exit_status("trigger", "dead-letters") == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("usage: tailrace trigger dead-letters COMMAND")
+    assert _exit_status("help", "trigger", "dead-letters") == 0
+    assert capsys.readouterr().out == captured.err
+    assert _exit_status("--help") == 0
+    assert "dead-letters" not in capsys.readouterr().out
 
 
 def test_help_can_be_asked_for_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:

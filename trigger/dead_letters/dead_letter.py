@@ -127,10 +127,15 @@ def read_letter(record: Record) -> Letter | None:
     )
 
 
-def replayed(letter: Letter, topic: str, name: str) -> Output:
-    """Returns the original record with a header that names its dead letter, for a topic that handles it again."""
+def replayed(letter: Letter, to: str | None, name: str) -> Output:
+    """Returns the original record with a header that names its dead letter, for a trigger that handles it again.
+
+    It goes to its original partition, or to the topic `to`.
+    """
     headers = [each for each in letter.headers if each[0] != REPLAYED]
-    return Output(topic, letter.key, letter.value, (*headers, (REPLAYED, name.encode())))
+    shard = letter.origin.shard
+    partition = shard.number if to is None and shard.number >= 0 else None
+    return Output(to or shard.topic, letter.key, letter.value, (*headers, (REPLAYED, name.encode())), partition)
 
 
 def is_unreadable(letter: Letter) -> bool:

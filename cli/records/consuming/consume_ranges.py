@@ -4,27 +4,13 @@ import argparse
 import re
 from collections.abc import Mapping
 
-from msgspec import Struct
-
-from tailrace.cli.output.times import duration_ms, moment_ms
+from tailrace.cli.output.times import Since, since_of
 from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import answered
 
 BEGINNING = "beginning"
 END = "end"
-_FIRST_MS = 0
-
-
-class Since(Struct, frozen=True):
-    """A point in time, or a duration before now."""
-
-    ms: int
-    is_duration: bool
-
-    def timestamp_ms(self, now_ms: int) -> int:
-        """Returns the time in milliseconds since 1970."""
-        return max(now_ms - self.ms if self.is_duration else self.ms, _FIRST_MS)
 
 
 Place = str | int | Since
@@ -37,10 +23,9 @@ def place(text: str) -> Place:
         return text
     if re.fullmatch(r"[0-9]{1,18}", text) is not None:
         return int(text)
-    for read, is_duration in ((duration_ms, True), (moment_ms, False)):
-        found = read(text)
-        if found is not None:
-            return Since(found, is_duration)
+    found = since_of(text)
+    if found is not None:
+        return found
     raise argparse.ArgumentTypeError(
         f"{text} is not beginning, end, an offset, a time such as 2026-01-31T12:00:00Z, or a duration such as 90m"
     )

@@ -2,7 +2,7 @@ import argparse
 
 import pytest
 
-from tailrace.cli.output.times import duration, duration_ms, moment, moment_ms
+from tailrace.cli.output.times import duration, duration_ms, moment, moment_ms, since
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,11 @@ def test_a_flag_that_is_none_is_refused_in_a_sentence() -> None:
         moment("soon")
     with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not a duration such as 90m"):
         duration("soon")
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^soon is not a time such as 2026.* or a duration"):
+        since("soon")
+
+
+def test_a_duration_goes_back_from_now_but_not_before_1970() -> None:
+    assert since("1s").timestamp_ms(5000) == 4000
+    assert since("9s").timestamp_ms(5000) == 0
+    assert since("1970-01-01T00:00:01Z").timestamp_ms(5000) == 1000

@@ -94,9 +94,10 @@ def test_a_letter_that_is_too_large_is_sent_without_its_value() -> None:
 
 def test_a_replayed_record_is_the_original_with_one_header_more() -> None:
     letter = _read(dead_letter("orders.dead", ORIGIN, RECORD, FAILURE, 5))
-    again = replayed(letter, "orders", "orders.dead/0/5")
-    assert (again.topic, again.key, again.value) == ("orders", b"key", b"value")
+    again = replayed(letter, None, "orders.dead/0/5")
+    assert (again.topic, again.partition, again.key, again.value) == ("orders", 3, b"key", b"value")
     assert list(again.headers) == [*RECORD.headers, ("__dlq.replayed", b"orders.dead/0/5")]
     third = _read(dead_letter("orders.dead", ORIGIN, _stored(again), FAILURE, 5))
-    once_more = replayed(third, "orders", "orders.dead/0/9")
+    once_more = replayed(third, "repaired", "orders.dead/0/9")
+    assert (once_more.topic, once_more.partition) == ("repaired", None), "the key chooses the partition"
     assert list(once_more.headers) == [*RECORD.headers, ("__dlq.replayed", b"orders.dead/0/9")]
