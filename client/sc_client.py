@@ -146,6 +146,16 @@ class ScClient:
 
         await self._ask_checked(ReportTriggerRequest(name, replica, document))
 
+    async def read_trigger_log(self, name: str, replica: str, after: int, bytes_max: int) -> tuple[str, int]:
+        """Reads what a replica has printed after a position, or the last part for -1; returns it and the next position.
+
+        Raises RefusedError if the SC has no log of the replica.
+        """
+        from tailrace.protocol.internal.read_trigger_log import ReadTriggerLogRequest
+
+        response = await self._ask_checked(ReadTriggerLogRequest(name, replica, after, bytes_max))
+        return response.text, response.next
+
     def close(self) -> None:
         """Closes the connection, if there is one."""
         if self._connection is not None:

@@ -54,6 +54,7 @@ class InternalApiKey(IntEnum):
     READ_STREAM_STATE = 11007
     WRITE_STREAM_STATE = 11008
     REPORT_TRIGGER = 11009
+    READ_TRIGGER_LOG = 11010
 
     EXPLAIN_GROUP = 12000
     DESCRIBE_POSITIONS = 12001
@@ -117,6 +118,7 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.READ_STREAM_STATE),
     _api(InternalApiKey.WRITE_STREAM_STATE),
     _api(InternalApiKey.REPORT_TRIGGER),
+    _api(InternalApiKey.READ_TRIGGER_LOG),
     _api(InternalApiKey.DESCRIBE_SERVER),
 )
 """The requests of the command line and of triggers to the SC, on the SC's public port, besides Kafka's APIs."""

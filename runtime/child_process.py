@@ -36,6 +36,14 @@ class ChildProcess:
         line, _, self._received = self._received.partition(b"\n")
         return line.decode(errors="replace")
 
+    async def read_some(self) -> bytes:
+        """Returns the next bytes of its output; none at the end."""
+        assert self._process.stdout is not None
+        if self._received:
+            received, self._received = self._received, b""
+            return received
+        return bytes(await self._process.stdout.receive_some())
+
     async def wait(self) -> int:
         """Waits for its end. Returns its exit status, or the negative number of the signal that killed it."""
         return await self._process.wait()
@@ -55,18 +63,21 @@ class ChildProcess:
         await self._process.stdout.aclose()
 
 
-async def start_child(arguments: Sequence[str], environment: Mapping[str, str]) -> ChildProcess:
+async def start_child(
+    arguments: Sequence[str], environment: Mapping[str, str], *, joins_errors: bool = False
+) -> ChildProcess:
     """Starts a program by its path, never through a shell.
 
     Raises OSError if the program does not exist or cannot start.
 
-    The child shares the standard error of this process. It runs in a session of its own, so that Ctrl-C reaches only
-    this process, which decides when the child stops.
+    The child shares the standard error of this process, unless `joins_errors` makes it a part of the child's output. It
+    runs in a session of its own, so that Ctrl-C reaches only this process, which decides when the child stops.
     """
     process = await trio.lowlevel.open_process(
         list(arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if joins_errors else None,
         env=dict(environment),
         start_new_session=True,
     )

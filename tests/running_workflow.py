@@ -27,10 +27,19 @@ from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import Object, Partition, PublicListener, Spu, SpuSpec, Topic
 from tailrace.controller.public_host import PublicHost
-from tailrace.controller.state.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
+from tailrace.controller.state.actions import (
+    AddPartition,
+    ConnectionAction,
+    DeletePartition,
+    KeepReplica,
+    Put,
+    UpdatePartition,
+)
 from tailrace.controller.state.cluster_mirror import MirrorChange
 from tailrace.controller.state.events import Event, SpuConnected, SpuLost
 from tailrace.controller.state.object_codec import encode, key_of
+from tailrace.controller.triggers.bounded_log import LogPart
+from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.controller.workflow.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow.workflow import Workflow
 from tailrace.protocol.ids import SpuId, TopicId
@@ -184,6 +193,25 @@ async def put(store: KeyValueStore, *objects: Object) -> None:
     assert None not in written
 
 
+class RecordedReplicas:
+    """Takes note of which replicas should run."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], KeepReplica] = {}
+
+    def keep(self, wanted: KeepReplica) -> None:
+        self.kept[wanted.trigger, wanted.replica] = wanted
+
+    def drop(self, trigger: str, replica: str) -> None:
+        self.kept.pop((trigger, replica), None)
+
+    def states(self, trigger: str) -> Mapping[str, str]:
+        return {replica: "running" for name, replica in self.kept if name == trigger}
+
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+        return None
+
+
 def registered(*spus: int) -> list[Spu]:
     return [Spu(SpuSpec(SpuId(spu))) for spu in spus]
 
@@ -194,12 +222,13 @@ async def running_workflow(
     provisioner: Provisioner | None = None,
     broker: Mapping[str, str] | None = None,
     chance_seed: int = 1,
+    replicas: ReplicaProvisioner | None = None,
 ) -> AsyncIterator[RunningWorkflow]:
     logger = structlog.get_logger()
     broker_configs = BrokerConfigs(broker or {})
     clock, chance = SteadyClock(), RandomChance(chance_seed)
     provisioner = provisioner or NoProvisioner(logger)
-    workflow = Workflow(store or MemoryStore(), provisioner, broker_configs, clock, logger)
+    workflow = Workflow(store or MemoryStore(), provisioner, broker_configs, clock, logger, replicas=replicas)
     changes = ChangeWriter(workflow.writes)
     completion = CompletionConditions(workflow.local, workflow.cluster)
     administration = AdminRequests(

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -45,6 +46,7 @@ from .first_topics import FirstTopic, create_missing, first_topics
 from .given_settings import GivenSettings
 from .local_launcher import LocalLauncher
 from .managed_spus import FIRST_ID, GROUP, ManagedSpus
+from .replicas_on_demand import ReplicasOnDemand
 from .sc_store import opened_store
 from .serving import (
     COMMON_NAMES,
@@ -59,6 +61,9 @@ from .serving import (
     run_server,
     stop_with_parent,
 )
+
+if TYPE_CHECKING:
+    from tailrace.controller.triggers.kept_replicas import KeptReplicas
 
 NAMES = COMMON_NAMES | {"spus", "private", "published", "sc", "sc-private", "topic", "ephemeral"}
 DEFAULT_LISTENERS = (
@@ -252,22 +257,36 @@ class _Cluster:
             here = SpuId(self._spus[0]) if len(self._spus) == 1 else None
             launcher = LocalLauncher(self._settings.managed, here, self._seams, self._settings.log, nursery)
             provisioner = LocalProvisioner(launcher, logger)
+            replicas = ReplicasOnDemand(self._make_replicas, nursery)
             controller = StreamingController(
-                self._settings.sc, self._seams, self._store, logger, provisioner=provisioner
+                self._settings.sc, self._seams, self._store, logger, provisioner=provisioner, replicas=replicas
             )
             await nursery.start(provisioner.run)
             async with trio.open_nursery() as serving:
                 with self._beginning:
                     served: ScAddresses = await serving.start(controller.run)
                     launcher.on_controller(served.private)
+                    replicas.on_controller(served.public[0])
                     # In the outer nursery, because a stop waits for `serving`, but a stopped SPU never becomes ready.
                     nursery.start_soon(self._announce, launcher, served)
                 await self._stopping.wait()
+                await replicas.stop()  # first of all, because replicas commit what they have handled
                 await provisioner.stop()
                 controller.stop()
             nursery.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
+
+    def _make_replicas(self, controller: Address) -> "KeptReplicas":
+        # Imported for the first trigger, because many clusters have none.
+        from tailrace.controller.triggers.kept_replicas import KeptReplicas
+        from tailrace.runtime.child_process import environment_without
+        from tailrace.runtime.settings_sources import ENVIRONMENT_PREFIX
+
+        from .replica_launcher import ChildReplicaLauncher
+
+        data, environment = self._settings.managed.data_directory, environment_without(ENVIRONMENT_PREFIX)
+        return KeptReplicas(ChildReplicaLauncher(data, controller, environment, self._seams.files), logs.get_logger())
 
     async def _announce(self, launcher: LocalLauncher, served: ScAddresses) -> None:
         try:

@@ -1,22 +1,31 @@
 """Carries out the requests of triggers: reads and writes of the state objects of streams, and reports of replicas."""
 
+import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from tailrace.cluster.stream_state.replica_report import ReportError, decode_report
 from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
-from tailrace.controller.objects.objects import StreamAttribute, Topic
+from tailrace.controller.objects.objects import StreamAttribute, Topic, Trigger, replica_name
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import TriggerReported
-from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX
+from tailrace.controller.triggers.trigger_reports import CURRENT_SECONDS, REPORT_CHARACTERS_MAX
 from tailrace.controller.workflow.workflow import Workflow
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .planned_changes import ChangeWriter, Deadlines, Planned, plan_each, result_or_raise
 
+if TYPE_CHECKING:
+    from tailrace.controller.triggers.bounded_log import LogPart
+
 WRITE_MS_MAX = 5_000
 """How long a write waits for the store. A member whose write takes longer reads the state again."""
+LOG_BYTES_MAX = 256 * 1024
+"""The largest part of a log that is read at once."""
+_REPLICA_NAME = re.compile(r"replica[1-9][0-9]{0,5}")
 ATTRIBUTE_CHARACTERS_MAX = 512 * 1024
 
 
@@ -104,6 +113,39 @@ class TriggerRequests:
                 ErrorCode.INVALID_REQUEST, f"the report of {name:.300} {replica:.300} cannot be read: {error}"
             ) from error
         await self._workflow.events.send(TriggerReported(name, replica, report, len(document), self._now()))
+
+    def read_log(self, name: str, replica: str, after: int, bytes_max: int) -> "LogPart":
+        """Reads what a replica has printed after a position, or the last part for -1."""
+        if name not in self._local.triggers:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no trigger {name:.300}")
+        if _REPLICA_NAME.fullmatch(replica) is None:
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{replica!r:.300} is not the name of a replica")
+        part = self._workflow.replicas.read_log(name, replica, after, min(max(bytes_max, 1), LOG_BYTES_MAX))
+        if part is None:
+            raise KafkaError(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                f"there is no log of {replica} of {name}: the SC has not started this replica",
+            )
+        return part
+
+    def describe_replicas(self, trigger: Trigger) -> list[dict[str, object]]:
+        """Returns for each replica what should run, what its process does, and what it has reported last."""
+        wanted = {replica_name(index): revision for index, revision in enumerate(trigger.status.revisions)}
+        processes = self._workflow.replicas.states(trigger.name)
+        reports, now = self._workflow.triggers().reports.reports_of(trigger.name), self._now()
+        documents = []
+        for name in dict.fromkeys((*wanted, *processes, *reports)):
+            document: dict[str, object] = {"name": name}
+            if name in wanted:
+                document["revision"] = wanted[name]
+            if name in processes:
+                document["process"] = processes[name]
+            if name in reports:
+                document["reportAgeMs"] = int((now - reports[name].at) * 1000)
+                document["report"] = msgspec.to_builtins(reports[name].report)
+            if name in wanted or name in processes or now - reports[name].at <= CURRENT_SECONDS:
+                documents.append(document)
+        return documents
 
     def _replicas(self, topic: str, group: str | None) -> int:
         """Returns how many replicas the trigger that reads the topic in the group should have now, or 0."""

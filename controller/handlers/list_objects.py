@@ -2,7 +2,8 @@
 
 A partition can be named `topic/number` or by its topic, and a deleted topic by its id or its name. Connections and
 controllers are listed in the same way, although they are not objects. A connection has the name of its SPU, and a
-controller has the name of the kind that it decides about.
+controller has the name of the kind that it decides about. The status of a trigger also has its replicas with their
+newest reports, which are not a part of the object in the store.
 """
 
 import json
@@ -14,9 +15,13 @@ from tailrace.controller.connections.connection_documents import connection_docu
 from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.inspection import controller_documents
 from tailrace.controller.inspection.controller_documents import controller_document
+from tailrace.controller.objects.object_documents import document_of
+from tailrace.controller.objects.objects import Object, Trigger
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest, ListObjectsResponse
 from tailrace.server.request_context import RequestContext
+
+TRIGGER = "trigger"
 
 
 def handle(host: ObjectHost, context: RequestContext, request: ListObjectsRequest) -> ListObjectsResponse:
@@ -30,7 +35,19 @@ def handle(host: ObjectHost, context: RequestContext, request: ListObjectsReques
         found = host.objects.list(request.kind, request.names)
     except KafkaError as error:
         return ListObjectsResponse(error_code=error.code, error_message=error.message)
+    if request.kind == TRIGGER:
+        return ListObjectsResponse(objects=[_listed_trigger(host, each) for _, each in found])
     return ListObjectsResponse(objects=[ListedObject(name, write_document(each)) for name, each in found])
+
+
+def _listed_trigger(host: ObjectHost, found: Object) -> ListedObject:
+    """Returns a trigger together with what its replicas do now."""
+    assert isinstance(found, Trigger)
+    document = document_of(found)
+    status = document["status"]
+    assert isinstance(status, dict)
+    status["replicas"] = host.trigger_requests().describe_replicas(found)
+    return ListedObject(found.name, json.dumps(document, ensure_ascii=False))
 
 
 def _those_named(documents: Mapping[str, dict[str, object]], names: list[str] | None) -> list[ListedObject]:

@@ -1,20 +1,13 @@
 """What the SC needs from whoever runs the replicas of deployed triggers."""
 
 from collections.abc import Mapping
-from typing import Protocol
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Protocol
 
 from tailrace.controller.state.actions import KeepReplica
 from tailrace.runtime.logs import FilteringBoundLogger
 
-
-class LogPart(Struct, frozen=True):
-    """A part of the output of a replica."""
-
-    text: str
-    next: int
-    """The position after the part, in bytes since the log began."""
+if TYPE_CHECKING:
+    from tailrace.controller.triggers.bounded_log import LogPart
 
 
 class ReplicaProvisioner(Protocol):
@@ -29,7 +22,7 @@ class ReplicaProvisioner(Protocol):
     def states(self, trigger: str) -> Mapping[str, str]:
         """Returns what is known of the process of each replica, in words for people."""
 
-    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> "LogPart | None":
         """Reads what the replica has printed after a position, or the last part for -1. None if there is no log."""
 
 
@@ -55,5 +48,5 @@ class NoReplicaProvisioner:
     def states(self, trigger: str) -> Mapping[str, str]:
         return {}
 
-    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> "LogPart | None":
         return None

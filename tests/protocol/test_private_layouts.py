@@ -62,6 +62,8 @@ LAYOUTS = {
     "ReadStoreResponse 0": "02b6bef3",
     "ReadStreamStateRequest 0": "6c5671b5",
     "ReadStreamStateResponse 0": "49a1088f",
+    "ReadTriggerLogRequest 0": "93a46681",
+    "ReadTriggerLogResponse 0": "757f2347",
     "RefuseMessage 0": "abb6d127",
     "RegisterSpuRequest 0": "a5b9c674",
     "RegisterSpuResponse 0": "60871a20",

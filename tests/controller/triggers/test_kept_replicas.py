@@ -1,0 +1,149 @@
+"""Replicas with scripted processes, on a clock that jumps."""
+
+import structlog
+import trio
+import trio.testing
+from msgspec import Struct, field
+from structlog.testing import capture_logs
+
+from tailrace.controller.spus.supervised_process import PAUSE_SECONDS_MIN
+from tailrace.controller.state.actions import KeepReplica
+from tailrace.controller.triggers.bounded_log import LogPart
+from tailrace.controller.triggers.kept_replicas import KeptReplicas
+
+
+def wanted(replica: int = 1, revision: int = 1) -> KeepReplica:
+    return KeepReplica("bill", f"replica{replica}", revision, None)
+
+
+class FakeReplica(Struct):
+    launcher: "FakeLauncher"
+    name: str
+    ended: trio.Event = field(default_factory=trio.Event)
+
+    async def wait(self) -> str:
+        await self.ended.wait()
+        return "status 1"
+
+    async def stop(self) -> None:
+        await trio.sleep(self.launcher.stop_seconds)
+        self.launcher.events.append(f"stopped {self.name}")
+        self.ended.set()
+
+    def end(self) -> None:
+        if not self.ended.is_set():
+            self.launcher.events.append(f"ended {self.name}")
+            self.ended.set()
+
+
+class FakeLauncher(Struct):
+    events: list[str] = field(default_factory=list)
+    running: dict[str, FakeReplica] = field(default_factory=dict)
+    stop_seconds: float = 3.0
+
+    async def launch(self, wanted: KeepReplica) -> FakeReplica:
+        await trio.lowlevel.checkpoint()
+        self.events.append(f"launched {wanted.replica} {wanted.revision}")
+        self.running[wanted.replica] = FakeReplica(self, f"{wanted.replica} {wanted.revision}")
+        return self.running[wanted.replica]
+
+    def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
+        return LogPart("hello\n", 6)
+
+    def last_line(self, trigger: str, replica: str) -> str:
+        return "ValueError: no"
+
+
+def replicas_of(nursery: trio.Nursery, launcher: FakeLauncher) -> KeptReplicas:
+    replicas = KeptReplicas(launcher, structlog.get_logger())
+    nursery.start_soon(replicas.run)
+    return replicas
+
+
+async def test_a_replica_runs_once_however_often_it_is_wanted(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    for _ in range(3):
+        replicas.keep(wanted())
+        await trio.sleep(1)
+    assert launcher.events == ["launched replica1 1"]
+    assert replicas.states("bill") == {"replica1": "running"}
+    assert replicas.states("ship") == {}
+
+
+async def test_a_replica_that_ends_is_started_again_and_its_state_says_why(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    replicas.keep(wanted())
+    await trio.sleep(1)
+    with capture_logs() as logs:
+        launcher.running["replica1"].ended.set()
+        await trio.testing.wait_all_tasks_blocked()
+    assert replicas.states("bill") == {"replica1": "ended with status 1, and starts again: ValueError: no"}
+    assert [log["last_line"] for log in logs if log["event"] == "replica_ended"] == ["ValueError: no"]
+    await trio.sleep(PAUSE_SECONDS_MIN)
+    await trio.testing.wait_all_tasks_blocked()
+    assert launcher.events == ["launched replica1 1"] * 2
+
+
+async def test_another_revision_starts_when_the_process_before_has_ended(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    replicas.keep(wanted())
+    await trio.sleep(1)
+    replicas.keep(wanted(revision=2))
+    await trio.sleep(1)
+    assert launcher.events == ["launched replica1 1"]
+    assert replicas.states("bill") == {"replica1": "stopping"}
+    await trio.sleep(3)
+    assert launcher.events == ["launched replica1 1", "stopped replica1 1", "launched replica1 2"]
+
+
+async def test_a_replica_that_is_wanted_again_while_it_stops_runs_again(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    replicas.keep(wanted())
+    await trio.sleep(1)
+    replicas.drop("bill", "replica1")
+    await trio.sleep(1)
+    replicas.keep(wanted())
+    await trio.sleep(10)
+    assert launcher.events == ["launched replica1 1", "stopped replica1 1", "launched replica1 1"]
+    replicas.drop("bill", "replica1")
+    await trio.sleep(10)
+    assert replicas.states("bill") == {}
+    replicas.keep(wanted(revision=3))
+    await trio.sleep(1)
+    assert launcher.events[-1] == "launched replica1 3"
+
+
+async def test_all_replicas_stop_at_the_same_time(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    for number in (1, 2, 3):
+        replicas.keep(wanted(number))
+    await trio.sleep(1)
+    began = trio.current_time()
+    await replicas.stop()
+    assert trio.current_time() - began == 3
+    assert sorted(launcher.events[3:]) == [f"stopped replica{number} 1" for number in (1, 2, 3)]
+    await replicas.stop()
+
+
+async def test_cancelled_replicas_are_ended_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    launcher = FakeLauncher()
+    async with trio.open_nursery() as nursery:
+        replicas_of(nursery, launcher).keep(wanted())
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert launcher.events == ["launched replica1 1", "ended replica1 1"]
