@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from .setting_values import duration_text
-from .trigger_config import Acknowledgement, OnExhausted, Order, RetryMode, TriggerConfig
+from .trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
 
 LEASE_PART = 0.8
 """The part of the session timeout after which a replica without a heartbeat handles no further event."""
@@ -110,11 +110,6 @@ def _retries(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
         "use retries in-order",
     )
     yield _Fault(
-        is_aside and config.acknowledgement is not Acknowledgement.AUTOMATIC,
-        ("retry_mode", "acknowledgement"),
-        "retries aside work with automatic acknowledgement only",
-    )
-    yield _Fault(
         "dead_letters" in given and config.on_exhausted is not OnExhausted.DEAD_LETTER,
         ("dead_letters", "on_exhausted"),
         f"the topic of dead letters has no effect, because an event that keeps failing is handled by "
@@ -138,9 +133,3 @@ def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator
             f"{what} has no effect, because an event is acknowledged when the function returns: "
             "choose explicit acknowledgement",
         )
-    yield _Fault(
-        config.order is Order.KEY and config.acknowledgement is not Acknowledgement.AUTOMATIC,
-        ("order", "acknowledgement"),
-        "order by key works with automatic acknowledgement only, because an event with explicit acknowledgement "
-        "does not hold up later ones",
-    )
