@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import trio
 
 from tailrace import __version__
-from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
@@ -24,6 +24,7 @@ from tailrace.protocol.messages.metadata import (
 )
 from tailrace.runtime.network import Address, Network
 
+from .plain_login import LOGIN_APIS, Credentials, log_in
 from .server_connection import (
     ANSWER_SECONDS_MAX,
     CLIENT_ID,
@@ -64,7 +65,7 @@ PASSING = frozenset(
     }
 )
 """The transient errors, which end soon or come from a server that is no longer the right one."""
-_APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
+_APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS, **LOGIN_APIS}
 _GROUP_KEYS = 0
 
 Key = TypeVar("Key", bound=Hashable)
@@ -78,8 +79,16 @@ Ask = Callable[[int, Sequence[Key]], Awaitable[Mapping[Key, Answer | RefusedErro
 class SpuClient:
     """Asks SPUs; connects to each of them at the first request."""
 
-    def __init__(self, network: Network, bootstrap: Sequence[Address], role: Role) -> None:
-        """Takes the addresses of servers that know the SPUs; `role` says what kind of servers they are."""
+    def __init__(
+        self, network: Network, bootstrap: Sequence[Address], role: Role, credentials: Credentials | None = None
+    ) -> None:
+        """Takes the addresses of servers that know the SPUs; `role` says what kind of servers they are.
+
+        `credentials` are for servers that ask for some.
+        """
+        self._credentials = credentials
+        self.asks_for_credentials: bool | None = None
+        """Whether the last server that was met asked for credentials; None if none was met, or none could be given."""
         self._network = network
         self._bootstrap = bootstrap
         self._role = role
@@ -139,7 +148,7 @@ class SpuClient:
 
     def another(self) -> "SpuClient":
         """Returns a client of the same cluster with its own connections, for requests that must not wait for others."""
-        return SpuClient(self._network, self._bootstrap, self._role)
+        return SpuClient(self._network, self._bootstrap, self._role, self._credentials)
 
     async def ask(
         self,
@@ -247,9 +256,22 @@ class SpuClient:
         raise self._role.all_are_silent(addresses, faults)
 
     async def _meet(self, address: Address, role: Role) -> "_Server":
-        """Connects to a server and asks for the versions that it supports. Raises UnreachableError."""
+        """Connects to a server, asks for the versions that it supports, and logs in if it asks for that.
+
+        Raises UnreachableError, and RefusedError if the server does not accept the credentials.
+        """
         seconds_max = self._seconds_left(MEETING_SECONDS_MAX)
-        return await _meet(await connect(self._network, address, role, _APIS, seconds_max), seconds_max)
+        connection = await connect(self._network, address, role, _APIS, seconds_max)
+        try:
+            server = await _meet(connection, seconds_max)
+            if self._credentials is not None:
+                self.asks_for_credentials = server.knows(ApiKey.SASL_HANDSHAKE) and await log_in(
+                    connection, self._credentials, seconds_max
+                )
+        except (UnreachableError, RefusedError, trio.Cancelled):
+            connection.close()
+            raise
+        return server
 
     def _seconds_left(self, seconds_max: float) -> float:
         """Returns how long one request may take: `seconds_max`, or less if the patience ends before."""
@@ -336,18 +358,18 @@ class _Server:
             raise RefusedError(message, ErrorCode.UNSUPPORTED_VERSION)
         return await self._connection.ask(request, version, silence_seconds=silence_seconds)
 
+    def knows(self, key: ApiKey) -> bool:
+        """Whether the server lists the API."""
+        return key in self._versions
+
     def close(self) -> None:
         self._connection.close()
 
 
 async def _meet(connection: ServerConnection, seconds_max: float) -> _Server:
     """Asks a server for the versions that it supports."""
-    try:
-        # A server that does not know a later version would respond in another version than the requested one.
-        answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3, silence_seconds=seconds_max)
-    except (UnreachableError, trio.Cancelled):
-        connection.close()
-        raise
+    # A server that does not know a later version would respond in another version than the requested one.
+    answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3, silence_seconds=seconds_max)
     return _Server(connection, {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys})
 
 

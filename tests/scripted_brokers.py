@@ -11,6 +11,7 @@ import trio
 from msgspec import Struct, field
 from simulation.network import MemoryConnection, MemoryNetwork
 
+from tailrace.client.plain_login import LOGIN_APIS
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decode
 from tailrace.protocol.codec.framing import FrameBuffer
@@ -26,7 +27,7 @@ from tailrace.protocol.messages.metadata import (
 )
 from tailrace.runtime.network import Address, Listener, receive_some, send_all
 
-APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
+APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS, **LOGIN_APIS}
 
 Script = Callable[["ScriptedBroker", Any], Any]
 """Returns a broker's response to a request, or None if it never responds."""
