@@ -1,7 +1,7 @@
 """The options that describe a trigger, for commands that take the file of a function: `run`, `deploy` and `invoke`.
 
-The configuration comes from `@trigger` in the file, from a file of Nuclio's shape, and from the flags; each of them
-overrides the ones before. Every setting has a flag of its name.
+The configuration comes from `@trigger` in the file, from a file of Nuclio's shape or such comments in the function's
+file, and from the flags; each of them overrides the ones before. Every setting has a flag of its name.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from tailrace.cli.options.document_files import DocumentError
 from tailrace.cli.options.sc_options import UsageError, text_of_file
-from tailrace.trigger.config.function_yaml import FunctionFile, read_function_yaml
+from tailrace.trigger.config.function_yaml import FunctionFile, read_function_yaml, read_inline_yaml
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.config.trigger_settings import SETTINGS, Given, Layer, TriggerConfigError, merge_layers
 from tailrace.trigger.functions.function_loader import Function, load
-from tailrace.trigger.functions.function_source import FunctionLoadError, FunctionSource, source_of
+from tailrace.trigger.functions.function_source import FunctionLoadError, FunctionSource, read_source, source_of
 
 _DESTINATION = "setting_"
 _REPEATED = {"environment": "--env"}
@@ -134,13 +134,16 @@ def _files(arguments: argparse.Namespace, environment: Mapping[str, str]) -> tup
         target = os.path.join(target, CONFIG_NAME)
     if not target.endswith(CONFIG_SUFFIXES):
         source = source_of(target)
-        if config is None:
+        if config is not None:
+            file: FunctionFile | None = _config_file(config, arguments.trigger, environment)
+        else:
+            file = _inline(source, arguments.trigger, environment)
+        if file is None:
             if arguments.trigger is not None:
                 raise UsageError("--trigger has no effect without a configuration file: give one with --config")
             return source, None
-        file = _config_file(config, arguments.trigger, environment)
         if source.handler is None and file.handler is not None:
-            source = replace(source, handler=_handler_parts(file.handler, config)[1])
+            source = replace(source, handler=_handler_parts(file.handler, config or target)[1])
         return source, file
     if config is not None:
         raise UsageError(f"--config {config}: {target} is the configuration already")
@@ -159,6 +162,14 @@ def _handler_parts(handler: str, config: str) -> tuple[str, str]:
     if not all(part.isidentifier() for part in (*module.replace("-", "_").split("."), name if colon else "handler")):
         raise UsageError(f"{config}: handler: {handler} is not MODULE:FUNCTION, such as main:handler")
     return module, name or "handler"
+
+
+def _inline(source: FunctionSource, trigger: str | None, environment: Mapping[str, str]) -> FunctionFile | None:
+    """Reads the configuration in the comments of the function's file, if there is one."""
+    try:
+        return read_inline_yaml(read_source(source), source.path, trigger=trigger, environment=environment)
+    except (FunctionLoadError, TriggerConfigError) as error:
+        raise UsageError(str(error)) from error
 
 
 def _config_file(path: str, trigger: str | None, environment: Mapping[str, str]) -> FunctionFile:

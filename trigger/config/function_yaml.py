@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from . import nuclio_fields as fields
+from .inline_config import FIELD, MARK, inline_document
 from .setting_values import shown
 from .trigger_settings import Given, Layer, TriggerConfigError, guess_text
 from .trigger_yaml import TriggerReader
@@ -38,11 +39,29 @@ def read_function_yaml(
 
     Errors call the file `origin`. Raises TriggerConfigError.
     """
+    return _FunctionReader(origin, environment or {}).read(_root(text, origin), trigger)
+
+
+def read_inline_yaml(
+    source: str, origin: str, *, trigger: str | None = None, environment: Mapping[str, str] | None = None
+) -> FunctionFile | None:
+    """Reads the configuration in the comments of a Python file; None if it has none. Raises TriggerConfigError."""
+    text = inline_document(source)
+    if text is None:
+        return None
+    root = _root(text, origin)
+    if not isinstance(root.content, dict):
+        raise TriggerConfigError(f"{origin}: the comments after {MARK} have no fields")
+    if FIELD not in root.content:
+        return None
+    return _FunctionReader(origin, environment or {}).read(root.content[FIELD], trigger)
+
+
+def _root(text: str, origin: str) -> Value:
     try:
-        root = read_yaml(text, origin)
+        return read_yaml(text, origin)
     except YamlError as error:
         raise TriggerConfigError(str(error)) from error
-    return _FunctionReader(origin, environment or {}).read(root, trigger)
 
 
 class _FunctionReader:

@@ -139,6 +139,14 @@ def test_the_source_inside_a_file_of_nuclio_needs_no_other_file(directory: Path)
     assert _given(str(directory)).function.call(None, None) == 7
 
 
+def test_comments_of_nuclio_configure_the_function(directory: Path) -> None:
+    comments = "".join(f"# {line}\n" for line in ("function.yaml:" + dedent(YAML).replace("\n", "\n  ")).splitlines())
+    (directory / "main.py").write_text(f"# @nuclio.configure\n{comments}\ndef handler(context, event): ...\n")
+    given = _given(str(directory / "main.py"))
+    assert (given.config.name, given.config.topic) == ("billing", "clicks")
+    assert f"{directory / 'main.py'}: line 11: partitions is deprecated" in given.warnings[0]
+
+
 def test_loading_leaves_the_search_path_as_it_was(directory: Path) -> None:
     before = list(sys.path)
     _given(str(directory / "billing.py"))
