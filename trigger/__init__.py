@@ -9,14 +9,19 @@ are first used, so that `import tailrace.trigger` costs nothing.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .config.trigger_config import Retry
+    from .config.trigger_config import Retry, RetryMode
     from .config.trigger_settings import TriggerConfigError
     from .functions.trigger_decorator import trigger
+    from .worker.context import Context
+    from .worker.event import Event
 
-__all__ = ["Retry", "TriggerConfigError", "trigger"]
+__all__ = ["Context", "Event", "Retry", "RetryMode", "TriggerConfigError", "trigger"]
 
 _MODULES = {
+    "Context": "worker.context",
+    "Event": "worker.event",
     "Retry": "config.trigger_config",
+    "RetryMode": "config.trigger_config",
     "TriggerConfigError": "config.trigger_settings",
     "trigger": "functions.trigger_decorator",
 }

@@ -128,6 +128,45 @@ def test_a_wrong_file_is_one_sentence_with_its_line(text: str, sentence: str) ->
     assert error_of(text).startswith(sentence)
 
 
+def test_every_parameter_of_nuclios_dashboard_is_read() -> None:
+    file = file_of(
+        """\
+        metadata: {name: billing}
+        spec:
+          minReplicas: 3
+          maxReplicas: 3
+          triggers:
+            stream:
+              kind: v3ioStream
+              url: " http://v3io-webapi:8081/bigdata/my-stream@my-consumer-group"
+              maxWorkers: 8
+              workerAvailabilityTimeoutMilliseconds: 10000
+              partitions: [{id: 0}, {id: 1}]
+              username: someone
+              password: my-key
+              workerAllocatorName: shared
+              attributes: {seekTo: latest, readBatchSize: 64, pollingIntervalMs: 500}
+        """
+    )
+    assert [warning.split(": ")[2].split(" is ")[0] for warning in file.warnings] == [
+        "workerAvailabilityTimeoutMilliseconds",
+        "partitions",
+        "username",
+        "workerAllocatorName",
+    ]
+    assert merge_layers([file.layer], origin="f.yaml") == TriggerConfig(
+        name="billing",
+        topic="my-stream",
+        group="my-consumer-group",
+        replicas=3,
+        max_workers=8,
+        access_key="my-key",
+        seek_to=SeekTo.LATEST,
+        read_batch_size=64,
+        polling_interval=0.5,
+    )
+
+
 def test_fields_for_containers_are_ignored_with_a_warning() -> None:
     text = SHORT.replace(
         "spec:\n", "spec:\n  resources: {limits: {memory: 256M}}\n  build: {commands: [pip install x]}\n"
