@@ -24,7 +24,7 @@ ERROR = "exception"
 TRACEBACK = "stacktrace"
 POSITION = "position"
 CONTENT = "content"
-_NAMES = frozenset(
+NAMES = frozenset(
     {TOPIC, PARTITION, OFFSET, GROUP, ATTEMPTS, MESSAGE, TIMESTAMP, KIND, ERROR, TRACEBACK, POSITION, CONTENT}
 )
 REPLAYED = "__dlq.replayed"
@@ -98,14 +98,14 @@ def dead_letter(
 def without_value(letter: Output) -> Output:
     """Returns a dead letter that names its origin but has no value, for a topic that refused the whole one as too
     large."""
-    headers, block = split_block(letter.headers, PREFIX, _NAMES)
+    headers, block = split_block(letter.headers, PREFIX, NAMES)
     block = dict(reversed(block.items())) | {CONTENT: f"{_OMITTED}{len(letter.value or b'')}", TRACEBACK: ""}
     return Output(letter.topic, letter.key, None, with_block(headers, PREFIX, block), letter.partition)
 
 
 def read_letter(record: Record) -> Letter | None:
     """Reads a dead letter that a trigger or a share group has written; None if the record is another one."""
-    headers, block = split_block(record.headers, PREFIX, _NAMES)
+    headers, block = split_block(record.headers, PREFIX, NAMES)
     if TOPIC not in block:
         return None
     shard = Shard(block[TOPIC], whole_number(block.get(PARTITION)))
