@@ -2,16 +2,16 @@
 
 import os
 
-_STATUS_PATH = "/proc/self/statm"
+_STATUS_PATH = "/proc/{}/statm"
 _DESCRIPTORS_PATH = "/proc/self/fd"
 _MEMORY_LIMIT_PATH = "/sys/fs/cgroup/memory.max"
 """The limit of the container, if there is one: bytes or "max"."""
 
 
-def memory_used_bytes() -> int | None:
-    """Returns the memory that the process occupies; None if the system does not tell."""
+def memory_used_bytes(process: int | None = None) -> int | None:
+    """Returns the memory that this or another process occupies; None if the system does not tell."""
     try:
-        with open(_STATUS_PATH) as file:
+        with open(_STATUS_PATH.format("self" if process is None else process)) as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None

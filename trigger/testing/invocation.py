@@ -161,7 +161,8 @@ class FunctionUnderTest:
         """The event loop of an `async def`, which lives until `close`, because connections belong to their loop."""
         self._verdicts = _Verdicts()
         self._next_offset = 0
-        self.context = Context(0, self._name, KIND)
+        self._emitted: list[Output] = []
+        self.context = Context(0, self._name, KIND, lambda _, output: self._emitted.append(output))
         """What the function gets as its first argument. A test may set attributes of `context.user_data`."""
         self._logger = _CollectingLogger(self.context.current_event, on_log)
         self.context.logger = self._logger
@@ -226,7 +227,7 @@ class FunctionUnderTest:
             self._is_prepared = True
             if self._init_context is not None:
                 await _completed(self._init_context(self.context))
-        self.context.emitted.clear()
+        self._emitted.clear()
         self._logger.lines.clear()
         self._verdicts.acknowledged.clear()
         self._verdicts.failed.clear()
@@ -240,7 +241,7 @@ class FunctionUnderTest:
         return Invocation(
             returned,
             events,
-            [output for _, output in self.context.emitted],
+            list(self._emitted),
             list(self._logger.lines),
             frozenset(self._verdicts.acknowledged),
             dict(self._verdicts.failed),

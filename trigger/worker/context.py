@@ -1,6 +1,6 @@
 """What a handler gets besides its event: logger, data of the user, and the way to emit records."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import datetime
 from types import SimpleNamespace
@@ -33,7 +33,15 @@ class Context:
 
     Response = Response
 
-    def __init__(self, worker_id: int, trigger_name: str, trigger_kind: str) -> None:
+    def __init__(
+        self,
+        worker_id: int,
+        trigger_name: str,
+        trigger_kind: str,
+        on_emit: Callable[[Event | None, Output], object],
+    ) -> None:
+        """Makes a context. `on_emit` takes each output, with the event from which it follows if that is known."""
+        self._on_emit = on_emit
         self.worker_id = worker_id
         """The number of the worker in its replica, from 0 on."""
         self.trigger_name = trigger_name
@@ -41,8 +49,6 @@ class Context:
         self.user_data = SimpleNamespace()
         """What `init_context` prepares, for example connections."""
         self.logger = EventLogger(self.current_event)
-        self.emitted: list[tuple[Event | None, Output]] = []
-        """What handlers have emitted and the worker has not taken yet, each with the event that emitted it."""
         self.handled: Event | None = None
         """The event that is being handled, or the first one of a batch. The worker sets it."""
         self.handled_in_task: ContextVar[Event | None] = ContextVar("handled_in_task", default=None)
@@ -66,7 +72,7 @@ class Context:
         `event` is the event that the record follows from: threads that a handler has started must name it.
         """
         output = make_output(topic, key, value, headers, partition, timestamp)
-        self.emitted.append((event or self.current_event(), output))
+        self._on_emit(event or self.current_event(), output)
 
     def current_event(self) -> Event | None:
         """Returns the event that is being handled here, or the first one of a batch; None outside a handler."""

@@ -30,10 +30,10 @@ def make_output(
         raise ValueError(f"emit: the partition must be a number from 0 on, not {partition!r}")
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     output = Output(
-        topic,
+        _sendable(topic),
         _bytes(key, "key"),
         _bytes(value, "value"),
-        tuple([(str(name), _bytes(content, f"header {name!r}")) for name, content in pairs]),
+        tuple([(_sendable(str(name)), _bytes(content, f"header {name!r}")) for name, content in pairs]),
         partition,
         round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp,
     )
@@ -48,6 +48,11 @@ def size_of(output: Output) -> int:
     if output.headers:
         size += sum(len(name) + len(content or b"") for name, content in output.headers)
     return size
+
+
+def _sendable(text: str) -> str:
+    """Replaces what is not UTF-8, for example in the name of a header that came with a record."""
+    return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _bytes(content: Content, part: str) -> bytes | None:

@@ -59,6 +59,11 @@ class Event(Struct, eq=False, dict=True):
     """Where the record begins in the body of its batch, after its size."""
 
     @property
+    def shard(self) -> Shard:
+        """The topic and the number of the shard."""
+        return self._source.shard
+
+    @property
     def shard_id(self) -> int:
         """The number of the shard, which is the number of the partition."""
         return self._source.shard.number

@@ -20,16 +20,23 @@ def event_at(offset: int) -> Event:
 
 
 @pytest.fixture
-def context() -> Context:
-    return Context(1, "billing", "kafka-cluster")
+def emitted() -> list[tuple[Event | None, Output]]:
+    return []
 
 
-def test_what_is_emitted_belongs_to_the_event_that_is_handled(context: Context) -> None:
+@pytest.fixture
+def context(emitted: list[tuple[Event | None, Output]]) -> Context:
+    return Context(1, "billing", "kafka-cluster", lambda event, output: emitted.append((event, output)))
+
+
+def test_what_is_emitted_belongs_to_the_event_that_is_handled(
+    context: Context, emitted: list[tuple[Event | None, Output]]
+) -> None:
     first, other = event_at(7), event_at(8)
     context.handled = first
     context.emit("out", "value", key="key")
     context.emit("out", event=other)
-    assert context.emitted == [(first, Output("out", b"key", b"value")), (other, Output("out", None, None))]
+    assert emitted == [(first, Output("out", b"key", b"value")), (other, Output("out", None, None))]
 
 
 def test_a_task_keeps_its_event_after_the_handler_has_returned(context: Context) -> None:

@@ -14,7 +14,7 @@ PLACE = {"topic": "orders", "shard": 3, "offset": 7}
 
 @pytest.fixture
 def context() -> Context:
-    context = Context(0, "billing", "kafka-cluster")
+    context = Context(0, "billing", "kafka-cluster", lambda event, output: None)
     trigger = TriggerInfo("kafka-cluster", "billing")
     context.handled = make_event(b"", shard=Shard("orders", 3), offset=7, trigger=trigger, verdicts=NoVerdicts())
     return context

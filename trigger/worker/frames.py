@@ -1,0 +1,150 @@
+"""The messages between a pool and its workers, and how they lie in a stream of bytes.
+
+A message is four bytes of size and MessagePack. The batches of a `Work` follow as they are, so that they are encoded by
+neither side.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.functions.function_source import FunctionSource
+from tailrace.trigger.work import Chunk, Outcome, Settled, Shard
+
+_SIZE = struct.Struct("<I")
+SIZE_BYTES = _SIZE.size
+
+
+class Start(Struct, frozen=True, tag=True, array_like=True):
+    """The first message to a worker."""
+
+    source: FunctionSource
+    config: TriggerConfig
+    worker_id: int
+    log_level: str
+    log_json: bool
+
+
+class Work(Struct, frozen=True, tag=True, array_like=True):
+    """A chunk to handle, without its batches."""
+
+    number: int
+    """The number of the chunk in the pool."""
+    topic: str
+    shard: int
+    sizes: tuple[int, ...]
+    """The sizes of the batches that follow."""
+    first: int
+    end: int
+    attempt: int
+    offsets: tuple[int, ...] | None
+    batch_size: int
+    seconds_max: float
+
+    def with_batches(self, batches: Sequence[bytes]) -> Chunk:
+        """Returns the whole chunk."""
+        return Chunk(
+            Shard(self.topic, self.shard),
+            batches,
+            self.first,
+            self.end,
+            self.attempt,
+            self.offsets,
+            self.batch_size,
+            self.seconds_max,
+        )
+
+
+class Stop(Struct, frozen=True, tag=True, array_like=True):
+    """The last message to a worker, which then ends."""
+
+
+class Ready(Struct, frozen=True, tag=True, array_like=True):
+    """The worker has loaded the function."""
+
+
+class CannotStart(Struct, frozen=True, tag=True, array_like=True):
+    """The function cannot be loaded, or `init_context` has failed. The worker ends."""
+
+    message: str
+
+
+class Done(Struct, frozen=True, tag=True, array_like=True):
+    """What became of a chunk. A chunk that was revoked has no outcome."""
+
+    number: int
+    outcome: Outcome | None
+
+
+class SettledLater(Struct, frozen=True, tag=True, array_like=True):
+    """Open events of earlier chunks that were acknowledged."""
+
+    events: tuple[Settled, ...]
+
+
+ToWorker = Start | Work | Stop
+FromWorker = Ready | CannotStart | Done | SettledLater
+
+_encoder = msgspec.msgpack.Encoder()
+_to_worker = msgspec.msgpack.Decoder(ToWorker)
+_from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+
+
+def work_of(number: int, chunk: Chunk) -> Work:
+    """Makes the message for a chunk."""
+    return Work(
+        number,
+        chunk.shard.topic,
+        chunk.shard.number,
+        tuple(map(len, chunk.batches)),
+        chunk.first,
+        chunk.end,
+        chunk.attempt,
+        chunk.offsets,
+        chunk.batch_size,
+        chunk.seconds_max,
+    )
+
+
+def encode(message: ToWorker | FromWorker) -> bytes:
+    """Encodes a message with its size."""
+    content = _encoder.encode(message)
+    return _SIZE.pack(len(content)) + content
+
+
+def size_in(head: bytes) -> int:
+    """Returns the size that the first bytes of a message tell."""
+    (size,) = _SIZE.unpack(head)
+    return int(size)
+
+
+def decode_to_worker(content: bytes) -> ToWorker:
+    message: ToWorker = _to_worker.decode(content)
+    return message
+
+
+class FrameInbox:
+    """Cuts the messages of a worker out of the bytes that arrive."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+
+    def add(self, data: bytes) -> list[FromWorker]:
+        """Takes bytes, and returns the messages that are complete now."""
+        received = self._received
+        received += data
+        messages = []
+        position = 0
+        while len(received) - position >= SIZE_BYTES:
+            (size,) = _SIZE.unpack_from(received, position)
+            end = position + SIZE_BYTES + size
+            if len(received) < end:
+                break
+            with memoryview(received) as view:
+                messages.append(_from_worker.decode(view[position + SIZE_BYTES : end]))
+            position = end
+        del received[:position]
+        return messages
