@@ -134,8 +134,6 @@ class Member:
         """Why this member waits, or last waited."""
         self.has_left = False
         """Whether `leave` is done: nothing is handled any more, and the state has no entry of this process."""
-        self._released: set[int] = set()
-        """Shards that are no longer handled, but are still in this member's entry."""
         self._is_leaving = False
         self._version = NO_VERSION
         """The version of the last acknowledged write of the lease."""
@@ -178,7 +176,6 @@ class Member:
         pending = self._pending
         assert pending is not None, "only a write is acknowledged"
         self._pending = None
-        self._released &= pending.epochs.keys()
         if not pending.epochs:
             self._lose_all()
             self.has_left = self._is_leaving
@@ -215,8 +212,7 @@ class Member:
 
     def released(self, shard: int) -> None:
         """Gives up a shard of which all events are handled and committed."""
-        if self.shards.pop(shard, None) is not None:
-            self._released.add(shard)
+        self.shards.pop(shard, None)
         self.releasing.discard(shard)
 
     def leave(self) -> None:
@@ -248,7 +244,7 @@ class Member:
 
     def _wanted(self, read: StreamRead, view: _View) -> frozenset[int]:
         """Returns the shards that the entry of this member should have, and begins to release what is too much."""
-        kept = (view.listed & view.existing) - self._released
+        kept = view.listed & view.existing
         if view.is_taken:
             return frozenset()
         if self._is_leaving:
@@ -258,8 +254,6 @@ class Member:
         surplus = len(kept) - self.share
         if surplus > 0:
             return kept - self._give_up(kept, surplus)
-        if self.releasing:
-            return kept
         taken = frozenset[int]().union(*(each.shards for each in view.others))
         free = sorted(view.existing - taken - view.listed)
         return kept | frozenset(free[: self.share - len(kept)])
@@ -362,11 +356,9 @@ class Member:
         for shard in self.shards.keys() - listed:
             del self.shards[shard]
         self.releasing &= self.shards.keys()
-        self._released &= listed
 
     def _lose_all(self) -> None:
         self.shards.clear()
         self.releasing.clear()
-        self._released.clear()
         self.lease = None
         self._version = NO_VERSION

@@ -1,0 +1,116 @@
+"""Histories of several members with lost messages, frozen processes, clocks that differ, and restarts."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from membership_world import SESSION_TIMEOUT, Process, World
+
+SOME = st.integers(0, 10)
+FRACTIONS = st.sampled_from([0.0, 0.5, 0.99])
+RATES = st.sampled_from([0.96, 1.0, 1.04])
+
+
+class MemberHistories(RuleBasedStateMachine):
+    @initialize(shards=st.integers(1, 13), replicas=st.integers(1, 4), rate=RATES)
+    def begin(self, shards: int, replicas: int, rate: float) -> None:
+        self.world = World(shards, replicas)
+        for number in range(1, replicas + 1):
+            self.world.start(f"replica{number}", rate if number == 1 else 1.0)
+
+    def _process(self, some: int) -> Process:
+        living = self.world.living
+        return living[some % len(living)]
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 3.0, 5.0, 9.0, SESSION_TIMEOUT, 30.0]))
+    def run(self, seconds: float) -> None:
+        self.world.run(seconds)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 3.0, 5.0, 9.0, SESSION_TIMEOUT + 0.01]))
+    def pass_time(self, seconds: float) -> None:
+        self.world.pass_time(seconds)
+
+    @rule(some=SOME, steps=st.integers(1, 6), fraction=FRACTIONS)
+    def step(self, some: int, steps: int, fraction: float) -> None:
+        process = self._process(some)
+        for _ in range(steps):
+            self.world.step(process, fraction)
+
+    @rule(some=SOME, fraction=FRACTIONS)
+    def give_up(self, some: int, fraction: float) -> None:
+        self.world.give_up(self._process(some), fraction)
+
+    @rule(seconds=st.sampled_from([10.2, 11.0, 15.0]), some=SOME)
+    def cut_off(self, seconds: float, some: int) -> None:
+        """Nothing of one process arrives for a while, and the others go on."""
+        process = self._process(some)
+        self.world.give_up(process)
+        before, process.is_frozen = process.is_frozen, True
+        self.world.run(seconds)
+        process.is_frozen = before
+
+    @rule(some=SOME)
+    def arrive_late(self, some: int) -> None:
+        self.world.arrive_late(some)
+
+    @rule(some=SOME)
+    def freeze(self, some: int) -> None:
+        self._process(some).is_frozen = True
+
+    @rule(some=SOME, latency=st.sampled_from([0.0, 0.2, 1.9]))
+    def be_slow(self, some: int, latency: float) -> None:
+        self._process(some).latency = latency
+
+    @rule()
+    def thaw(self) -> None:
+        for process in self.world.living:
+            process.is_frozen = False
+
+    @rule(some=SOME, dies=st.booleans(), rate=RATES)
+    def start_anew(self, some: int, dies: bool, rate: float) -> None:
+        """A process is replaced by one of its name, while the old one may still run, unknown to its supervisor."""
+        if len(self.world.processes) < 10:
+            old = self._process(some)
+            old.is_dead = dies
+            self.world.start(old.name, rate)
+
+    @rule(some=SOME)
+    def leave(self, some: int) -> None:
+        self.world.leave(self._process(some))
+
+    @rule(some=SOME)
+    def drain_slowly(self, some: int) -> None:
+        process = self._process(some)
+        process.drains = not process.drains
+
+    @rule(replicas=st.integers(1, 5))
+    def scale(self, replicas: int) -> None:
+        self.world.store.replicas = replicas
+
+    @rule()
+    def add_a_shard(self) -> None:
+        self.world.store.shards += 1
+
+    @rule(milliseconds=st.integers(-100_000, 100_000))
+    def set_wall_clock(self, milliseconds: int) -> None:
+        self.world.wall_ms += milliseconds
+
+    @rule()
+    def restart_sc(self) -> None:
+        self.world.store.restart(self.world.now)
+
+    @rule(some=SOME, above=st.integers(0, 30))
+    def raise_epoch(self, some: int, above: int) -> None:
+        self._process(some).member.raise_epoch(above)
+
+    @invariant()
+    def no_two_handle_one_shard(self) -> None:
+        if hasattr(self, "world"):
+            self.world.judge()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.heal()
+
+
+TestMemberHistories = MemberHistories.TestCase
+TestMemberHistories.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
