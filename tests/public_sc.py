@@ -23,8 +23,9 @@ from tailrace.cli.objects import spu_commands as spu
 from tailrace.cli.objects import spu_group_commands as spu_group
 from tailrace.cli.objects import topic_commands as topic
 from tailrace.cli.pictures import draw_commands as draw
-from tailrace.cli.triggers import state_command
+from tailrace.cli.triggers import deploy_command, logs_command, state_command, trigger_commands
 from tailrace.controller.public_host import KNOWN, PublicHost
+from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
@@ -49,7 +50,12 @@ _GROUPS = {
     "controller": controller,
     "draw": draw,
 }
-_TRIGGER_COMMANDS = {**state_command.COMMANDS}
+_TRIGGER_COMMANDS = {
+    **deploy_command.COMMANDS,
+    **logs_command.COMMANDS,
+    **state_command.COMMANDS,
+    **trigger_commands.COMMANDS,
+}
 
 
 class PublicSc(Struct):
@@ -89,12 +95,12 @@ async def tailrace(network: MemoryNetwork, *words: str) -> int:
 
 
 @asynccontextmanager
-async def public_sc() -> AsyncIterator[PublicSc]:
+async def public_sc(replicas: ReplicaProvisioner | None = None) -> AsyncIterator[PublicSc]:
     network = MemoryNetwork()
     logger = structlog.get_logger()
     # What is printed is the command's alone.
     with capture_logs():
-        async with running_workflow() as running, trio.open_nursery() as nursery:
+        async with running_workflow(replicas=replicas) as running, trio.open_nursery() as nursery:
             sc = PublicSc(running, network)
             host = PublicHost(
                 running.workflow.cluster,

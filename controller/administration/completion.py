@@ -6,7 +6,13 @@ They are evaluated whenever the Local Store or the mirror may have changed.
 from msgspec import Struct
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.controller.objects.objects import Partition, PartitionResolution, SpuGroupResolution, TopicResolution
+from tailrace.controller.objects.objects import (
+    Partition,
+    PartitionResolution,
+    SpuGroupResolution,
+    TopicResolution,
+    TriggerResolution,
+)
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
@@ -102,6 +108,23 @@ class CompletionConditions(Struct, frozen=True):
                 return False
             online = sum(spu.is_online for spu in self.local.spus_of(name).values())
             return online >= group.spec.replicas
+
+        return is_reached
+
+    def trigger_decided(self, name: str) -> Condition:
+        """True when the number and the revisions of the replicas follow from the trigger's spec, or it is deleted."""
+
+        def is_reached() -> bool:
+            trigger = self.local.triggers.get(name)
+            if trigger is None:
+                return True
+            spec, status = trigger.spec, trigger.status
+            if spec.paused or status.resolution in (TriggerResolution.NONE, TriggerResolution.PAUSED):
+                return spec.paused and status.resolution is TriggerResolution.PAUSED
+            if status.resolution is TriggerResolution.WAITING:
+                return True
+            least = spec.replicas if spec.min_replicas is None else spec.min_replicas
+            return spec.revision in status.revisions and least <= len(status.revisions) <= spec.replicas
 
         return is_reached
 

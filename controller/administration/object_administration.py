@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tailrace.controller.objects.identities import new_topic_id
-from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic
+from tailrace.controller.objects.objects import Object, Spu, SpuGroup, Topic, Trigger
 from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.object_codec import key_of
 from tailrace.controller.state.observed import Observed
@@ -128,12 +128,16 @@ class ObjectAdministration:
                 return self._completion.topic_decided(made.id)
             case SpuGroup():
                 return self._completion.group_decided(made.name)
+            case Trigger():
+                return self._completion.trigger_decided(made.name)
             case _:
                 return None
 
     def _is_settled(self, updated: Object) -> Condition | None:
         if isinstance(updated, Topic):
             return self._completion.topic_settled(updated.id, updated.spec.partitions)
+        if isinstance(updated, Trigger):
+            return self._completion.trigger_decided(updated.name)
         return None
 
     def _has_taken_effect(self, made: Object) -> Condition | None:
