@@ -84,7 +84,7 @@ class _CollectingLogger(EventLogger):
                 text = text % args
             except (TypeError, ValueError):
                 text = " ".join([text, *map(str, args)])
-        line = LogLine(level, text, fields)
+        line = LogLine(level, text, self.bound | fields)
         self.lines.append(line)
         if self._show is not None:
             self._show(line)
@@ -162,7 +162,13 @@ class FunctionUnderTest:
         self._verdicts = _Verdicts()
         self._next_offset = 0
         self._emitted: list[Output] = []
-        self.context = Context(0, self._name, KIND, lambda _, output: self._emitted.append(output))
+        self.context = Context(
+            0,
+            self._name,
+            KIND,
+            lambda _, output: self._emitted.append(output),
+            lambda _, offset: self._verdicts.acknowledged.add(offset),
+        )
         """What the function gets as its first argument. A test may set attributes of `context.user_data`."""
         self._logger = _CollectingLogger(self.context.current_event, on_log)
         self.context.logger = self._logger

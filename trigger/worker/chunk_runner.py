@@ -19,6 +19,7 @@ from .event import Event, TriggerInfo
 from .event_decoder import open_batch
 from .failed_calls import failure_of
 from .held_events import HeldEvents
+from .nuclio_platform import keeps_open
 from .worker_page import BEGIN_UNTIL, NONE, RUNNING, RUNNING_END, SAFE, STARTED
 
 OUTPUT_BYTES_MAX = 1 << 20
@@ -71,13 +72,21 @@ class HandlerVerdicts:
         """The events of the running call."""
 
     def acknowledge(self, event: Event) -> None:
+        if self._explicit().acknowledge(event):
+            self._wake_sender()
+
+    def acknowledge_up_to(self, shard: Shard, offset: int) -> None:
+        """Acknowledges the open events of a shard up to an offset."""
+        if self._explicit().acknowledge_up_to(shard, offset):
+            self._wake_sender()
+
+    def _explicit(self) -> HeldEvents:
         if self._held_events is None:
             raise RuntimeError(
                 "events of this trigger are acknowledged when the handler returns: "
                 'set acknowledgement="explicit" to acknowledge them yourself'
             )
-        if self._held_events.acknowledge(event):
-            self._wake_sender()
+        return self._held_events
 
     def fail(self, event: Event, reason: str) -> None:
         if not any(each is event for each in self.running):
@@ -118,11 +127,17 @@ class ChunkRunner:
         is_async: bool,
         emitted: EmittedOutputs,
         held_events: HeldEvents | None,
+        acknowledges_returned: bool = False,
         verdicts: HandlerVerdicts,
         give_way: Callable[[], Coroutine[Any, Any, None]] | None,
         directory: str,
     ) -> None:
-        """Prepares the runner. `give_way` lets other tasks of the event loop run. `directory` has the user's source."""
+        """Prepares the runner. `give_way` lets other tasks of the event loop run. `directory` has the user's source.
+
+        With `acknowledges_returned` an event that is held is acknowledged when its handler returns, unless what the
+        handler returns keeps it open.
+        """
+        self._acknowledges_returned = acknowledges_returned
         self._call = call
         self._context = context
         self._page = page
@@ -206,8 +221,12 @@ class ChunkRunner:
                     elif emitted.bytes > OUTPUT_BYTES_MAX:
                         now = clock()
                         break
-                elif held_events.is_settled():
-                    numbers[SAFE] = end
+                else:
+                    if self._acknowledges_returned and not keeps_open(result):
+                        for each in events:
+                            held_events.acknowledge(each)
+                    if held_events.is_settled():
+                        numbers[SAFE] = end
                 if is_async and now >= give_way_at:
                     assert self._give_way is not None
                     await self._give_way()

@@ -5,15 +5,16 @@ from contextvars import ContextVar
 from datetime import datetime
 from types import SimpleNamespace
 
-from tailrace.trigger.work import Output
+from tailrace.trigger.work import Output, Shard
 
 from .emitted import Content, Headers, make_output
 from .event import Event
 from .event_logger import EventLogger
+from .nuclio_platform import KEEPS_OPEN, Platform
 
 
 class Response:
-    """What Nuclio's handlers return. A trigger of a stream has nobody to send it to, and ignores it."""
+    """What Nuclio's handlers return. It has no reader but the worker, for which only `ensure_no_ack` counts."""
 
     def __init__(
         self,
@@ -27,6 +28,10 @@ class Response:
         self.content_type = content_type
         self.status_code = status_code
 
+    def ensure_no_ack(self) -> None:
+        """Keeps the event open after the handler has returned, until it is acknowledged."""
+        self.headers[KEEPS_OPEN] = "true"
+
 
 class Context:
     """The surroundings of a handler. A worker has one context, which all calls of its handler share."""
@@ -39,9 +44,14 @@ class Context:
         trigger_name: str,
         trigger_kind: str,
         on_emit: Callable[[Event | None, Output], object],
+        acknowledge_up_to: Callable[[Shard, int], None],
     ) -> None:
-        """Makes a context. `on_emit` takes each output, with the event from which it follows if that is known."""
+        """Makes a context. `on_emit` takes each output, with the event from which it follows if that is known.
+
+        `acknowledge_up_to` acknowledges the open events of a shard up to an offset.
+        """
         self._on_emit = on_emit
+        self.platform = Platform(acknowledge_up_to)
         self.worker_id = worker_id
         """The number of the worker in its replica, from 0 on."""
         self.trigger_name = trigger_name

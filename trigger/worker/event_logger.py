@@ -22,6 +22,12 @@ class EventLogger:
     def __init__(self, current: Callable[[], Event | None]) -> None:
         """Prepares the logger. `current` returns the event that is being handled, or the first one of a batch."""
         self._current = current
+        self.bound: dict[str, object] = {}
+        """Fields of each line, which `bind` has added."""
+
+    def bind(self, **fields: object) -> None:
+        """Adds fields to each later line."""
+        self.bound |= fields
 
     def debug(self, message: object, *args: object, **fields: object) -> None:
         self.write("debug", message, args, fields)
@@ -59,7 +65,7 @@ class EventLogger:
         if event is not None:
             ours = dict(zip(_OF_EVENT, (event.topic, event.shard_id, event.offset), strict=True))
         taken = {"event", "level", "timestamp", *ours}
-        theirs = {f"{name}_" if name in taken else name: value for name, value in fields.items()}
+        theirs = {f"{name}_" if name in taken else name: value for name, value in (self.bound | fields).items()}
         logs.get_logger().log(_LEVELS[level], text, **ours, **theirs)
 
 

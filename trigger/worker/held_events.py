@@ -74,6 +74,17 @@ class HeldEvents:
             self._count()
             return bool(self._settled)
 
+    def acknowledge_up_to(self, shard: Shard, offset: int) -> bool:
+        """Takes the acknowledgement of all open events of a shard up to an offset. Returns what `acknowledge` does."""
+        with self.lock:
+            if shard == self._shard:
+                for each in sorted(each for each in self._begun if each <= offset):
+                    self._ready += self._begun.pop(each)
+            for key in sorted(key for key in self._open if key[0] == shard and key[1] <= offset):
+                self._settled.append(Settled(*key, True, tuple(self._open.pop(key))))
+            self._count()
+            return bool(self._settled)
+
     def end_chunk(self) -> tuple[tuple[int, ...], tuple[Output, ...]]:
         """Returns the events of the chunk that stay open, and what the others have emitted. The caller holds the lock
         until it has sent the outcome."""

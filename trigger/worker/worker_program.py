@@ -9,7 +9,7 @@ import inspect
 import io
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +32,7 @@ from .event_logger import ForwardingHandler
 from .failed_calls import message_of, position_of
 from .frames import SIZE_BYTES, CannotStart, Done, Ready, SettledLater, Start, Work, decode_to_worker, encode, size_in
 from .held_events import HeldEvents
+from .nuclio_platform import Callback, call_back
 from .worker_page import CHUNK, LEASE_UNTIL, NONE, OPEN, RUNNING, SAFE
 
 TRIGGER_KIND = "kafka-cluster"
@@ -54,14 +55,16 @@ class WorkerProgram:
         config = start.config
         emitted = EmittedOutputs()
         self._held_events: HeldEvents | None = None
-        if config.acknowledgement is Acknowledgement.EXPLICIT:
+        if config.acknowledgement is not Acknowledgement.AUTOMATIC:
             self._held_events = HeldEvents(self._sender.lock, self._numbers)
             self._sender.start(self._send_settled)
+        verdicts = HandlerVerdicts(self._held_events, self._sender.wake)
         self.context = Context(
             start.worker_id,
             config.name,
             TRIGGER_KIND,
             emitted.emit if self._held_events is None else self._held_events.emit,
+            verdicts.acknowledge_up_to,
         )
         self._runner = ChunkRunner(
             function.call,
@@ -71,7 +74,8 @@ class WorkerProgram:
             is_async=function.is_async,
             emitted=emitted,
             held_events=self._held_events,
-            verdicts=HandlerVerdicts(self._held_events, self._sender.wake),
+            acknowledges_returned=config.acknowledgement is Acknowledgement.EITHER,
+            verdicts=verdicts,
             give_way=_give_way if function.is_async else None,
             directory=function.source.import_directory,
         )
@@ -114,6 +118,14 @@ class WorkerProgram:
             self._report(work.number, await self._runner.run(chunk) if self._claim(work.number, chunk) else None)
             await _give_way()
         loop.remove_reader(side.input)
+
+    async def call_back(self, callbacks: Sequence[Callback]) -> None:
+        """Calls what the function wants to be called when its worker stops."""
+        for callback in callbacks:
+            try:
+                await call_back(callback)
+            except Exception:
+                self.context.logger.exception("a callback of the function has failed")
 
     def _claim(self, number: int, chunk: Chunk) -> bool:
         if not self._side.claim():
@@ -169,11 +181,16 @@ def run(side: WorkerSide) -> None:
                     runner.run(_initialised_in_loop(init_context, function, program.context))
                 side.write([encode(Ready())])
                 runner.run(program.serve_in_loop())
+                runner.run(program.call_back(program.context.platform.pending_callbacks()))
         else:
             if init_context is not None:
                 _initialised(init_context, function, program.context)
             side.write([encode(Ready())])
             program.serve()
+            if callbacks := program.context.platform.pending_callbacks():
+                import asyncio
+
+                asyncio.run(program.call_back(callbacks))
     except CannotStartError as error:
         side.write([encode(CannotStart(str(error)))])
 

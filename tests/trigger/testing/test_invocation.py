@@ -1,5 +1,6 @@
 import asyncio
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,6 +87,13 @@ def test_explicit_acknowledgements_are_seen() -> None:
 
     assert invoke(later, offset=5).acknowledged == {5}
     assert invoke(lambda context, event: None).acknowledged == frozenset()
+
+
+def test_a_function_of_nuclio_acknowledges_by_offsets() -> None:
+    async def later(context: Any, event: Any) -> None:
+        await context.platform.explicit_ack(SimpleNamespace(topic=event.path, partition=event.shard_id, offset=4))
+
+    assert invoke(later, offset=5).acknowledged == {4}
 
 
 def test_a_context_lives_as_long_as_its_function_is_tested() -> None:

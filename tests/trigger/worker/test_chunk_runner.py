@@ -25,7 +25,7 @@ class Running:
         self.page = SharedPage()
         self.page.times[BEGIN_UNTIL] = float("inf")
         emitted = EmittedOutputs()
-        self.context = Context(0, "billing", "kafka-cluster", emitted.emit)
+        self.context = Context(0, "billing", "kafka-cluster", emitted.emit, lambda shard, offset: None)
         self.runner = ChunkRunner(
             call,
             self.context,

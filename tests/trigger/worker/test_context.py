@@ -26,7 +26,13 @@ def emitted() -> list[tuple[Event | None, Output]]:
 
 @pytest.fixture
 def context(emitted: list[tuple[Event | None, Output]]) -> Context:
-    return Context(1, "billing", "kafka-cluster", lambda event, output: emitted.append((event, output)))
+    return Context(
+        1,
+        "billing",
+        "kafka-cluster",
+        lambda event, output: emitted.append((event, output)),
+        lambda shard, offset: None,
+    )
 
 
 def test_what_is_emitted_belongs_to_the_event_that_is_handled(

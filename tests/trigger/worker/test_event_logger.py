@@ -14,7 +14,7 @@ PLACE = {"topic": "orders", "shard": 3, "offset": 7}
 
 @pytest.fixture
 def context() -> Context:
-    context = Context(0, "billing", "kafka-cluster", lambda event, output: None)
+    context = Context(0, "billing", "kafka-cluster", lambda event, output: None, lambda shard, offset: None)
     trigger = TriggerInfo("kafka-cluster", "billing")
     context.handled = make_event(b"", shard=Shard("orders", 3), offset=7, trigger=trigger, verdicts=NoVerdicts())
     return context
@@ -38,6 +38,13 @@ def test_a_field_cannot_take_the_name_of_one_of_ours(context: Context) -> None:
     with capture_logs() as lines:
         context.logger.info("paid", offset="theirs", event="theirs")
     assert lines == [{"event": "paid", "log_level": "info", "offset_": "theirs", "event_": "theirs", **PLACE}]
+
+
+def test_bound_fields_are_in_each_later_line(context: Context) -> None:
+    context.logger.bind(version=1)
+    with capture_logs() as lines:
+        context.logger.info("paid", amount=3)
+    assert lines == [{"event": "paid", "log_level": "info", "version": 1, "amount": 3, **PLACE}]
 
 
 def test_arguments_fill_the_message_and_wrong_ones_do_no_harm(context: Context) -> None:

@@ -54,6 +54,19 @@ def test_an_event_that_is_acknowledged_later_is_settled_with_its_outputs_once(he
     assert (held_events.take_settled(), NUMBERS[OPEN]) == ((), 0)
 
 
+def test_an_acknowledgement_may_cover_earlier_events_of_its_shard(held_events: HeldEvents) -> None:
+    held_events.begin([event_at(1), event_at(2)])
+    held_events.end_chunk()
+    held_events.begin([event_at(1, OTHER)])
+    held_events.end_chunk()
+    held_events.begin([event_at(5), event_at(6)])
+    assert held_events.acknowledge_up_to(SHARD, 5)
+    assert held_events.take_settled() == (Settled(SHARD, 1, True), Settled(SHARD, 2, True))
+    assert held_events.end_chunk() == ((6,), ())
+    assert not held_events.acknowledge_up_to(SHARD, 5)
+    assert NUMBERS[OPEN] == 2
+
+
 def test_events_of_shards_are_told_apart(held_events: HeldEvents) -> None:
     event, other = event_at(1), event_at(1, OTHER)
     held_events.begin([event])
