@@ -86,6 +86,16 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
+def ignore_stop_signals() -> None:
+    """Leaves it to the process that started this one when this one stops. A service manager may send its signal to all
+    processes of a service at once.
+
+    Programs that this process starts do not ignore the signals, as they would with SIG_IGN.
+    """
+    for number in signal.SIGTERM, signal.SIGINT:
+        signal.signal(number, lambda *_: None)
+
+
 def kill_own_group() -> None:
     """Kills this process and the processes that it has started."""
     if os.getpgrp() == os.getpid():

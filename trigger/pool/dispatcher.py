@@ -9,14 +9,18 @@ from collections.abc import Callable
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tailrace.trigger.work import Chunk, Outcome, Settled
+from tailrace.trigger.work import Chunk, Outcome, Settled, Shard
+from tailrace.trigger.worker.worker_page import Doing
 
 from .live_worker import Job, LiveWorker
 from .lost_chunks import Cause, outcome_of_lost
 
 PATIENCE_SECONDS = 0.01
 """How long a chunk waits behind another one while a worker is free."""
+LOSSES_MAX = 3
+"""After so many workers in a row that have ended with a chunk before its first event, that event is to blame."""
 
 
 class Lease(Struct):
@@ -36,6 +40,8 @@ class Dispatcher:
         self._waiting: deque[Job] = deque()
         """The chunks that no worker has, one for each task that waits for one."""
         self._last_number = 0
+        self._losses: dict[Shard, tuple[int, int]] = {}
+        """The chunks with which a worker has ended before their first event: their offset, and how often in a row."""
         self.settled: list[Settled] = []
         """Settled events that the replica has not taken yet. There are at most as many as events can be open."""
         self.has_settled = trio.Event()
@@ -86,6 +92,8 @@ class Dispatcher:
                 worker.has_worked = True
                 worker.seconds_per_event = outcome.handler_seconds / outcome.events
             worker.opened.update((job.chunk.shard, offset) for offset in outcome.opened)
+            if outcome.next_offset > job.chunk.first:
+                self._losses.pop(job.chunk.shard, None)
             self._finish(job, outcome, worker)
         worker.ask_to_stop_if_idle(now)
         self.dispatch()
@@ -104,7 +112,7 @@ class Dispatcher:
             if job is None or job.is_given_up:
                 continue
             if job.number == last.chunk:
-                outcome = outcome_of_lost(job.chunk, last, cause)
+                outcome = self._outcome_of_lost(job.chunk, last, cause)
                 worker.has_worked |= outcome.failure is not None
                 self._finish(job, outcome, worker)
             else:
@@ -114,6 +122,17 @@ class Dispatcher:
         worker.opened.clear()
         self._release(worker)
         self.dispatch()
+
+    def _outcome_of_lost(self, chunk: Chunk, last: Doing, cause: Cause | None) -> Outcome:
+        outcome = outcome_of_lost(chunk, last, cause)
+        if cause is None or outcome.failure is not None or outcome.next_offset > chunk.first:
+            return outcome
+        first, count = self._losses.pop(chunk.shard, (chunk.first, 0))
+        count = count + 1 if first == chunk.first else 1
+        if count == LOSSES_MAX:
+            return replace(outcome, failure=cause.blames(chunk.first, chunk.first + 1))
+        self._losses[chunk.shard] = (chunk.first, count)
+        return outcome
 
     def give_up(self, job: Job) -> None:
         """Forgets a chunk whose task waits no more. A worker that has begun it takes no further event of it."""

@@ -15,6 +15,10 @@ class Cause(Struct, frozen=True):
     error: str
     message: str
 
+    def blames(self, offset: int, end: int) -> Failure:
+        """Makes the failure of an event, or of a batch of events."""
+        return Failure(self.kind, offset, end, self.error, self.message)
+
 
 def ended_by_itself(ending: str) -> Cause:
     """Makes the cause of a worker that the pool did not end. `ending` says how, for example `SIGSEGV` or `status 3`."""
@@ -42,6 +46,5 @@ def outcome_of_lost(chunk: Chunk, last: Doing, cause: Cause | None) -> Outcome:
     unless `cause` is None because the event is not to blame."""
     failure = None
     if cause is not None and last.running != NONE:
-        end = max(last.running + 1, last.running_end)
-        failure = Failure(cause.kind, last.running, end, cause.error, cause.message)
+        failure = cause.blames(last.running, max(last.running + 1, last.running_end))
     return Outcome(next_offset=min(max(last.safe, chunk.first), chunk.end), failure=failure)

@@ -106,11 +106,13 @@ class WorkerPool:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch)
+                nursery.start_soon(self._tell_start, task_status)
                 async with trio.open_nursery() as places:
                     for place in range(self.size):
                         places.start_soon(self._keep, place)
-                    places.start_soon(self._tell_start, task_status)
                 nursery.cancel_scope.cancel()
+                if not self._first_ready.is_set():
+                    task_status.started()
         except BaseExceptionGroup as group:
             error = first_error(group)
             if isinstance(error, WorkerPoolError):

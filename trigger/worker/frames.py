@@ -16,6 +16,8 @@ from tailrace.trigger.work import Chunk, Outcome, Settled, Shard
 
 _SIZE = struct.Struct("<I")
 SIZE_BYTES = _SIZE.size
+MESSAGE_BYTES_MAX = 1 << 30
+"""The largest message of a worker: an event may emit some very large records."""
 
 
 class Start(Struct, frozen=True, tag=True, array_like=True):
@@ -140,6 +142,8 @@ class FrameInbox:
         position = 0
         while len(received) - position >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(received, position)
+            if size > MESSAGE_BYTES_MAX:
+                raise msgspec.DecodeError(f"a message cannot have {size} bytes")
             end = position + SIZE_BYTES + size
             if len(received) < end:
                 break

@@ -5,6 +5,7 @@ Its messages have pipes of their own, so that what a function prints goes where 
 """
 
 import faulthandler
+import gc
 import inspect
 import io
 import logging
@@ -19,7 +20,7 @@ from tailrace.runtime import logs
 from tailrace.runtime.workers.background_sender import BackgroundSender
 from tailrace.runtime.workers.shared_page import clock
 from tailrace.runtime.workers.watchdog import start_watchdog
-from tailrace.runtime.workers.worker_side import EndOfWorkError, WorkerSide, die_with_parent
+from tailrace.runtime.workers.worker_side import EndOfWorkError, WorkerSide, die_with_parent, ignore_stop_signals
 from tailrace.trigger.config.trigger_config import Acknowledgement
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
 from tailrace.trigger.functions.function_loader import Function, load
@@ -171,6 +172,7 @@ def run(side: WorkerSide) -> None:
     try:
         function = _loaded(start)
         program = WorkerProgram(side, start, function)
+        gc.freeze()  # what is loaded is never garbage
         logging.basicConfig(level=start.log_level.upper(), handlers=[ForwardingHandler(program.context.logger)])
         init_context: Callable[[Context], Any] | None = function.init_context
         if function.is_async or inspect.iscoroutinefunction(init_context):
@@ -239,6 +241,7 @@ def main() -> None:
     """Runs a worker with the descriptors that its last argument names."""
     side = WorkerSide(sys.argv[-1])
     die_with_parent()
+    ignore_stop_signals()
     faulthandler.enable()
     with suppress(EndOfWorkError):
         run(side)

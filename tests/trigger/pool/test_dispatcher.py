@@ -156,6 +156,24 @@ def test_the_chunk_of_a_dead_worker_has_an_outcome_and_others_go_to_the_next_wor
     assert world.sent() == [[second.number]]
 
 
+def test_an_event_before_which_workers_end_again_and_again_is_to_blame() -> None:
+    world = World(1)
+    failures = []
+    for _ in range(4):
+        job = world.submit()
+        page = world.processes[0].page.numbers
+        page[CHUNK], page[RUNNING], page[SAFE] = job.number, -1, 0
+        world.dispatcher.on_ended(world.dispatcher.workers.pop(0), ended_by_itself("SIGKILL"))
+        assert job.outcome is not None
+        assert job.outcome.next_offset == 0
+        failures.append(job.outcome.failure and job.outcome.failure.offset)
+        world.dispatcher.workers[0] = World(1).worker(0)
+        world.processes[0] = world.worker(0).process  # type: ignore[assignment,call-overload]
+    assert failures == [None, None, 0, None]
+    world.submit()
+    world.finish(0)
+
+
 def test_a_chunk_that_is_given_up_is_withdrawn_or_ends_early() -> None:
     world = World(1)
     world.submit()

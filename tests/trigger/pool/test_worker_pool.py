@@ -144,6 +144,10 @@ async def test_a_worker_that_was_killed_or_stopped_between_events_costs_nothing(
 ) -> None:
     source = function_in(tmp_path, OBEDIENT)
     async with running_pool(source, event_timeout=0.3, environment=environment_of(signals)) as pool:
+        pid = pool.pids[0]
+        os.kill(pid, signal.SIGTERM)  # only the replica decides when a worker stops
+        assert (await pool.handle(chunk_of("emit 1"))).events == 1
+        assert pool.pids[0] == pid
         for number in (signal.SIGKILL, signal.SIGSTOP):
             assert (await pool.handle(chunk_of("emit 1"))).failure is None
             before = pool.pids[0]
@@ -498,6 +502,15 @@ def test_workers_end_with_a_replica_that_was_killed(tmp_path: Path, signals: Sig
             os.close(worker)
 
     trio.run(wait)
+
+
+async def test_a_pool_can_be_stopped_before_its_first_worker_is_ready(tmp_path: Path) -> None:
+    pool = pool_of(function_in(tmp_path, "import time\ntime.sleep(1000)"), size=2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(nursery.start, pool.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(pool.pids) == 2
+        await pool.stop(0)
 
 
 def test_a_pool_that_was_not_started_has_nothing_to_stop(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,12 @@ def test_a_chunk_arrives_with_its_batches(seconds: float, offsets: tuple[int, ..
     assert isinstance(work, Work)
     assert (work.number, work.sizes) == (12, (3, 5))
     assert work.with_batches([b"one", b"three"]) == chunk
+
+
+def test_bytes_that_are_no_message_are_refused() -> None:
+    for data in (b"\xff\xff\xff\xff", b"\x01\x00\x00\x00\x07"):
+        with pytest.raises(msgspec.DecodeError):
+            FrameInbox().add(data)
 
 
 @given(st.lists(st.integers(1, 300)))
