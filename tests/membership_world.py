@@ -80,8 +80,9 @@ class World:
         self._epochs: dict[int, tuple[int, str]] = {}
         """The last epoch of each shard, and the process that had it."""
 
-    def start(self, name: str, clock_rate: float = 1.0) -> Process:
+    def start(self, name: str, clock_rate: float = 1.0, latency: float = 0.0) -> Process:
         process = Process(name, next(self._numbers), self.store.replicas, self.now, clock_rate)
+        process.latency = latency
         self.processes.append(process)
         return process
 
@@ -107,6 +108,13 @@ class World:
                 return
             self.pass_time(max(0.0, next_one.acts_at() - self.now))
             self.step(next_one)
+
+    def run_until_heartbeat(self, process: Process) -> None:
+        """Runs until a write of the process has succeeded, for some seconds at most."""
+        until = self.now + 5.0
+        before = process.member.lease
+        while self.now < until and process.member.lease == before and not process.is_frozen:
+            self.run(0.1)
 
     # Events
 

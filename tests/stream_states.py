@@ -16,13 +16,9 @@ class StateInMemory:
         self.shards = shards
         self.replicas = replicas
         self.version = NO_VERSION
-        self.text = encode_group_state(GroupState())
+        self.state = GroupState()
         self.writes: list[GroupState] = []
         self._since: dict[str, tuple[int, float]] = {}
-
-    @property
-    def state(self) -> GroupState:
-        return decode_group_state(self.text)
 
     def read(self, now: float) -> StreamRead:
         ages_ms = {member_id: int((now - since) * 1000) for member_id, (_, since) in self._since.items()}
@@ -36,7 +32,7 @@ class StateInMemory:
 
     def plant(self, state: GroupState, now: float) -> int:
         """Writes without a condition, as an administrator does."""
-        self.text = encode_group_state(state)
+        self.state = decode_group_state(encode_group_state(state))
         self.version += 1
         self.writes.append(self.state)
         before = self._since

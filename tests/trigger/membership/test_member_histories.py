@@ -7,15 +7,18 @@ from membership_world import SESSION_TIMEOUT, Process, World
 
 SOME = st.integers(0, 10)
 FRACTIONS = st.sampled_from([0.0, 0.5, 0.99])
+LATENCIES = st.sampled_from([0.0, 0.2, 1.9])
 RATES = st.sampled_from([0.96, 1.0, 1.04])
 
 
 class MemberHistories(RuleBasedStateMachine):
-    @initialize(shards=st.integers(1, 13), replicas=st.integers(1, 4), rate=RATES)
-    def begin(self, shards: int, replicas: int, rate: float) -> None:
+    @initialize(shards=st.integers(1, 13), replicas=st.integers(1, 4), rate=RATES, latency=LATENCIES)
+    def begin(self, shards: int, replicas: int, rate: float, latency: float) -> None:
+        """Begins with one replica more than are configured, which waits."""
         self.world = World(shards, replicas)
-        for number in range(1, replicas + 1):
-            self.world.start(f"replica{number}", rate if number == 1 else 1.0)
+        self.world.start("replica1", rate, latency)
+        for number in range(2, replicas + 2):
+            self.world.start(f"replica{number}")
 
     def _process(self, some: int) -> Process:
         living = self.world.living
@@ -41,9 +44,9 @@ class MemberHistories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([10.2, 11.0, 15.0]), some=SOME)
     def cut_off(self, seconds: float, some: int) -> None:
-        """Nothing of one process arrives for a while, and the others go on."""
+        """Nothing of one process arrives from its next heartbeat on, and the others go on."""
         process = self._process(some)
-        self.world.give_up(process)
+        self.world.run_until_heartbeat(process)
         before, process.is_frozen = process.is_frozen, True
         self.world.run(seconds)
         process.is_frozen = before
@@ -56,7 +59,7 @@ class MemberHistories(RuleBasedStateMachine):
     def freeze(self, some: int) -> None:
         self._process(some).is_frozen = True
 
-    @rule(some=SOME, latency=st.sampled_from([0.0, 0.2, 1.9]))
+    @rule(some=SOME, latency=LATENCIES)
     def be_slow(self, some: int, latency: float) -> None:
         self._process(some).latency = latency
 
@@ -65,13 +68,13 @@ class MemberHistories(RuleBasedStateMachine):
         for process in self.world.living:
             process.is_frozen = False
 
-    @rule(some=SOME, dies=st.booleans(), rate=RATES)
-    def start_anew(self, some: int, dies: bool, rate: float) -> None:
+    @rule(some=SOME, dies=st.booleans(), rate=RATES, latency=LATENCIES)
+    def start_anew(self, some: int, dies: bool, rate: float, latency: float) -> None:
         """A process is replaced by one of its name, while the old one may still run, unknown to its supervisor."""
         if len(self.world.processes) < 10:
             old = self._process(some)
             old.is_dead = dies
-            self.world.start(old.name, rate)
+            self.world.start(old.name, rate, latency)
 
     @rule(some=SOME)
     def leave(self, some: int) -> None:
@@ -113,4 +116,4 @@ class MemberHistories(RuleBasedStateMachine):
 
 
 TestMemberHistories = MemberHistories.TestCase
-TestMemberHistories.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestMemberHistories.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
