@@ -4,6 +4,7 @@ The file becomes a module as with an import, under the name of the file if no ot
 neighbours can import it. Its directory comes first in `sys.path`, as for a script.
 """
 
+import importlib
 import inspect
 import linecache
 import os
@@ -90,12 +91,15 @@ def _import(source: FunctionSource, text: str) -> ModuleType:
         raise FunctionLoadError(f"{path}: line {error.lineno}: {error.msg}") from error
     except ValueError as error:
         raise FunctionLoadError(f"{path}: {error}") from error
-    module = ModuleType(_module_name(path))
-    module.__file__ = path
     if source.import_directory not in sys.path:
         sys.path.insert(0, source.import_directory)
+    package = _package(source)
+    module = ModuleType(f"{package}.{_stem(path)}" if package else _module_name(path))
+    module.__file__, module.__package__ = path, package
     sys.modules[module.__name__] = module
     try:
+        if package:
+            importlib.import_module(package)
         exec(code, module.__dict__)
     except (KeyboardInterrupt, TriggerConfigError):
         del sys.modules[module.__name__]
@@ -106,8 +110,19 @@ def _import(source: FunctionSource, text: str) -> ModuleType:
     return module
 
 
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def _package(source: FunctionSource) -> str:
+    """Returns the package of the file, if it lies below the directory of imports; else nothing."""
+    folder = os.path.relpath(os.path.dirname(source.path), source.import_directory)
+    parts = folder.split(os.sep)
+    return ".".join(parts) if all(part.isidentifier() for part in parts) else ""
+
+
 def _module_name(path: str) -> str:
-    stem = os.path.splitext(os.path.basename(path))[0]
+    stem = _stem(path)
     other = sys.modules.get(stem)
     is_free = other is None or getattr(other, "__file__", None) == path
     return stem if is_free and stem not in sys.stdlib_module_names else f"tailrace_function_{stem}"
@@ -181,8 +196,7 @@ def _check_call(subject: str, call: object, count: int, arguments: str) -> None:
 def _name(source: FunctionSource, call: FunctionType) -> str:
     if call.__name__ not in _WITHOUT_MEANING:
         return call.__name__.strip("_") or "function"
-    stem = os.path.splitext(os.path.basename(source.path))[0]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._") or "function"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", _stem(source.path)).strip("-._") or "function"
 
 
 def _listed(names: Mapping[str, object]) -> str:

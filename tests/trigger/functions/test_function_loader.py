@@ -159,6 +159,15 @@ def test_a_file_imports_its_neighbours(tmp_path: Path) -> None:
     assert load(FunctionSource(str(path))).call(None, None) == 42
 
 
+def test_a_file_in_a_package_imports_its_neighbours_relatively(tmp_path: Path) -> None:
+    package = tmp_path / "shop_package"
+    package.mkdir()
+    _file(package, "price = 3", "prices.py")
+    path = _file(package, "from .prices import price\ndef handler(context, event): return price")
+    function = load(FunctionSource(str(path), directory=str(tmp_path)))
+    assert (function.call(None, None), function.call.__module__) == (3, "shop_package.billing")
+
+
 def test_a_file_named_like_a_module_of_python_hides_nothing(tmp_path: Path) -> None:
     import json
 
