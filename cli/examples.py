@@ -100,6 +100,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         """tailrace trigger invoke billing.py:bill --event '{"amount": 3}' --header source=shop --output json""",
         "tailrace trigger invoke function.yaml --event-file order.json",
     ),
+    "trigger run": (
+        "tailrace trigger run billing.py",
+        "tailrace trigger run billing.py --replicas 3 --replica replica2 --max-workers 4 --metrics 127.0.0.1:9100",
+        "tailrace trigger run billing.py --bootstrap 127.0.0.1:9005",
+    ),
     "trigger deploy": (
         "tailrace trigger deploy billing.py",
         "tailrace trigger deploy billing.py --topic orders --group billing --replicas 3 --max-workers 4 --wait 30",

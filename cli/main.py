@@ -71,6 +71,7 @@ _COMMANDS = {
     "group reset-offsets": ("groups.group_commands", "Change the committed offsets of a group."),
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
     "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
+    "trigger run": ("triggers.run_command", "Run one replica of a trigger in the foreground."),
     "trigger deploy": ("triggers.deploy_command", "Store a function in the cluster, which keeps its replicas running."),
     "trigger list": ("triggers.trigger_commands", "List the deployed triggers."),
     "trigger describe": ("triggers.trigger_commands", "Show triggers with their replicas and shards."),

@@ -72,6 +72,11 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     )
 
 
+def is_json(given: str | None) -> bool:
+    """Returns whether logs are JSON: what is given, or else JSON unless standard error is a terminal."""
+    return not sys.stderr.isatty() if given is None else given == "json"
+
+
 def _shows_colours() -> bool:
     """Whether colours suit the terminal and the user: see no-color.org."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

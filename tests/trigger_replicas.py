@@ -6,23 +6,17 @@ from typing import Any
 import structlog
 import trio
 from msgspec import Struct, field
+from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 from spus import ADDRESS, SC_PUBLIC, SteadyClock
 
-from tailrace.client.record_producer import RecordProducer
-from tailrace.client.sc_client import ScClient
-from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.batches.records import Record, read_records
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
-from tailrace.trigger.membership.member import MembershipConfig
-from tailrace.trigger.replica.group_offsets import GroupOffsets
-from tailrace.trigger.replica.membership_task import Membership
-from tailrace.trigger.replica.output_sender import OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
-from tailrace.trigger.replica.shard_task import ShardParts
-from tailrace.trigger.replica.state_store import ScStateStore
+from tailrace.trigger.replica.replica_setup import ReplicaServers, replica_of
 from tailrace.trigger.replica.trigger_replica import Replica, ReplicaName
 from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
 
@@ -121,12 +115,16 @@ def _records_of(chunk: Chunk) -> list[Record]:
     ]
 
 
-class RunningReplica(Struct):
-    replica: Replica
-    workers: InProcessWorkers
-    metrics: ReplicaMetrics
-    scope: trio.CancelScope
-    ended: trio.Event
+class RunningReplica:
+    def __init__(self, workers: InProcessWorkers) -> None:
+        self.workers = workers
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+        self.replica: Replica
+
+    @property
+    def metrics(self) -> ReplicaMetrics:
+        return self.replica.metrics
 
     async def stop(self) -> None:
         """Stops the replica as SIGTERM does."""
@@ -154,7 +152,7 @@ class ReplicaWorld(Struct):
     nursery: trio.Nursery
     network: MemoryNetwork
     brokers: Sequence[Address] = (ADDRESS,)
-    sc: Sequence[Address] | None = (SC_PUBLIC,)
+    sc: Sequence[Address] = (SC_PUBLIC,)
     clock: SteadyClock = field(default_factory=SteadyClock)
     starts: int = 0
 
@@ -165,49 +163,17 @@ class ReplicaWorld(Struct):
         self.starts += 1
         settings = config(max_workers=workers, **changes)
         chance, logger = RandomChance(self.starts), structlog.get_logger().bind(replica=name)
-        spus = SpuClient(self.network, self.brokers, BOOTSTRAP)
-        metrics, pool = ReplicaMetrics(), InProcessWorkers(handler, workers)
-        producer = RecordProducer(spus, self.clock, chance)
-        parts = ShardParts(
-            settings,
-            spus,
-            GroupOffsets(spus.another(), settings.group, name, settings.seek_to),
-            pool,
-            OutputSender(producer, settings, metrics, chance, logger),
-            metrics,
-            self.clock,
-            chance,
-            logger,
-        )
-
-        def join(owner: Replica) -> Any:
-            if self.sc is None:
-                raise NotImplementedError
-            store = ScStateStore(self.network, self.sc, settings.topic, settings.group)
-            membership = MembershipConfig(
-                member_id=name,
-                replicas=settings.replicas,
-                session_timeout=settings.session_timeout,
-                heartbeat_interval=settings.heartbeat_interval,
-            )
-            return Membership(membership, store, owner, self.clock, chance, logger)
-
-        sc = None if self.sc is None else ScClient(self.network, self.sc)
-
-        async def report(text: str) -> None:
-            assert sc is not None
-            await sc.report_trigger(settings.name, name, text)
-
-        replica = Replica(ReplicaName(settings.name, name), parts, join, None if sc is None else report)
-        running = RunningReplica(replica, pool, metrics, trio.CancelScope(), trio.Event())
+        pool = InProcessWorkers(handler, workers)
+        seams = Seams(self.network, SimulatedFiles(), self.clock, chance)
+        servers = ReplicaServers(self.sc, self.brokers)
+        running = RunningReplica(pool)
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
             try:
                 with running.scope:
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(producer.run)
-                        await replica.run(task_status)
-                        nursery.cancel_scope.cancel()
+                    named = ReplicaName(settings.name, name)
+                    async with replica_of(named, settings, pool, servers, seams, logger) as running.replica:
+                        await running.replica.run(task_status)
             finally:
                 running.ended.set()
 

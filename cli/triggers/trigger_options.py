@@ -44,10 +44,11 @@ class GivenTrigger(Struct, frozen=True):
         return self.function.source
 
 
-def add_function(parser: argparse.ArgumentParser) -> None:
+def add_function(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Adds the file of the function, and the file of its configuration."""
     parser.add_argument(
         "file",
+        nargs="?" if is_optional else None,
         metavar="FILE[:NAME]",
         help="Python file, and the function in it if the file has several. A file of Nuclio's shape, such as "
         f"{CONFIG_NAME}, stands for the handler that it names.",

@@ -48,20 +48,20 @@ class Claim(Struct, frozen=True):
 class GroupOffsets:
     """Finds, claims and commits the offsets of one group, with one request at a time."""
 
-    def __init__(self, spus: SpuClient, group: str, member_id: str, seek_to: SeekTo) -> None:
+    def __init__(self, spus: SpuClient, group: str, member_id: str) -> None:
         """Takes an `SpuClient` that nothing else uses."""
         self._spus = spus
         self._groups = GroupClient(spus)
         self._group = group
         self._member_id = member_id
-        self._seek_to = seek_to
         self._turn = trio.Lock()
         """Held during a request: a connection carries one at a time."""
 
-    async def claim(self, shard: Shard, epoch: int) -> Claim:
+    async def claim(self, shard: Shard, epoch: int, seek_to: SeekTo) -> Claim:
         """Finds where the shard begins, and commits this offset with the epoch of its new owner.
 
-        Raises FencedError if a later owner has claimed the shard, and UnreachableError and RefusedError.
+        `seek_to` counts if no offset is committed. Raises FencedError if a later owner has claimed the shard, and
+        UnreachableError and RefusedError.
         """
         async with self._turn:
             partition = Partition(*shard)
@@ -69,7 +69,7 @@ class GroupOffsets:
             if found is not None and found.committed is not None:
                 claim = Claim(found.committed, was_committed=True)
             else:
-                claim = Claim(await self._sought(partition), was_committed=False)
+                claim = Claim(await self._sought(partition, seek_to), was_committed=False)
             refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
             if refused is not None and refused.code == ErrorCode.STALE_MEMBER_EPOCH:
                 raise FencedError(shard, _epoch_of(await self._committed(partition)))
@@ -108,8 +108,8 @@ class GroupOffsets:
         found = (await self._groups.committed_in(self._group, [partition]))[partition]
         return unless_refused(found)
 
-    async def _sought(self, partition: Partition) -> int:
-        return await self._offset_at(partition, EARLIEST if self._seek_to is SeekTo.EARLIEST else LATEST)
+    async def _sought(self, partition: Partition, seek_to: SeekTo) -> int:
+        return await self._offset_at(partition, EARLIEST if seek_to is SeekTo.EARLIEST else LATEST)
 
     async def _offset_at(self, partition: Partition, timestamp: int) -> int:
         return unless_refused((await self._groups.logs.offsets_at([partition], timestamp))[partition])

@@ -13,8 +13,8 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.dead_letters.dead_letter import Origin, dead_letter, without_value
-from tailrace.trigger.dead_letters.retry_record import retry_record
-from tailrace.trigger.shards.line_effects import DeadLetter, RetryAside, Sending
+from tailrace.trigger.shards.line_effects import DeadLetter, Sending
+from tailrace.trigger.shards.retry_records import retry_output
 from tailrace.trigger.work import Output
 
 from .replica_metrics import ReplicaMetrics
@@ -22,6 +22,13 @@ from .replica_metrics import ReplicaMetrics
 
 class OutputRefusedError(Exception):
     """The brokers will never take an output; the message says why."""
+
+
+class Topics(Protocol):
+    """Creates the topics of failed records."""
+
+    async def ensure(self, topic: str) -> None:
+        """Creates a topic unless it exists. Raises UnreachableError and RefusedError."""
 
 
 class Producer(Protocol):
@@ -37,12 +44,14 @@ class OutputSender:
     def __init__(
         self,
         producer: Producer,
+        side_topics: Topics,
         config: TriggerConfig,
         metrics: ReplicaMetrics,
         chance: Chance,
         logger: FilteringBoundLogger,
     ) -> None:
         self._producer = producer
+        self._side_topics = side_topics
         self._config = config
         self._metrics = metrics
         self._chance = chance
@@ -53,12 +62,14 @@ class OutputSender:
     async def send(self, sending: Sending) -> None:
         """Sends everything in order; returns when brokers have acknowledged it. Raises OutputRefusedError."""
         letters = [self._letter(each) for each in sending.dead_letters]
-        asides = [self._aside(each) for each in sending.asides]
+        asides = [retry_output(each, self._config.retry_topic) for each in sending.asides]
         outputs = [*sending.outputs, *asides, *letters]
         first_letter = len(outputs) - len(letters)
         failures = 0
         while True:
             try:
+                for topic in sorted({each.topic for each in (*letters, *asides)}):
+                    await self._side_topics.ensure(topic)
                 await self._producer.send(outputs)
             except UnreachableError as error:
                 problem = str(error)
@@ -88,7 +99,3 @@ class OutputSender:
         origin = Origin(letter.shard, letter.offset, timestamp_ms, self._config.group)
         topic = self._config.dead_letter_topic
         return dead_letter(topic, origin, letter.record, letter.failure, letter.attempts, letter.batch)
-
-    def _aside(self, aside: RetryAside) -> Output:
-        origin = Origin(aside.shard, aside.offset, aside.record.timestamp, self._config.group)
-        return retry_record(self._config.retry_topic, origin, aside.record, aside.attempt, aside.due_ms)

@@ -66,7 +66,6 @@ class ReplicaMetrics:
         self.fenced_commits = 0
         self.rebalances: Counter[str] = Counter()
         """By cause."""
-        self.read_records = 0
         self.read_bytes = 0
         self.queue_seconds = Histogram()
         self.handler_seconds = Histogram()
@@ -126,7 +125,6 @@ def replica_families(trigger: str, metrics: ReplicaMetrics, gauges: ReplicaGauge
     yield counter("dead_letters", "Events that were sent to the topic of dead letters.", metrics.dead_letters)
     yield counter("skipped_events", "Events that were given up without a dead letter.", metrics.skipped)
     yield counter("outputs", "Records that handlers emitted and brokers acknowledged.", metrics.outputs)
-    yield counter("read_records", "Records that were read.", metrics.read_records)
     yield counter("read_bytes", "Bytes of the batches that were read.", metrics.read_bytes)
     yield counter("commits", "Marks that were committed.", metrics.commits)
     yield counter("failed_commits", "Commits of marks that failed and are retried.", metrics.failed_commits)

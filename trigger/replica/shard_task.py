@@ -16,7 +16,7 @@ from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
 from tailrace.trigger.pool.workers import Workers
 from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, Sending
 from tailrace.trigger.shards.shard_line import ShardLine
@@ -27,6 +27,7 @@ from .line_facts import LineFacts
 from .output_sender import OutputRefusedError, OutputSender
 from .replica_metrics import ReplicaMetrics, ShardGauges
 from .shard_reader import READ_WAIT_SECONDS, OutOfRangeError, Reading, ShardReader
+from .side_topics import SideTopics
 from .wake import Wake
 
 SENDINGS_MAX = 4
@@ -42,6 +43,7 @@ class ShardParts(Struct, frozen=True):
     offsets: GroupOffsets
     workers: Workers
     sender: OutputSender
+    side_topics: SideTopics
     metrics: ReplicaMetrics
     wall_clock: WallClock
     chance: Chance
@@ -79,6 +81,7 @@ class ShardTask:
         """Why the shard cannot be claimed at the moment."""
         self._failure: AttemptFailed | None = None
         """The last failed attempt, until the shard makes progress."""
+        self._is_retry_topic = shard.topic == parts.config.retry_topic
         self._is_draining = False
         self._changed = Wake()
         self._claiming = trio.CancelScope()
@@ -102,6 +105,10 @@ class ShardTask:
     def wake(self) -> None:
         """Has the task look again, because the lease was renewed or the epoch raised."""
         self._changed.set()
+
+    def knows(self, settled: Settled) -> bool:
+        """Whether an open event belongs to this shard, or came to it in the retry topic."""
+        return self._line is not None and self._line.knows(settled.shard, settled.offset)
 
     async def settle(self, settled: Settled) -> None:
         """Takes what became of an event that was open when its chunk ended."""
@@ -130,7 +137,9 @@ class ShardTask:
         failures = 0
         while True:
             try:
-                claim = await parts.offsets.claim(self.shard, self.epoch)
+                if self._is_retry_topic:
+                    await parts.side_topics.ensure(self.shard.topic)
+                claim = await parts.offsets.claim(self.shard, self.epoch, self._seek_to)
             except FencedError as fenced:
                 # This replica owns the shard, so the other claim is from before the state object was made anew.
                 problem = str(fenced)
@@ -153,10 +162,14 @@ class ShardTask:
             with trio.move_on_after(spread_pause_seconds(failures, parts.chance)):
                 await self._changed.wait()
 
+    @property
+    def _seek_to(self) -> SeekTo:
+        return SeekTo.EARLIEST if self._is_retry_topic else self._parts.config.seek_to
+
     async def _read(self, line: ShardLine) -> None:
         """Reads as long as the line takes more records."""
         parts = self._parts
-        interval = parts.config.polling_interval
+        interval = 0.0 if self._is_retry_topic else parts.config.polling_interval
         self._reader = reader = ShardReader(parts.spus.another(), self.shard, parts.chance, self._logger)
         try:
             while True:

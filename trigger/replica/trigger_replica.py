@@ -14,6 +14,7 @@ from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.cluster.stream_state.rebalance_causes import Rebalance
 from tailrace.cluster.stream_state.replica_report import ReplicaReport, ReplicaState, encode_report
 from tailrace.runtime.backoff import spread_pause_seconds
+from tailrace.trigger.config.trigger_config import RetryMode
 from tailrace.trigger.membership.member_lease import MemberLease
 from tailrace.trigger.work import Shard
 
@@ -89,14 +90,15 @@ class Replica:
         self.name = name
         self._parts = parts
         self._config = parts.config
-        self._metrics = parts.metrics
+        self.metrics = parts.metrics
         self._lease: MemberLease | None = None
         self._membership = join(self)
         self._send_report = report
         self._committer = MarkCommitter(parts.offsets, parts.metrics, parts.logger)
-        self._running: dict[int, _Running] = {}
+        self._running: dict[Shard, _Running] = {}
+        """The shards of the topic, and with retries aside those of the retry topic, whose tasks have not ended."""
         self._to_start: dict[int, int] = {}
-        """Shards that were lost and gained again, whose old task has not ended."""
+        """Shards that were lost and gained again, whose old tasks have not ended."""
         self._has_ended = trio.Condition()
         self._is_stopping = trio.Event()
         self._reported = (0.0, 0)
@@ -131,31 +133,32 @@ class Replica:
 
     def on_gained(self, shards: Mapping[int, int]) -> None:
         """Begins to handle shards; each comes with its epoch."""
-        for shard, epoch in shards.items():
-            if shard in self._running:
-                self._to_start[shard] = epoch  # the task that was cancelled still ends
+        for number, epoch in shards.items():
+            if self._tasks_of(number):
+                self._to_start[number] = epoch  # tasks that were cancelled still end
             else:
-                self._start(shard, epoch)
+                self._start(number, epoch)
 
     def on_release(self, shards: Collection[int]) -> None:
         """Drains shards, commits their marks, and releases them."""
-        for shard in shards:
-            if self._to_start.pop(shard, None) is None and shard in self._running:
-                self._running[shard].task.drain()
-            else:
-                self._membership.released(shard)  # nothing of it has begun
+        for number in shards:
+            running = self._tasks_of(number)
+            if self._to_start.pop(number, None) is not None or not running:
+                self._membership.released(number)  # nothing of it has begun
+            for each in running:
+                each.task.drain()
 
     def on_lost(self, shards: Collection[int]) -> None:
         """Stops handling shards at once."""
-        for shard in shards:
-            self._to_start.pop(shard, None)
-            if shard in self._running:
-                self._running[shard].is_lost = True
-                self._running[shard].scope.cancel()
+        for number in shards:
+            self._to_start.pop(number, None)
+            for each in self._tasks_of(number):
+                each.is_lost = True
+                each.scope.cancel()
 
     def on_rebalanced(self, rebalance: Rebalance) -> None:
         """Counts a change of who handles which shards."""
-        self._metrics.rebalances[rebalance.cause.value] += 1
+        self.metrics.rebalances[rebalance.cause.value] += 1
 
     def may_hand_out(self, now: float) -> bool:
         """Whether events may be given to workers."""
@@ -165,30 +168,38 @@ class Replica:
         """Gets epochs above that of a claim from before the state object was made anew."""
         await self._membership.raise_epoch(above)
         for shard, each in self._running.items():
-            each.task.epoch = self._membership.shards.get(shard, each.task.epoch)
+            each.task.epoch = self._membership.shards.get(shard.number, each.task.epoch)
 
     # Shards
 
-    def _start(self, shard: int, epoch: int) -> None:
-        task = ShardTask(Shard(self._config.topic, shard), epoch, self._parts, self)
-        self._running[shard] = running = _Running(task, trio.CancelScope())
-        self._nursery.start_soon(self._run_shard, shard, running)
+    def _tasks_of(self, number: int) -> list[_Running]:
+        return [each for shard, each in self._running.items() if shard.number == number]
 
-    async def _run_shard(self, shard: int, running: _Running) -> None:
-        task = running.task
+    def _start(self, number: int, epoch: int) -> None:
+        topics = [self._config.topic]
+        if self._config.retry.mode is RetryMode.ASIDE:
+            topics.append(self._config.retry_topic)
+        for topic in topics:
+            task = ShardTask(Shard(topic, number), epoch, self._parts, self)
+            self._running[task.shard] = running = _Running(task, trio.CancelScope())
+            self._nursery.start_soon(self._run_shard, running)
+
+    async def _run_shard(self, running: _Running) -> None:
+        task, number = running.task, running.task.shard.number
         try:
             with running.scope:
                 await task.run()
                 await self._commit_last(task)
         finally:
-            del self._running[shard]
-        if not running.is_lost:
-            self._membership.released(shard)
+            del self._running[task.shard]
         await self._parts.workers.abandon(task.shard)
+        if not self._tasks_of(number):
+            if not running.is_lost:
+                self._membership.released(number)
+            if number in self._to_start:
+                self._start(number, self._to_start.pop(number))
         async with self._has_ended:
             self._has_ended.notify_all()
-        if shard in self._to_start and shard not in self._running:
-            self._start(shard, self._to_start.pop(shard))
 
     async def _commit_last(self, task: ShardTask) -> None:
         """Commits the final mark of a shard, however long it takes: the owner of the scope bounds the time."""
@@ -206,22 +217,25 @@ class Replica:
         """Tells shards what became of their open events."""
         while True:
             for settled in await self._parts.workers.next_settled():
-                running = self._running.get(settled.shard.number)
-                if running is not None and not running.is_lost:
-                    await running.task.settle(settled)
+                found = [each.task for each in self._tasks_of(settled.shard.number) if not each.is_lost]
+                # A record of the retry topic was first in a shard of the topic, which may know its offset as well.
+                found.sort(key=lambda task: task.shard.topic == self._config.topic)
+                task = next((each for each in found if each.knows(settled)), None)
+                if task is not None:
+                    await task.settle(settled)
 
     # The end
 
     async def _leave(self) -> None:
         """Drains all shards, gives up what runs for too long, commits, and leaves the group."""
-        self._parts.logger.info("replica_stopping", shards=sorted(self._running))
+        self._parts.logger.info("replica_stopping", shards=self._numbers)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._drain)
             with trio.move_on_after(self._config.stop_timeout + KILL_SECONDS_MAX + DEPARTURE_SECONDS_MAX) as patience:
                 await self._membership.leave()
             nursery.cancel_scope.cancel()
         if patience.cancelled_caught:
-            self._parts.logger.warning("departure_failed", shards=sorted(self._running))
+            self._parts.logger.warning("departure_failed", shards=self._numbers)
 
     async def _drain(self) -> None:
         """Kills events that do not end in time, so that their shards are released."""
@@ -243,34 +257,45 @@ class Replica:
         """Returns the gauges of the replica at this moment."""
         wall_ms = self._parts.wall_clock.now_ms()
         workers = self._parts.workers
-        shards = {shard: each.task.gauges(wall_ms) for shard, each in sorted(self._running.items())}
+        shards = {each.shard.number: each.gauges(wall_ms) for each in self._main_tasks}
         return ReplicaGauges(workers.size, workers.busy, shards)
+
+    @property
+    def _main_tasks(self) -> list[ShardTask]:
+        """The tasks of the topic's shards, without those of the retry topic."""
+        return [each.task for shard, each in sorted(self._running.items()) if shard.topic == self._config.topic]
+
+    @property
+    def _numbers(self) -> list[int]:
+        return sorted({shard.number for shard in self._running})
 
     def report(self) -> ReplicaReport:
         """Returns what the SC is told about the replica."""
         wall_ms, now = self._parts.wall_clock.now_ms(), trio.current_time()
-        metrics, workers = self._metrics, self._parts.workers
+        metrics, workers = self.metrics, self._parts.workers
         before, events = self._reported
         self._reported = (now, metrics.events)
         return ReplicaReport(
             topic=self._config.topic,
             group=self._config.group,
             replica=self.name.member_id,
-            state=self._state(),
+            state=self.state,
             reason=self._membership.waiting_for,
             revision=self.name.revision,
             host=self.name.host,
             pid=self.name.pid,
             workers=workers.size,
             busy_workers=workers.busy,
-            shards=tuple(each.task.report(wall_ms) for _, each in sorted(self._running.items())),
+            shards=tuple(each.report(wall_ms) for each in self._main_tasks),
             events=metrics.events,
             failures=metrics.failures.total(),
             dead_letters=metrics.dead_letters,
             events_per_second=round((metrics.events - events) / (now - before), 1) if now > before > 0 else 0.0,
         )
 
-    def _state(self) -> ReplicaState:
+    @property
+    def state(self) -> ReplicaState:
+        """What the replica does as a whole."""
         if self._is_stopping.is_set():
             return ReplicaState.STOPPING
         if self._running:

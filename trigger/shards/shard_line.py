@@ -131,6 +131,7 @@ class ShardLine:
         if log_start <= first:
             return NO_EFFECTS
         self._batches.skip_to(log_start)
+        self._trim()  # moves past the gap before a batch arrives that begins in it
         return Effects(facts=(RecordsDeleted(first, log_start),))
 
     def on_log_end(self, log_end: int) -> Effects:
@@ -211,6 +212,10 @@ class ShardLine:
         its first shard and offset, so two lines have to be asked where one with this event is looked for."""
         own = self._order.own_offset(shard, offset)
         return own is not None and (self._open.has(own) or self._order.is_in_hand(own))
+
+    def knows(self, shard: Shard, offset: int) -> bool:
+        """Whether the line has a record that was first in a shard at an offset: its own, or one of a retry topic."""
+        return self._order.own_offset(shard, offset) is not None
 
     def on_settled(self, settled: Settled, now: float) -> Effects:
         """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is not

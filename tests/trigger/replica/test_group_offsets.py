@@ -29,8 +29,8 @@ async def _topic(spu: GroupedSpu, records: int = 5) -> AsyncIterator[GroupClient
     spus.close()
 
 
-def _offsets(spu: GroupedSpu, seek_to: SeekTo = SeekTo.EARLIEST, member: str = "replica1") -> GroupOffsets:
-    return GroupOffsets(SpuClient(spu.network, [ADDRESS], BOOTSTRAP), "billing", member, seek_to)
+def _offsets(spu: GroupedSpu, member: str = "replica1") -> GroupOffsets:
+    return GroupOffsets(SpuClient(spu.network, [ADDRESS], BOOTSTRAP), "billing", member)
 
 
 @pytest.mark.parametrize(("seek_to", "offset"), [(SeekTo.EARLIEST, 2), (SeekTo.LATEST, 5)])
@@ -39,8 +39,8 @@ async def test_a_shard_without_an_offset_begins_where_the_trigger_seeks(
 ) -> None:
     async with grouped_spu() as spu, _topic(spu) as group:
         await spu.delete_records("orders", 0, 2)
-        offsets = _offsets(spu, seek_to)
-        assert await offsets.claim(SHARD, 1) == Claim(offset, was_committed=False)
+        offsets = _offsets(spu)
+        assert await offsets.claim(SHARD, 1, seek_to) == Claim(offset, was_committed=False)
         found = (await group.committed_in("billing", [PARTITION]))[PARTITION]
         assert found is not None and not isinstance(found, RefusedError)
         assert (found.committed, found.metadata) == (offset, "trigger epoch=1 member=replica1")
@@ -51,23 +51,23 @@ async def test_a_committed_offset_counts_whatever_the_trigger_seeks(autojump_clo
     async with grouped_spu() as spu, _topic(spu):
         await spu.commit("billing", "orders", {0: 3})
         for seek_to in SeekTo:
-            offsets = _offsets(spu, seek_to)
-            assert await offsets.claim(SHARD, 1) == Claim(3, was_committed=True)
+            offsets = _offsets(spu)
+            assert await offsets.claim(SHARD, 1, seek_to) == Claim(3, was_committed=True)
             offsets.close()
 
 
 async def test_a_late_commit_of_an_earlier_owner_is_fenced(autojump_clock: object) -> None:
     async with grouped_spu() as spu, _topic(spu):
         before, after = _offsets(spu), _offsets(spu, member="replica2")
-        await before.claim(SHARD, 1)
+        await before.claim(SHARD, 1, SeekTo.EARLIEST)
         assert await before.commit({SHARD: Mark(2, 1)}) == {SHARD: None}
-        assert await after.claim(SHARD, 2) == Claim(2, was_committed=True)
+        assert await after.claim(SHARD, 2, SeekTo.EARLIEST) == Claim(2, was_committed=True)
         refused = (await before.commit({SHARD: Mark(4, 1)}))[SHARD]
         assert refused is not None
         assert refused.code == ErrorCode.STALE_MEMBER_EPOCH
-        assert await after.claim(SHARD, 2) == Claim(2, was_committed=True)
+        assert await after.claim(SHARD, 2, SeekTo.EARLIEST) == Claim(2, was_committed=True)
         with pytest.raises(FencedError, match="whose epoch is 2") as fenced:
-            await before.claim(SHARD, 1)
+            await before.claim(SHARD, 1, SeekTo.EARLIEST)
         assert fenced.value.epoch == 2
         before.close()
         after.close()
@@ -85,5 +85,5 @@ async def test_a_shard_that_does_not_exist(autojump_clock: object) -> None:
     async with grouped_spu() as spu, _topic(spu):
         offsets = _offsets(spu)
         with pytest.raises(RefusedError):
-            await offsets.claim(Shard("orders", 7), 1)
+            await offsets.claim(Shard("orders", 7), 1, SeekTo.EARLIEST)
         offsets.close()

@@ -27,7 +27,7 @@ class _Marked(Struct):
 
 def _offsets(spu: GroupedSpu, *addresses: Address) -> GroupOffsets:
     spus = SpuClient(spu.network, addresses or (ADDRESS,), BOOTSTRAP)
-    return GroupOffsets(spus, "billing", "replica1", SeekTo.EARLIEST)
+    return GroupOffsets(spus, "billing", "replica1")
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def test_only_marks_that_have_changed_are_committed(autojump_clock: object
         assert ([each.committed for each in shards], unclaimed.committed, metrics.commits) == ([5, 7], -1, 1)
         assert await committer.commit(shards)
         assert metrics.commits == 1
-        assert await offsets.claim(Shard("orders", 0), 2) == Claim(5, True)
+        assert await offsets.claim(Shard("orders", 0), 2, SeekTo.EARLIEST) == Claim(5, True)
 
 
 async def test_a_fenced_mark_is_final_and_told_once(autojump_clock: object) -> None:
@@ -57,7 +57,7 @@ async def test_a_fenced_mark_is_final_and_told_once(autojump_clock: object) -> N
         metrics = ReplicaMetrics()
         committer = MarkCommitter(offsets, metrics, structlog.get_logger())
         shard = _Marked(Shard("orders", 0), 1, 5)
-        await offsets.claim(shard.shard, 2)
+        await offsets.claim(shard.shard, 2, SeekTo.EARLIEST)
         with capture_logs() as logged:
             assert await committer.commit([shard])
             assert await committer.commit([shard])

@@ -13,10 +13,10 @@ from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.dead_letters.dead_letter import read_letter
-from tailrace.trigger.dead_letters.retry_record import read_retry
 from tailrace.trigger.replica.output_sender import OutputRefusedError, OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
 from tailrace.trigger.shards.line_effects import DeadLetter, RetryAside, Sending
+from tailrace.trigger.shards.retry_records import read_retry
 from tailrace.trigger.work import Failure, FailureKind, Output, Shard
 
 SHARD = Shard("orders", 3)
@@ -37,9 +37,17 @@ class _Producer:
             raise self.errors.pop(0)
 
 
-def _sender(producer: _Producer) -> tuple[OutputSender, ReplicaMetrics]:
-    metrics = ReplicaMetrics()
-    return OutputSender(producer, config(), metrics, RandomChance(1), structlog.get_logger()), metrics
+class _Topics:
+    def __init__(self) -> None:
+        self.ensured: list[str] = []
+
+    async def ensure(self, topic: str) -> None:
+        self.ensured.append(topic)
+
+
+def _sender(producer: _Producer, topics: _Topics | None = None) -> tuple[OutputSender, ReplicaMetrics]:
+    metrics, chance = ReplicaMetrics(), RandomChance(1)
+    return OutputSender(producer, topics or _Topics(), config(), metrics, chance, structlog.get_logger()), metrics
 
 
 def _as_record(output: Output) -> Record:
@@ -47,14 +55,14 @@ def _as_record(output: Output) -> Record:
 
 
 async def test_everything_is_sent_together_in_order() -> None:
-    producer = _Producer()
-    sender, metrics = _sender(producer)
+    producer, topics = _Producer(), _Topics()
+    sender, metrics = _sender(producer, topics)
     await sender.send(Sending(1, (OUTPUT, OUTPUT), (LETTER,), (RetryAside(SHARD, 7, RECORD, FAILURE, 2, 5_000),)))
     ((first, second, aside, letter),) = producer.sent
+    assert topics.ensured == ["orders.billing.dead", "orders.billing.retry"]
     assert (first, second, metrics.outputs) == (OUTPUT, OUTPUT, 2)
     assert (aside.topic, aside.partition, letter.topic) == ("orders.billing.retry", 3, "orders.billing.dead")
-    retried = read_retry(_as_record(aside))
-    assert retried is not None
+    retried = read_retry(_as_record(aside), SHARD)
     assert (retried.record, retried.attempt, retried.due_ms) == (RECORD, 2, 5_000)
     read = read_letter(_as_record(letter))
     assert read is not None

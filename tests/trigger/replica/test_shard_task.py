@@ -17,6 +17,7 @@ from tailrace.trigger.replica.group_offsets import GroupOffsets
 from tailrace.trigger.replica.output_sender import OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics, ShardGauges
 from tailrace.trigger.replica.shard_task import ShardParts, ShardTask
+from tailrace.trigger.replica.side_topics import SideTopics
 from tailrace.trigger.work import Shard
 
 
@@ -37,12 +38,14 @@ async def test_a_shard_that_cannot_be_claimed_says_why_and_can_be_drained(autoju
         settings, metrics, chance = config(), ReplicaMetrics(), RandomChance(1)
         logger, clock = structlog.get_logger(), SteadyClock()
         spus = SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP)
+        topics = SideTopics(spus.another(), "orders", logger)
         parts = ShardParts(
             settings,
             spus,
-            GroupOffsets(spus.another(), "billing", "replica1", settings.seek_to),
+            GroupOffsets(spus.another(), "billing", "replica1"),
             InProcessWorkers(Handled()),
-            OutputSender(RecordProducer(spus, clock, chance), settings, metrics, chance, logger),
+            OutputSender(RecordProducer(spus, clock, chance), topics, settings, metrics, chance, logger),
+            topics,
             metrics,
             clock,
             chance,

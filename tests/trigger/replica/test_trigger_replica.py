@@ -18,7 +18,7 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState, decode_report, encode_report
-from tailrace.trigger.config.trigger_config import OnExhausted, Retry, SeekTo
+from tailrace.trigger.config.trigger_config import OnExhausted, Retry, RetryMode, SeekTo
 from tailrace.trigger.work import Shard
 
 SESSION = 10.0
@@ -455,3 +455,35 @@ async def _cluster_world(cluster: ClusterOfSpus, nursery: trio.Nursery, *spus: i
     assert await cluster.create(1, "orders", 1, len(spus), min_insync_replicas="1") == 0
     world = cluster.world
     return ReplicaWorld(nursery, world.network, [address_of(each) for each in spus], [PUBLIC], world.clock)
+
+
+async def test_events_that_are_retried_aside_do_not_hold_their_shard(autojump_clock: object) -> None:
+    async with _orders(2) as (spu, world):
+        for shard in range(2):
+            await spu.produce("orders", shard, 4)
+        handled = Handled()
+        handled.failing = {(1, 1): 2, (1, 2): 9}
+        retry = Retry(attempts=3, backoff=(5.0, 10.0), mode=RetryMode.ASIDE)
+        first = await world.start(handled, retry=retry)
+        await until(lambda: first.marks == {0: 4, 1: 4})
+        assert handled.of(1) == [0, 3]
+        # Another replica goes on with what is aside.
+        await first.stop()
+        second = await world.start(handled, "replica2", retry=retry)
+        await until(lambda: second.metrics.dead_letters == 1)
+        await until(lambda: (1, 1) in handled.events)
+        await second.stop()
+        assert sorted(handled.events) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 3)]
+        assert await _committed(spu, 2) == [4, 4]
+        assert sum(spu.running.replica("orders.billing.dead", each).log.log_end for each in range(2)) == 1
+
+
+async def test_events_that_are_given_up_become_dead_letters(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 3)
+        handled = Handled()
+        handled.failing = {(0, 1): 9}
+        replica = await world.start(handled, retry=Retry(attempts=2))
+        await until(lambda: replica.marks == {0: 3})
+        assert (handled.of(0), replica.metrics.dead_letters) == ([0, 2], 1)
+        assert spu.running.replica("orders.billing.dead").log.log_end == 1
