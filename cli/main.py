@@ -93,7 +93,10 @@ _COMMANDS = {
     ),
     "draw cluster": ("pictures.draw_commands", "Draw the SC, the SPUs, and which SPU copies from which."),
     "draw partition": ("pictures.draw_commands", "Draw the leader, followers, readers and segments of a partition."),
-    "apply": ("objects.apply_command", "Create or change SPUs, SPU groups and topics as files describe them."),
+    "apply": (
+        "objects.apply_command",
+        "Create or change SPUs, SPU groups, topics and triggers as files describe them.",
+    ),
     "log dump": ("files.log_dump", "Print the batches of a log file, or the entries of an index or other file."),
     "log verify": ("files.log_verify", "Check every byte of the logs in a directory."),
     "config check": ("serving.config_check", "Check a settings file and the environment, and start nothing."),

@@ -19,6 +19,7 @@ from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects.objects import PublicEndpoint, Spu, SpuSpec
 from tailrace.controller.state.object_codec import encode, key_of
 from tailrace.controller.streaming_controller import StreamingController
+from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.controller.workflow.updaters import Provisioner
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
@@ -84,11 +85,16 @@ def sc_settings(**changes: Any) -> ScSettings:
 
 @asynccontextmanager
 async def running_sc(
-    world: ScWorld | None = None, provisioner: Provisioner | None = None, **settings: Any
+    world: ScWorld | None = None,
+    provisioner: Provisioner | None = None,
+    replicas: ReplicaProvisioner | None = None,
+    **settings: Any,
 ) -> AsyncIterator[RunningSc]:
     """Stopped cleanly at the end; cancel the task that holds it to stop it as kill -9 does."""
     world = world or ScWorld()
-    sc = StreamingController(sc_settings(**settings), world.seams(), world.store, structlog.get_logger(), provisioner)
+    sc = StreamingController(
+        sc_settings(**settings), world.seams(), world.store, structlog.get_logger(), provisioner, replicas
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(sc.run)
         yield RunningSc(sc, world)

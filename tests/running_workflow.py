@@ -205,6 +205,9 @@ class RecordedReplicas:
     def drop(self, trigger: str, replica: str) -> None:
         self.kept.pop((trigger, replica), None)
 
+    def forget(self, trigger: str) -> None:
+        assert not any(name == trigger for name, _ in self.kept)
+
     def states(self, trigger: str) -> Mapping[str, str]:
         return {replica: "running" for name, replica in self.kept if name == trigger}
 

@@ -1,4 +1,4 @@
-"""`tailrace apply`: creates or changes SPUs, SPU groups and topics so that they match files.
+"""`tailrace apply`: creates or changes SPUs, SPU groups, topics and triggers so that they match files.
 
 Objects that match already are not changed, so a script may apply the same files again and again. A topic also matches
 only if its replicas are where the file wants them: the SC may have moved some.
@@ -9,6 +9,7 @@ from functools import partial
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cli.options.document_files import DocumentError
 from tailrace.cli.options.sc_options import (
@@ -24,13 +25,22 @@ from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import folded, parse_object
-from tailrace.controller.objects.objects import Object, Spu, SpuGroup, SpuGroupResolution, Topic, TopicResolution
+from tailrace.controller.objects.objects import (
+    Object,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    Topic,
+    TopicResolution,
+    Trigger,
+)
+from tailrace.controller.objects.trigger_documents import HIDDEN
 
 from .unfinished_topics import waiting_topics
 
-KINDS = ("spu", "spu-group", "topic")
+KINDS = ("spu", "spu-group", "topic", "trigger")
 
-Applicable = Spu | SpuGroup | Topic
+Applicable = Spu | SpuGroup | Topic | Trigger
 
 
 class Wanted(Struct, frozen=True):
@@ -84,6 +94,8 @@ def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
         assert isinstance(document, dict), "parse_object accepts only dictionaries"
         if isinstance(found, Topic):
             say_without_effect("apply", found.spec.configs, TOPIC_CONFIGS)
+        elif isinstance(found, Trigger) and found.spec.config.get("access_key") == HIDDEN:
+            raise DocumentError(f"{path}: config.access_key: {HIDDEN} stands for a key that commands do not show")
         elif isinstance(found, SpuGroup):
             say_without_effect("apply", found.spec.template.configs, BROKER_CONFIGS)
         named = document if found_kind == "spu" or name is None else {"name": name} | document
@@ -107,10 +119,17 @@ async def _apply_one(client: ScClient, wanted: Wanted, there: Applicable | None)
     """Creates or changes one object; returns its new state, and a word for what was done."""
     if there is None:
         return await client.create(wanted.kind, wanted.document), "created"
-    if there.spec == wanted.object.spec and not (isinstance(there, Topic) and has_strayed(there)):
+    if _matches(there, wanted.object) and not (isinstance(there, Topic) and has_strayed(there)):
         (document,) = await client.list_objects(wanted.kind, [name_of(there)])
         return document, "unchanged"
     return await client.update(wanted.kind, wanted.document), "updated"
+
+
+def _matches(there: Applicable, wanted: Applicable) -> bool:
+    """Whether the spec is as wanted. A trigger may have a later revision than the file says."""
+    if isinstance(there, Trigger) and isinstance(wanted, Trigger) and wanted.spec.revision <= there.spec.revision:
+        return replace(wanted.spec, revision=there.spec.revision) == there.spec
+    return there.spec == wanted.spec
 
 
 def has_strayed(topic: Topic) -> bool:
@@ -127,7 +146,10 @@ def name_of(found: Applicable) -> str:
 def _text(kind: str, found: Applicable, outcome: str) -> str:
     status = found.status
     reason = f": {status.reason}" if status.reason else ""
-    is_well = isinstance(found, Spu) or status.resolution in (TopicResolution.PROVISIONED, SpuGroupResolution.RESERVED)
+    is_well = isinstance(found, Spu | Trigger) or status.resolution in (
+        TopicResolution.PROVISIONED,
+        SpuGroupResolution.RESERVED,
+    )
     return f"{kind} {name_of(found)} {outcome}" + (
         "" if is_well else f"; its status is {status.resolution.value}{reason}"
     )

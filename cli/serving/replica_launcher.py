@@ -66,6 +66,12 @@ class ChildReplicaLauncher:
             return None
         return self._log(trigger, replica).read(after, bytes_max)
 
+    async def forget(self, trigger: str) -> None:
+        """Removes the logs of a deleted trigger."""
+        for key in [key for key in self._logs if key[0] == trigger]:
+            self._logs.pop(key).close()
+        await self._files.discard_tree(f"{self._directory}/{trigger}")
+
     def last_line(self, trigger: str, replica: str) -> str:
         return self._log(trigger, replica).last_line()
 

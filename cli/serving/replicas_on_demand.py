@@ -43,6 +43,10 @@ class ReplicasOnDemand:
         if self._replicas is not None:
             self._replicas.drop(trigger, replica)
 
+    def forget(self, trigger: str) -> None:
+        if self._controller is not None:
+            self._loaded().forget(trigger)
+
     def states(self, trigger: str) -> Mapping[str, str]:
         return {} if self._replicas is None else self._replicas.states(trigger)
 

@@ -41,7 +41,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     documents = await client.list_objects(KIND, arguments.names)
     facts = [await _facts(client, each) for each in documents]
     shown = [
-        without_secrets(document) | {"shards": shard_documents(found)}
+        without_secrets(document) | {"status": {**document["status"], "shards": shard_documents(found)}}
         for document, found in zip(documents, facts, strict=True)
     ]
     show_documents(arguments, shown, lambda: "\n\n".join(map(description, facts)))

@@ -13,12 +13,11 @@ from tailrace.cluster.stream_state.stream_state import StreamMember, StreamRead
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import read_document
 from tailrace.controller.objects.objects import Trigger
+from tailrace.controller.objects.trigger_documents import HIDDEN
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
 CURRENT_SECONDS = 10.0
 """A report that is older than this says nothing about what its replica does now."""
-HIDDEN = "********"
-"""What is shown in place of a secret."""
 
 
 class ReplicaFacts(Struct, frozen=True):

@@ -76,19 +76,21 @@ def _replica_table(replicas: Sequence[ReplicaFacts]) -> str:
     rows = []
     for replica in replicas:
         report = replica.current
-        state = "" if report is None else report.state.value
+        state, _, reason = replica.process.partition(": ")
+        if report is not None:
+            state, reason = report.state.value, report.reason
         rows.append(
             (
                 replica.name,
                 report.revision if report is not None and report.revision else replica.revision,
-                state or replica.process or Toned("no report", Tone.WARNING),
+                state or Toned("no report", Tone.WARNING),
                 None if report is None else f"{report.busy_workers}/{report.workers}",
                 None if report is None else format_shards({each.shard for each in report.shards}),
                 None if report is None else report.events,
                 None if report is None else f"{report.events_per_second:.0f}",
                 None if report is None else report.failures,
                 None if report is None else report.dead_letters,
-                None if report is None else report.reason,
+                reason,
             )
         )
     titles = ("REPLICA", "REVISION", "STATE", "BUSY", "SHARDS", "EVENTS", "PER S", "FAILURES", "DEAD", "REASON")

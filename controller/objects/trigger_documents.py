@@ -15,9 +15,11 @@ from .objects import (
 from .spu_documents import Document
 
 NAME_CHARACTERS_MAX = 100
+HIDDEN = "********"
+"""What commands show in place of a secret."""
 SOURCE_CHARACTERS_MAX = 256 * 1024
 
-_NAME = re.compile(rf"[a-zA-Z0-9_-][a-zA-Z0-9._-]{{0,{NAME_CHARACTERS_MAX - 1}}}")
+_NAME = rf"[a-zA-Z0-9_-][a-zA-Z0-9._-]{{0,{NAME_CHARACTERS_MAX - 1}}}"
 
 
 def trigger_document(trigger: Trigger) -> Document:
@@ -44,7 +46,7 @@ def trigger_document(trigger: Trigger) -> Document:
 def read_trigger(whole: Fields, spec: Fields) -> Trigger:
     """Reads a trigger. Raises FieldError."""
     name = whole.text("name")
-    if _NAME.fullmatch(name) is None:
+    if re.fullmatch(_NAME, name) is None:
         raise whole.fault(
             "name",
             f"{shown(name)} cannot name a trigger: 1 to {NAME_CHARACTERS_MAX} ASCII letters, digits, '.', '_', '-', of "
@@ -66,7 +68,8 @@ def read_trigger(whole: Fields, spec: Fields) -> Trigger:
         status.text("reason", ""),
         _revisions(status),
     )
-    status.raw("replicas")  # What replicas report is listed with the object, and is not a part of it.
+    for listed in ("replicas", "shards"):  # They are shown with the object, and are not a part of it.
+        status.raw(listed)
     status.end()
     return Trigger(name, trigger_spec, trigger_status)
 

@@ -116,9 +116,15 @@ class DropReplica(Struct, frozen=True):
     replica: str
 
 
+class ForgetReplicas(Struct, frozen=True):
+    """Removes what is kept of the replicas of a deleted trigger, when they have ended. For the provisioner."""
+
+    trigger: str
+
+
 KvAction = Put | Delete
 ConnectionAction = AddSpu | UpdateSpu | DeleteSpu | AddPartition | UpdatePartition | DeletePartition
 ProvisionerAction = Provision | Terminate
-ReplicaAction = KeepReplica | DropReplica
+ReplicaAction = KeepReplica | DropReplica | ForgetReplicas
 ElectionAction = AskLogEnd | AwaitLeader
 Action = KvAction | WithdrawStatus | ConnectionAction | ProvisionerAction | ReplicaAction | ElectionAction

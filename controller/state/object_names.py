@@ -17,6 +17,7 @@ from .actions import (
     DeletePartition,
     DeleteSpu,
     DropReplica,
+    ForgetReplicas,
     KeepReplica,
     Put,
     Terminate,
@@ -71,6 +72,8 @@ class ObjectNames:
                 return f"spu/{spu}"
             case KeepReplica() | DropReplica():
                 return f"trigger/{action.trigger}/{action.replica}"
+            case ForgetReplicas(trigger):
+                return f"trigger/{trigger}"
             case _:
                 return f"spu/{action.spu.spec.id}"
 

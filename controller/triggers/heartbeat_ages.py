@@ -7,7 +7,6 @@ age is a lower bound of the time since the member wrote it, also after another S
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
 from tailrace.controller.objects.objects import StreamAttribute
 from tailrace.controller.state.events import Removed, Stored
 from tailrace.controller.state.object_codec import key_of
@@ -39,6 +38,9 @@ class HeartbeatAges:
 
 
 def _seen(text: str, before: Mapping[str, SeenHeartbeat], now: float) -> dict[str, SeenHeartbeat]:
+    # Imported for the first state object, because many clusters have none.
+    from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
+
     try:
         members = decode_group_state(text).members
     except StreamStateError:  # Something else than a member has written it. Members refuse it as well.

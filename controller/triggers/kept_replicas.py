@@ -26,6 +26,9 @@ class ReplicaLauncher(Protocol):
     def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
         """Reads a part of the output of a replica. None if there is none."""
 
+    async def forget(self, trigger: str) -> None:
+        """Removes the logs of a trigger whose replicas have ended."""
+
     def last_line(self, trigger: str, replica: str) -> str:
         """Returns the last line that a replica has printed."""
 
@@ -49,6 +52,8 @@ class KeptReplicas:
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._changed = trio.Event()
         self._to_start: list[tuple[str, str]] = []
+        self._to_forget: set[str] = set()
+        """Deleted triggers whose logs are still there."""
 
     async def run(self) -> None:
         """Supervises replicas until it is cancelled; then replicas that still run are ended at once."""
@@ -59,9 +64,14 @@ class KeptReplicas:
                 while self._to_start:
                     key = self._to_start.pop()
                     nursery.start_soon(self._supervise, key, self._kept[key])
+                running = {trigger for trigger, _ in self._kept}
+                for trigger in sorted(self._to_forget - running):
+                    self._to_forget.discard(trigger)
+                    await self._launcher.forget(trigger)
 
     def keep(self, wanted: KeepReplica) -> None:
         """Keeps the replica running in this revision from now on. A replica of another revision is stopped before."""
+        self._to_forget.discard(wanted.trigger)
         key = (wanted.trigger, wanted.replica)
         kept = self._kept.get(key)
         if kept is None:
@@ -78,6 +88,11 @@ class KeptReplicas:
         if kept is not None:
             kept.wanted = None
             kept.changed.set()
+
+    def forget(self, trigger: str) -> None:
+        """Removes the logs of a deleted trigger when its replicas have ended."""
+        self._to_forget.add(trigger)
+        self._changed.set()
 
     def states(self, trigger: str) -> Mapping[str, str]:
         """Returns what is known of the process of each replica, in words for people."""
@@ -103,6 +118,7 @@ class KeptReplicas:
         finally:
             del self._kept[key]
             kept.ended.set()
+            self._changed.set()
 
     async def _run(self, kept: _Kept, wanted: KeepReplica) -> None:
         """Keeps one revision of a replica running until something else is wanted."""

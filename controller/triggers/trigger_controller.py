@@ -15,7 +15,7 @@ from tailrace.controller.objects.objects import (
     TriggerStatus,
     replica_name,
 )
-from tailrace.controller.state.actions import Action, DropReplica, KeepReplica, Put
+from tailrace.controller.state.actions import Action, DropReplica, ForgetReplicas, KeepReplica, Put
 from tailrace.controller.state.events import TriggerReported
 from tailrace.controller.state.local_store import Change, LocalStore
 
@@ -43,6 +43,7 @@ class TriggerController:
         if current is None:
             self.reports.forget(name)
             self._histories.pop(name, None)
+            yield ForgetReplicas(name)
             return
         yield from _kept(current)
         yield from self._decide(current, None)

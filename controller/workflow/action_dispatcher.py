@@ -16,6 +16,7 @@ from tailrace.controller.state.actions import (
     AwaitLeader,
     Delete,
     DropReplica,
+    ForgetReplicas,
     KeepReplica,
     Provision,
     Put,
@@ -69,6 +70,8 @@ class ActionDispatcher:
                 self._replicas.keep(action)
             elif isinstance(action, DropReplica):
                 self._replicas.drop(action.trigger, action.replica)
+            elif isinstance(action, ForgetReplicas):
+                self._replicas.forget(action.trigger)
             elif isinstance(action, AskLogEnd | AwaitLeader):
                 self._elections.take(action)
             else:

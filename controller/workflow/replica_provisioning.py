@@ -19,6 +19,9 @@ class ReplicaProvisioner(Protocol):
     def drop(self, trigger: str, replica: str) -> None:
         """Stops the replica cleanly, if it runs."""
 
+    def forget(self, trigger: str) -> None:
+        """Removes the logs of a deleted trigger when its replicas have ended."""
+
     def states(self, trigger: str) -> Mapping[str, str]:
         """Returns what is known of the process of each replica, in words for people."""
 
@@ -44,6 +47,9 @@ class NoReplicaProvisioner:
         self._logger.warning(
             "replica_not_stopped", trigger=trigger, replica=replica, reason="nothing here stops replicas"
         )
+
+    def forget(self, trigger: str) -> None:
+        pass  # There is nothing to forget.
 
     def states(self, trigger: str) -> Mapping[str, str]:
         return {}

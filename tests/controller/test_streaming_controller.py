@@ -4,10 +4,13 @@ import trio
 import trio.testing
 from mortal_store import MortalStore
 from running_sc import METRICS, PRIVATE, PUBLIC, ObedientSpu, ScWorld, running_sc, sc_settings
+from running_workflow import RecordedReplicas
 from simulation.client import WireClient
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
+from tailrace.client.sc_client import ScClient
+from tailrace.cluster.stream_state.stream_state import GroupState, StreamMember
 from tailrace.controller.key_value.interface import Entry, Listing, Put, StoreUnavailable
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
@@ -439,3 +442,29 @@ async def test_leases_are_as_long_as_the_settings_say(autojump_clock: trio.testi
         spu = await ObedientSpu(world.network, 1).started(nursery)
         assert (spu.accepted.lease_ms, spu.accepted.heartbeat_ms) == (9000, 3000)
         nursery.cancel_scope.cancel()
+
+
+async def test_another_sc_keeps_the_replicas_of_triggers_and_the_state_of_streams(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = ScWorld()
+    await world.register(1)
+    function = {"path": "/billing.py", "source": "..."}
+    trigger = {"name": "bill", "topic": "orders", "group": "billing", "replicas": 2, "function": function}
+    state = GroupState((StreamMember("replica1", frozenset({0, 1}), 0, "process", 10_000),), 1)
+    async with running_sc(world, replicas=RecordedReplicas()):
+        client = ScClient(world.network, [PUBLIC])
+        await client.create("topic", {"name": "orders", "partitions": 4})
+        await client.create("trigger", trigger)
+        version = await client.write_stream_state("orders", "billing", 0, state)
+        client.close()
+    replicas = RecordedReplicas()
+    async with running_sc(world, replicas=replicas):
+        assert list(replicas.kept) == [("bill", "replica1"), ("bill", "replica2")]
+        client = ScClient(world.network, [PUBLIC])
+        read = await client.read_stream_state("orders", "billing")
+        assert (read.shards, read.replicas, read.state, read.version) == (4, 2, state, version)
+        assert read.ages_ms == {"replica1": 0}
+        await trio.sleep(3)
+        assert (await client.read_stream_state("orders", "billing")).ages_ms == {"replica1": 3000}
+        client.close()

@@ -92,11 +92,11 @@ async def test_flags_say_what_a_bare_spec_does_not(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("spuId: 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic)"),
-        ("kind: partition\n", "kind: 'partition' is not one of spu, spu-group, topic"),
+        ("spuId: 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic, trigger)"),
+        ("kind: partition\n", "kind: 'partition' is not one of spu, spu-group, topic, trigger"),
         ("kind: topic\n", "name: it is missing"),
         ("kind: spu\nspuId: -1\n", "spuId: -1 is not an id from 0 to 2147483647"),
-        ("- 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic)"),
+        ("- 1\n", "kind: it is missing; add it or give --kind (one of spu, spu-group, topic, trigger)"),
         ("", "the file has no document"),
     ],
 )

@@ -57,6 +57,8 @@ async def test_the_output_of_a_replica_goes_to_its_log(tmp_path: Path) -> None:
     assert "trigger run --deployed bill --replica replica1" in part.text
     assert (tmp_path / "data" / "triggers" / "bill" / "replica1.log").read_text() == part.text
     assert launched.last_line("bill", "replica1") in part.text
+    await launched.forget("bill")
+    assert not (tmp_path / "data" / "triggers" / "bill").exists()
 
 
 async def test_what_a_replica_prints_while_it_stops_is_kept_too(tmp_path: Path) -> None:

@@ -9,6 +9,10 @@ from running_workflow import RecordedReplicas
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 
 
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text)
+
+
 async def run(sc: PublicSc, capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
     capsys.readouterr()
     assert await tailrace(sc.network, "trigger", *words) == status
@@ -47,8 +51,8 @@ async def test_a_trigger_is_described_with_its_replicas_and_shards(
         assert tables[1][2] == ["1", "replica1", "stopped", "7", "7", "9", "2", "0", "s", "ValueError:", "no"]
         assert tables[1][3] == ["2", "-", "no", "replica", *"-" * 6]
         (document,) = json.loads(await run(sc, capsys, "describe", "bill", "--output", "json"))
-        assert document["shards"][0]["marked"] == 5
-        assert document["shards"][2] == {"shard": 2}
+        assert document["status"]["shards"][0]["marked"] == 5
+        assert document["status"]["shards"][2] == {"shard": 2}
         assert document["status"]["replicas"][1] == {"name": "replica2", "revision": 1, "process": "running"}
 
 
@@ -157,3 +161,21 @@ async def test_a_trigger_whose_topic_is_gone_can_be_described(
         shown = await run(sc, capsys, "describe", "bill")
         assert "Status:   Waiting\nReason:   there is no topic orders" in shown
         assert "there is no topic orders" in await run(sc, capsys, "explain", "bill", "--shard", "1")
+
+
+async def test_what_is_described_can_be_applied_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "bill.yaml")
+    async with public_sc(RecordedReplicas()) as sc:
+        await deploy(sc, tmp_path)
+        await report(sc, "replica1", ShardReport(shard=0))
+        described = await run(sc, capsys, "describe", "bill", "--output", "yaml")
+        write(file, described)
+        await run(sc, capsys, "redeploy", "bill")
+        for expected in ("trigger bill unchanged\n", "trigger bill created\n"):
+            capsys.readouterr()
+            assert await tailrace(sc.network, "apply", "--file", file) == 0
+            assert capsys.readouterr().out == expected
+            await run(sc, capsys, "delete", "bill")
+        write(file, described.replace("access_key: null", "access_key: '********'"))
+        assert await tailrace(sc.network, "apply", "--file", file) == 2
+        assert "stands for a key that commands do not show" in capsys.readouterr().err

@@ -1,10 +1,11 @@
 import pytest
 
-from tailrace.cli.triggers.trigger_facts import HIDDEN, replica_documents, trigger_facts, trigger_of, without_secrets
+from tailrace.cli.triggers.trigger_facts import replica_documents, trigger_facts, trigger_of, without_secrets
 from tailrace.client.sc_client import Document
 from tailrace.client.server_connection import UnreachableError
 from tailrace.cluster.stream_state.replica_report import ReplicaReport, ReplicaState, ShardReport
 from tailrace.cluster.stream_state.stream_state import GroupState, StreamMember, StreamRead
+from tailrace.controller.objects.trigger_documents import HIDDEN
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
 
 MEMBER = StreamMember("replica1", frozenset({0}), 0, "process", 10_000)

@@ -50,6 +50,10 @@ class FakeLauncher(Struct):
     def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
         return LogPart("hello\n", 6)
 
+    async def forget(self, trigger: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.events.append(f"forgot {trigger}")
+
     def last_line(self, trigger: str, replica: str) -> str:
         return "ValueError: no"
 
@@ -147,3 +151,37 @@ async def test_cancelled_replicas_are_ended_at_once(autojump_clock: trio.testing
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert launcher.events == ["launched replica1 1", "ended replica1 1"]
+
+
+async def test_the_logs_of_a_deleted_trigger_are_removed_when_its_replicas_have_ended(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    for number in (1, 2):
+        replicas.keep(wanted(number))
+    await trio.sleep(1)
+    for number in (1, 2):
+        replicas.drop("bill", f"replica{number}")
+    replicas.forget("bill")
+    replicas.forget("never-ran")
+    await trio.sleep(10)
+    assert launcher.events[2] == "forgot never-ran"
+    assert sorted(launcher.events[3:5]) == ["stopped replica1 1", "stopped replica2 1"]
+    assert launcher.events[5:] == ["forgot bill"]
+
+
+async def test_a_trigger_that_is_deployed_again_keeps_its_logs(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    replicas.keep(wanted())
+    await trio.sleep(1)
+    replicas.drop("bill", "replica1")
+    replicas.forget("bill")
+    replicas.keep(wanted())
+    await trio.sleep(10)
+    replicas.drop("bill", "replica1")
+    await trio.sleep(10)
+    assert "forgot bill" not in launcher.events

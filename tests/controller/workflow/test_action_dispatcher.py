@@ -23,6 +23,7 @@ from tailrace.controller.state.actions import (
     Delete,
     DeletePartition,
     DropReplica,
+    ForgetReplicas,
     KeepReplica,
     KvAction,
     Provision,
@@ -81,6 +82,9 @@ class RecordingReplicas(NoReplicaProvisioner):
     def drop(self, trigger: str, replica: str) -> None:
         self.asked.append((trigger, replica))
 
+    def forget(self, trigger: str) -> None:
+        self.asked.append(trigger)
+
 
 class Taken:
     """Records the actions that each updater got."""
@@ -138,8 +142,8 @@ def test_each_action_goes_to_the_updater_of_its_destination() -> None:
     assert taken.connections == [AddSpu(MANAGED), gone]
     assert taken.provisioner == [Provision(MANAGED), Terminate(SpuId(12))]
     kept = KeepReplica("bill", "replica1", 1, None)
-    taken.dispatch(kept, DropReplica("bill", "replica2"))
-    assert taken.replicas.asked == [kept, ("bill", "replica2")]
+    taken.dispatch(kept, DropReplica("bill", "replica2"), ForgetReplicas("bill"))
+    assert taken.replicas.asked == [kept, ("bill", "replica2"), "bill"]
 
 
 def test_nothing_is_deleted_because_its_owner_cannot_be_read() -> None:
