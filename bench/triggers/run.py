@@ -30,7 +30,8 @@ SMALL_RECORDS = 12_000
 """How many records a system handles before it is idle."""
 IDLE_SECONDS = 15
 VALUE = b"x" * 100
-NEVER_SECONDS = 3600
+NEVER = "1h"
+"""A commit interval that does not end during a measurement."""
 QUIX, FAST, ONE, TWO = "Quix Streams", "FastStream", "Tailrace, 1 worker", "Tailrace, 2 workers"
 NO_OP, BUSY, UNCOMMITTED, IDLE = "no-op", "busy", "uncommitted", "idle"
 CASES = {NO_OP: (QUIX, FAST, ONE, TWO), BUSY: (QUIX, FAST, ONE, TWO), UNCOMMITTED: (ONE,), IDLE: (QUIX, FAST, ONE, TWO)}
@@ -143,11 +144,11 @@ def command_of(broker: Broker, python: Path, case: str, name: str) -> list[str]:
         program = HERE / ("quix_streams.py" if name == QUIX else "fast_stream.py")
         return [str(python), str(program), broker.bootstrap, topic, group, handler]
     function = HERE / f"function_{handler.replace('-', '_')}.py"
-    interval = NEVER_SECONDS if case == UNCOMMITTED else 1
+    interval = NEVER if case == UNCOMMITTED else "1s"
     return tailrace(
         *("trigger", "run", str(function), "--topic", topic, "--group", group, "--sc", broker.sc),
         *("--seek-to", "earliest", "--max-workers", "2" if name == TWO else "1"),
-        *("--commit-interval", str(interval), "--replica", "replica1"),
+        *("--commit-interval", interval, "--replica", "replica1"),
     )
 
 

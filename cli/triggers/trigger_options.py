@@ -7,7 +7,7 @@ file, and from the flags; each of them overrides the ones before. Every setting 
 import argparse
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,14 @@ from tailrace.cli.options.document_files import DocumentError
 from tailrace.cli.options.sc_options import UsageError, text_of_file
 from tailrace.trigger.config.function_yaml import FunctionFile, read_function_yaml, read_inline_yaml
 from tailrace.trigger.config.trigger_config import TriggerConfig
-from tailrace.trigger.config.trigger_settings import SETTINGS, Given, Layer, TriggerConfigError, merge_layers
+from tailrace.trigger.config.trigger_settings import (
+    SETTINGS,
+    Given,
+    Layer,
+    TriggerConfigError,
+    merge_layers,
+    read_layer,
+)
 from tailrace.trigger.functions.function_loader import Function, load
 from tailrace.trigger.functions.function_source import FunctionLoadError, FunctionSource, read_source, source_of
 
@@ -98,8 +105,9 @@ def given_trigger(
     `general` has values that every source overrides.
     """
     source, file = _files(arguments, os.environ if environment is None else environment)
-    function = _load_aside(source)
-    layers = [general or {}, function.declared, *([file.layer] if file is not None else []), flag_layer(arguments)]
+    given = [*([file.layer] if file is not None else []), flag_layer(arguments)]
+    function = _load_aside(source, _variables(given))
+    layers = [general or {}, function.declared, *given]
     try:
         config = merge_layers(layers, origin=function.place)
     except TriggerConfigError as error:
@@ -107,17 +115,38 @@ def given_trigger(
     return GivenTrigger(config, function, () if file is None else file.warnings)
 
 
-def _load_aside(source: FunctionSource) -> Function:
+def _variables(given: Sequence[Layer]) -> Mapping[str, str]:
+    """Returns the environment variables that the configuration file or the flags give. Raises UsageError."""
+    found: Mapping[str, str] = {}
+    try:
+        for layer in given:
+            if "environment" in layer:
+                read = read_layer({"environment": layer["environment"]})["environment"].value
+                assert isinstance(read, Mapping)
+                found = read
+    except TriggerConfigError as error:
+        raise UsageError(str(error)) from error
+    return found
+
+
+def _load_aside(source: FunctionSource, variables: Mapping[str, str]) -> Function:
     """Loads a function to learn what `@trigger` says about it. Raises UsageError.
 
-    The directory of the file stays in `sys.path` only while the file is loaded, so that its neighbours never take the
-    place of modules that the command imports later.
+    The file may read the variables of the trigger while it is loaded. They and the directory of the file, in
+    `sys.path`, stay only that long, so that its neighbours never take the place of modules that the command imports
+    later.
     """
-    path = list(sys.path)
+    path, before = list(sys.path), {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         return load_function(source)
     finally:
         sys.path[:] = path
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def load_function(source: FunctionSource) -> Function:

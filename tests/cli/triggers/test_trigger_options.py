@@ -1,4 +1,5 @@
 import base64
+import os
 import re
 import sys
 from pathlib import Path
@@ -174,3 +175,13 @@ def _broken(directory: Path, old: str, new: str) -> str:
     path = directory / "broken.yaml"
     path.write_text(dedent(YAML).lstrip("\n").replace(old, new))
     return str(path)
+
+
+def test_a_file_may_read_the_variables_of_the_trigger_while_it_is_loaded(directory: Path) -> None:
+    path = directory / "reading.py"
+    path.write_text("import os\nWHERE = os.environ['TAILRACE_TEST_WHERE']\ndef handler(context, event): ...\n")
+    with pytest.raises(UsageError, match="TAILRACE_TEST_WHERE"):
+        _given(str(path), "--topic", "t")
+    given = _given(str(path), "--topic", "t", "--env", "TAILRACE_TEST_WHERE=here")
+    assert given.function.call.__globals__["WHERE"] == "here"
+    assert "TAILRACE_TEST_WHERE" not in os.environ
