@@ -41,7 +41,7 @@ def config_with(**values: object) -> TriggerConfig:
 
 
 def fetched(*batches: bytes, offset: int = 0, now: float = 0.0) -> FetchedBatches:
-    found = FetchedBatches(offset)
+    found = FetchedBatches(offset, 1_000_000)
     found.add(b"".join(batches), now, WALL_MS)
     return found
 

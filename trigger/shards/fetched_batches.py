@@ -63,14 +63,25 @@ class FetchedBatch(Struct):
 class FetchedBatches:
     """The fetched batches of a shard, in the order of their offsets."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, bytes_max: int) -> None:
         self.end = offset
         """The offset from which on the next fetch reads."""
         self.memory = 0
         """How many bytes the batches take."""
+        self._bytes_max = bytes_max
         self._batches: list[FetchedBatch] = []
         self._bases: list[int] = []
         self._last_decoded: tuple[FetchedBatch | None, dict[int, Record]] = (None, {})
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may be fetched. The batches take at least half of the room then, so fetches are not small."""
+        return self.memory > self._bytes_max // 2
+
+    @property
+    def room(self) -> int:
+        """How many bytes may be fetched."""
+        return 0 if self.is_full else self._bytes_max - self.memory
 
     def add(self, records: Buffer, now: float, wall_ms: int) -> None:
         """Adds the whole batches of a fetch response. Skips control batches, and batches that are already known.

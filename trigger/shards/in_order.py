@@ -17,6 +17,7 @@ from tailrace.trigger.work import Chunk, Outcome, Shard
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatches
 from .pieces import NEVER, UNLIMITED, Failed, Original, Piece, Remains, failed_range, opened_of
+from .retry_rules import is_explicit
 
 _first = attrgetter("first")
 
@@ -36,6 +37,7 @@ class InOrder:
         self._shard = shard
         self._batches = batches
         self._batch_size = config.batch_size
+        self._full_size = min(config.batch_size, config.open_events_max) if is_explicit(config) else config.batch_size
         self._batch_seconds = config.batch_seconds
         self._size = ChunkSize(seconds_max)
         self._cursor = offset
@@ -135,7 +137,7 @@ class InOrder:
 
     def _batched_end(self, first: int, end: int, records_max: int, now: float) -> int:
         """Returns the end of a chunk of full batches; `first` if the next batch of events still waits for records."""
-        size = self._batch_size
+        size = self._full_size
         if records_max < size:
             return first
         wanted = max(size, min(self._size.records, records_max) // size * size)
@@ -145,7 +147,7 @@ class InOrder:
         if not found:
             return first
         due = self._batches.arrived(first) + self._batch_seconds
-        if now >= due:
+        if now >= due or self._batches.is_full:
             return chunk_end
         self._full_at = due
         return first
@@ -221,10 +223,10 @@ class InOrder:
         self._put_back(self._again(failed.offsets, failed.end, failed.attempts, due))
 
     def split(self, failed: Failed) -> None:
-        """Hands out a failed batch again as two halves, which have not failed yet."""
+        """Hands out a failed batch again as two halves. That takes no attempt."""
         half = len(failed.offsets) // 2
         for offsets in (failed.offsets[:half], failed.offsets[half:]):
-            insort(self._pieces, self._again(offsets, offsets[-1] + 1, 0, 0.0), key=_first)
+            insort(self._pieces, self._again(offsets, offsets[-1] + 1, failed.attempts - 1, 0.0), key=_first)
 
     def _again(self, offsets: Sequence[int], end: int, attempts: int, due: float) -> Piece:
         if self._batch_size:

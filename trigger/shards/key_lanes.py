@@ -198,7 +198,7 @@ class KeyLanes:
         if any(entry.attempts for entry in entries):
             return False
         due = min(entry.batch.arrived for entry in entries) + self._batch_seconds
-        if now >= due:
+        if now >= due or self._batches.is_full:
             return False
         self._full_at = due
         return True

@@ -49,7 +49,7 @@ class RecordOrder(Protocol):
         """Hands a failed event or batch out again when it is due, before later records."""
 
     def split(self, failed: Failed) -> None:
-        """Hands a failed batch out again as smaller batches, which have not failed yet."""
+        """Hands a failed batch out again as smaller batches. That takes no attempt."""
 
     def forget(self, offset: int) -> None:
         """Counts a failed or open event as handled."""

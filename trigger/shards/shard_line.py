@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tailrace.protocol.codec.primitives import Buffer
-from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Order, RetryMode, TriggerConfig
+from tailrace.trigger.config.trigger_config import OnExhausted, Order, RetryMode, TriggerConfig
 from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled, Shard
 
 from .delayed_records import DelayedRecords
@@ -43,7 +43,7 @@ from .line_effects import (
 from .open_events import OpenEvent, OpenEvents
 from .pieces import NEVER, UNLIMITED, Failed
 from .record_order import RecordOrder
-from .retry_rules import Verdict, pause_seconds, verdict
+from .retry_rules import Verdict, is_explicit, pause_seconds, verdict
 
 CHUNK_SECONDS_MAX = 0.05
 """How long a worker handles events of one chunk, so that all shards progress and a hand-over is quick."""
@@ -87,9 +87,8 @@ class ShardLine:
         """Why the shard hands out nothing until a person acts."""
         self.is_draining = False
         self._config = config
-        self._is_explicit = config.acknowledgement is not Acknowledgement.AUTOMATIC
-        self._bytes_max = bytes_max
-        self._batches = FetchedBatches(offset)
+        self._is_explicit = is_explicit(config)
+        self._batches = FetchedBatches(offset, bytes_max)
         self._is_retry_topic = shard.topic == config.retry_topic
         self._order = self._new_order(shard, offset, seconds_max)
         self._open = OpenEvents(config.acknowledgement_timeout)
@@ -115,10 +114,8 @@ class ShardLine:
 
     @property
     def wants_bytes(self) -> int:
-        """How many bytes the next fetch may return; 0 if enough is here. It is never small, so that fetches are not."""
-        if self.is_draining or self.stopped is not None or self._batches.memory > self._bytes_max // 2:
-            return 0
-        return self._bytes_max - self._batches.memory
+        """How many bytes the next fetch may return; 0 if enough is here."""
+        return 0 if self.is_draining or self.stopped is not None else self._batches.room
 
     def take(self, records: Buffer, high_watermark: int, now: float, wall_ms: int) -> None:
         """Takes the whole batches of a fetch response. Raises KafkaError (CORRUPT_MESSAGE) at a corrupt header."""

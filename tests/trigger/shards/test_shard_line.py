@@ -239,6 +239,24 @@ def test_a_batch_waits_until_it_is_full() -> None:
     assert handle_all(line, now=line.next_time) == [[8, 9]]
 
 
+def test_a_batch_does_not_wait_for_more_than_the_buffer_takes() -> None:
+    line = ShardLine(SHARD, 0, config_with(batch_size=1000, batch_seconds=60.0), bytes_max=1000)
+    while line.wants_bytes:
+        assert line.next_chunk(0.0) is None
+        take(line, batch_of(range(line.fetch_offset, line.fetch_offset + 10)))
+    assert offsets_of(next_chunk(line)) == list(range(line.fetch_offset))
+
+
+def test_a_batch_is_no_larger_than_the_window_of_open_events() -> None:
+    line = line_with(batch_of(range(9)), batch_size=4, open_events_max=2, acknowledgement=Acknowledgement.EXPLICIT)
+    chunk = next_chunk(line)
+    assert offsets_of(chunk) == [0, 1]
+    finish(line, chunk, handled(chunk, opened=[0]))
+    assert line.next_chunk(0.0) is None
+    acknowledge(line, 0)
+    assert offsets_of(next_chunk(line)) == [2, 3]
+
+
 def test_full_batches_are_counted_across_gaps() -> None:
     line = line_with(batch_of([0, 3, 7], 9), batch_of([9]), batch_of([14, 15], base=12), batch_size=2, batch_seconds=5)
     assert handle_all(line) == [[0, 3, 7, 9, 14, 15]]
