@@ -16,7 +16,7 @@ from tailrace.trigger.work import Chunk, Outcome, Shard
 
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatches
-from .pieces import NEVER, UNLIMITED, Failed, Original, Piece, Remains, failed_range, opened_of
+from .pieces import NEVER, UNLIMITED, Failed, Original, Piece, Remains, failed_range, opened_of, reported_of
 from .retry_rules import is_explicit
 
 _first = attrgetter("first")
@@ -191,23 +191,24 @@ class InOrder:
         if outcome.failure is None or handled_until == piece.end:
             self._put_back(piece.cut(handled_until, piece.end))
             return Remains(piece.first, opened)
-        first, end = failed_range(chunk, handled_until, outcome.failure)
-        end = min(end, piece.end)
+        first, failed_end = failed_range(chunk, handled_until, outcome.failure)
+        end = min(failed_end, piece.end)
         if first >= end:  # the log was truncated before the event that failed
             self._put_back(piece.cut(handled_until, piece.end))
             return Remains(piece.first, opened)
         self._put_back(piece.cut(end, piece.end))
         self._put_back(piece.cut(handled_until, first))
         attempts = 1 + (piece.attempts if first == piece.first or piece.offsets is not None else 0)
-        offsets = self._failed_offsets(piece, first, end, outcome.failure.failed_offsets)
-        return Remains(piece.first, opened, (Failed(offsets, end, attempts, outcome.failure),))
+        offsets = self._failed_offsets(piece, first, end, reported_of(outcome.failure, first, failed_end))
+        failed = (Failed(offsets, end, attempts, outcome.failure),) if offsets else ()
+        return Remains(piece.first, opened, failed)
 
-    def _failed_offsets(self, piece: Piece, first: int, end: int, reported: Sequence[int]) -> Sequence[int]:
+    def _failed_offsets(self, piece: Piece, first: int, end: int, reported: frozenset[int]) -> Sequence[int]:
         if not self._batch_size:
             return (first,)
         offsets = self._batches.offsets(first, end) if piece.offsets is None else piece.offsets
         every = tuple(offset for offset in offsets if first <= offset < end) or (first,)
-        return tuple(offset for offset in every if offset in reported) or every
+        return tuple(offset for offset in every if offset in reported) if reported else every
 
     def _put_back(self, piece: Piece | None) -> None:
         if piece is None:

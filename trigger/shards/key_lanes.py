@@ -27,7 +27,7 @@ from tailrace.trigger.work import Chunk, Failure, Outcome, Shard
 
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatch, FetchedBatches
-from .pieces import NEVER, UNLIMITED, Failed, Original, Remains, failed_range, opened_of
+from .pieces import NEVER, UNLIMITED, Failed, Original, Remains, failed_range, opened_of, reported_of
 
 LOADED_RECORDS_MAX = 10_000
 """How many records lie at most between the first one that is not handled and the last one that is handed out."""
@@ -294,13 +294,13 @@ class KeyLanes:
         failed = [entry for entry in rest if entry.end > first and entry.offset < end] or list(rest[:1])
         if not self._batch_size:
             return failed[:1]
-        reported = [entry for entry in failed if entry.offset in failure.failed_offsets]
-        if reported:
-            for entry in failed:
-                if entry.offset not in failure.failed_offsets:
-                    del self._entries[entry.offset]
-            return reported
-        return failed
+        reported = reported_of(failure, first, end)
+        if not reported:
+            return failed
+        for entry in failed:
+            if entry.offset not in reported:
+                del self._entries[entry.offset]
+        return [entry for entry in failed if entry.offset in reported]
 
     def _by_attempts(self, failed: Sequence[_Entry], failure: Failure) -> Iterable[Failed]:
         for attempts, entries in groupby(sorted(failed, key=_attempts), key=_attempts):
@@ -335,6 +335,9 @@ class KeyLanes:
         for hand in self._in_hand.values():
             hand.entries = [entry for entry in hand.entries if entry.offset < end]
         self._waiting = sum(len(lane.entries) for lane in self._lanes.values())
+        self._ready, self._delayed = [], []
+        for key in list(self._lanes):
+            self._offer(key)
 
     def _put_back(self, entries: Iterable[_Entry]) -> None:
         for entry in entries:

@@ -80,3 +80,8 @@ def failed_range(chunk: Chunk, handled_until: int, failure: Failure) -> tuple[in
     has left behind."""
     first = min(max(failure.offset, handled_until), chunk.end - 1)
     return first, min(max(failure.end, first + 1), chunk.end)
+
+
+def reported_of(failure: Failure, first: int, end: int) -> frozenset[int]:
+    """Returns the events of a failed batch that the handler has reported as failed; empty if the whole batch failed."""
+    return frozenset(offset for offset in failure.failed_offsets if first <= offset < end)
