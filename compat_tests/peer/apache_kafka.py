@@ -38,6 +38,15 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
+PROTECTED = """\
+listeners=PLAINTEXT://{address},SASL_PLAINTEXT://{protected},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://{address},SASL_PLAINTEXT://{protected}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+"""
+"""The settings for a listener that asks for an access key. They replace those above with the same names."""
 
 
 def logging_option() -> str:
@@ -51,8 +60,13 @@ class ApacheKafka:
         jvm: tuple[str, ...] = LONG_LIVED,
         node: int = 1,
         settings: Mapping[str, str] | None = None,
+        access_keys: Mapping[str, str] | None = None,
     ) -> None:
+        """With `access_keys`, the password of each user, the node also listens where it asks for SASL/PLAIN."""
         self.bootstrap = ""
+        self.protected = ""
+        """The address at which the node asks for an access key."""
+        self._access_keys = access_keys
         self.data = directory / "data"
         self._directory = directory
         self._errors = directory / "errors"
@@ -93,7 +107,14 @@ class ApacheKafka:
     def write_settings(self, name: str) -> None:
         self.bootstrap = f"127.0.0.1:{free_port()}"
         self._settings = self._directory / name
-        text = SETTINGS.format(node=self._node, address=self.bootstrap, controller=free_port(), data=self.data)
+        controller = free_port()
+        text = SETTINGS.format(node=self._node, address=self.bootstrap, controller=controller, data=self.data)
+        if self._access_keys is not None:
+            self.protected = f"127.0.0.1:{free_port()}"
+            users = " ".join(f'user_{name}="{key}"' for name, key in self._access_keys.items())
+            text += PROTECTED.format(
+                address=self.bootstrap, protected=self.protected, controller=controller, users=users
+            )
         more = "".join(f"{name}={value}\n" for name, value in self._more_settings.items())
         self._settings.write_text(text + more)
 

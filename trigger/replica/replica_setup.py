@@ -40,7 +40,9 @@ class ReplicaServers(Struct, frozen=True):
 
     def spu_client(self, network: Network, config: TriggerConfig) -> SpuClient:
         """Returns a client of the brokers, with the access key of the trigger."""
-        credentials = None if config.access_key is None else Credentials(config.name, config.access_key)
+        credentials = (
+            None if config.access_key is None else Credentials(config.access_user or config.name, config.access_key)
+        )
         addresses, role = (self.brokers, BOOTSTRAP) if self.brokers else (self.sc, SC)
         return SpuClient(network, addresses, role, credentials)
 
