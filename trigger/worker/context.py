@@ -9,7 +9,7 @@ from tailrace.trigger.work import Output, Shard
 
 from .emitted import Content, Headers, make_output
 from .event import Event
-from .event_logger import EventLogger
+from .event_logger import EventLogger, LogSettings
 from .nuclio_platform import KEEPS_OPEN, Platform
 
 
@@ -45,10 +45,12 @@ class Context:
         trigger_kind: str,
         on_emit: Callable[[Event | None, Output], object],
         acknowledge_up_to: Callable[[Shard, int], None],
+        log: LogSettings | None = None,
     ) -> None:
         """Makes a context. `on_emit` takes each output, with the event from which it follows if that is known.
 
-        `acknowledge_up_to` acknowledges the open events of a shard up to an offset.
+        `acknowledge_up_to` acknowledges the open events of a shard up to an offset. `log` is None if this process has
+        set up its logs already.
         """
         self._on_emit = on_emit
         self.platform = Platform(acknowledge_up_to)
@@ -58,7 +60,7 @@ class Context:
         self.trigger_kind = trigger_kind
         self.user_data = SimpleNamespace()
         """What `init_context` prepares, for example connections."""
-        self.logger = EventLogger(self.current_event)
+        self.logger = EventLogger(self.current_event, log)
         self.handled: Event | None = None
         """The event that is being handled, or the first one of a batch. The worker sets it."""
         self.handled_in_task: ContextVar[Event | None] = ContextVar("handled_in_task", default=None)

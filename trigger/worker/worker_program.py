@@ -16,7 +16,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tailrace.runtime import logs
 from tailrace.runtime.workers.background_sender import BackgroundSender
 from tailrace.runtime.workers.shared_page import clock
 from tailrace.runtime.workers.watchdog import start_watchdog
@@ -29,7 +28,7 @@ from tailrace.trigger.work import Chunk, Outcome
 
 from .chunk_runner import ChunkRunner, EmittedOutputs, HandlerVerdicts
 from .context import Context
-from .event_logger import ForwardingHandler
+from .event_logger import ForwardingHandler, LogSettings
 from .failed_calls import message_of, position_of
 from .frames import SIZE_BYTES, CannotStart, Done, Ready, SettledLater, Start, Work, decode_to_worker, encode, size_in
 from .held_events import HeldEvents
@@ -66,6 +65,7 @@ class WorkerProgram:
             TRIGGER_KIND,
             emitted.emit if self._held_events is None else self._held_events.emit,
             verdicts.acknowledge_up_to,
+            LogSettings(start.log_level, start.log_json),
         )
         self._runner = ChunkRunner(
             function.call,
@@ -166,7 +166,6 @@ def run(side: WorkerSide) -> None:
     start_watchdog(side, lambda: next_look(side.page.numbers, side.page.times, clock()))
     start = decode_to_worker(side.read(size_in(side.read(SIZE_BYTES))))
     assert isinstance(start, Start)
-    logs.configure(start.log_level, json=start.log_json)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     try:
