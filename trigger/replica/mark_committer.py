@@ -45,12 +45,13 @@ class MarkCommitter:
         self._problem = ""
         """Why the last commit failed; empty if it succeeded."""
 
-    async def commit(self, shards: Iterable[Marked]) -> bool:
+    async def commit(self, shards: Iterable[Marked], *, unchanged: bool = False) -> bool:
         """Commits the marks of shards as they are now; returns whether none has to be committed again.
 
-        A fenced mark is final: another replica has claimed the shard.
+        `unchanged` also commits marks that are committed already. A fenced mark is final: another replica has claimed
+        the shard.
         """
-        changed = {each.shard: each for each in shards if each.mark >= 0 and each.mark != each.committed}
+        changed = {each.shard: each for each in shards if each.mark >= 0 and (unchanged or each.mark != each.committed)}
         if not changed:
             await trio.lowlevel.checkpoint()
             return True

@@ -1,6 +1,6 @@
 """Sends what handlers have emitted, dead letters, and events that are retried aside, until brokers acknowledge them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import trio
@@ -18,6 +18,8 @@ from tailrace.trigger.shards.retry_records import retry_output
 from tailrace.trigger.work import Output
 
 from .replica_metrics import ReplicaMetrics
+
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class OutputRefusedError(Exception):
@@ -64,35 +66,40 @@ class OutputSender:
         letters = [self._letter(each) for each in sending.dead_letters]
         asides = [retry_output(each, self._config.retry_topic) for each in sending.asides]
         outputs = [*sending.outputs, *asides, *letters]
-        first_letter = len(outputs) - len(letters)
+        side_topics = sorted({each.topic for each in (*letters, *asides)})
         failures = 0
-        while True:
-            try:
-                for topic in sorted({each.topic for each in (*letters, *asides)}):
-                    await self._side_topics.ensure(topic)
-                await self._producer.send(outputs)
-            except UnreachableError as error:
-                problem = str(error)
-            except RecordRefusedError as refused:
-                number = refused.number
-                is_too_large = refused.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-                if not is_too_large or number < first_letter or outputs[number].value is None:
-                    raise OutputRefusedError(reason_of(refused)) from refused
-                outputs[number] = without_value(outputs[number])
-                continue
-            except RefusedError as refused:
-                raise OutputRefusedError(reason_of(refused)) from refused
-            else:
-                self._metrics.outputs += len(sending.outputs)
-                if self.problem:
-                    self.problem = ""
-                    self._logger.info("output_sent_again")
-                return
-            if problem != self.problem:
+        while (problem := await self._attempt(outputs, side_topics, len(outputs) - len(letters))) is not None:
+            if problem and problem != self.problem:
                 self.problem = problem
                 self._logger.warning("output_not_sent", reason=problem)
-            failures += 1
+            failures += bool(problem)
             await trio.sleep(spread_pause_seconds(failures, self._chance))
+        self._metrics.outputs += len(sending.outputs)
+        if self.problem:
+            self.problem = ""
+            self._logger.info("output_sent_again")
+
+    async def _attempt(self, outputs: list[Output], side_topics: Sequence[str], first_letter: int) -> str | None:
+        """Sends everything once. Returns None if all is sent, or else why it must be sent again.
+
+        A dead letter that is too large loses its value in `outputs`, and the reason is empty. Raises
+        OutputRefusedError.
+        """
+        try:
+            for topic in side_topics:
+                await self._side_topics.ensure(topic)
+            await self._producer.send(outputs)
+        except UnreachableError as error:
+            return str(error)
+        except RefusedError as refused:
+            if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return str(refused)  # a person may create the topic
+            number = refused.number if isinstance(refused, RecordRefusedError) else -1
+            if refused.code not in _TOO_LARGE or number < first_letter or outputs[number].value is None:
+                raise OutputRefusedError(reason_of(refused)) from refused
+            outputs[number] = without_value(outputs[number])
+            return ""
+        return None
 
     def _letter(self, letter: DeadLetter) -> Output:
         timestamp_ms = -1 if letter.record is None else letter.record.timestamp

@@ -18,7 +18,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
 from tailrace.trigger.pool.workers import Workers
-from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, Sending
+from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, GivenUp, Handled, Sending, ShardStopped
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Chunk, Settled, Shard
 
@@ -79,8 +79,8 @@ class ShardTask:
         self._reader: ShardReader | None = None
         self._problem = ""
         """Why the shard cannot be claimed at the moment."""
-        self._failure: AttemptFailed | None = None
-        """The last failed attempt, until the shard makes progress."""
+        self._retried: AttemptFailed | None = None
+        """The failed attempt for which the shard pauses, until its next event is handled or given up."""
         self._is_retry_topic = shard.topic == parts.config.retry_topic
         self._is_draining = False
         self._changed = Wake()
@@ -232,6 +232,11 @@ class ShardTask:
 
     async def _carry_out(self, effects: Effects) -> None:
         self._facts.note(effects.facts)
+        for fact in effects.facts:
+            if isinstance(fact, AttemptFailed) and not fact.is_aside:
+                self._retried = fact
+            elif isinstance(fact, Handled | GivenUp | ShardStopped):
+                self._retried = None
         self._changed.set()
         if effects.sending is not None:
             await self._to_send.send(effects.sending)
@@ -263,7 +268,7 @@ class ShardTask:
             return ShardReport(shard=self.shard.number, state=state, epoch=self.epoch, error=self._problem)
         open_events = line.open_events(trio.current_time())
         oldest, seconds = open_events[0] if open_events else (-1, 0.0)
-        state = self._state(line)
+        state = self._state(line, len(open_events))
         offset, attempt, error = self._trouble(line, state)
         return ShardReport(
             shard=self.shard.number,
@@ -282,13 +287,17 @@ class ShardTask:
             oldest_open_seconds=seconds,
         )
 
-    def _state(self, line: ShardLine) -> ShardState:
+    def _state(self, line: ShardLine, open_events: int) -> ShardState:
         if self._is_draining:
             return ShardState.RELEASING
         if line.stopped is not None:
             return ShardState.STOPPED
         if self._reader is not None and self._reader.problem:
             return ShardState.UNREACHABLE
+        if self._retried is not None:
+            return ShardState.RETRYING
+        if open_events >= self._parts.config.open_events_max:
+            return ShardState.BLOCKED
         return ShardState.HANDLING if line.lag else ShardState.READING
 
     def _trouble(self, line: ShardLine, state: ShardState) -> tuple[int, int, str]:
@@ -298,6 +307,9 @@ class ShardTask:
             return line.stopped.offset, attempts, line.stopped.reason
         if state is ShardState.UNREACHABLE and self._reader is not None:
             return -1, 0, self._reader.problem
+        if state is ShardState.RETRYING and self._retried is not None:
+            failure = self._retried.failure
+            return failure.offset, self._retried.attempt, f"{failure.error}: {failure.message}".rstrip(": ")
         return -1, 0, self._parts.sender.problem
 
     @staticmethod

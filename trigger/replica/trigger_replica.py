@@ -23,6 +23,8 @@ from .replica_metrics import ReplicaGauges
 from .shard_task import ShardParts, ShardTask
 
 REPORT_SECONDS = 2.0
+REFRESH_SECONDS = 3600.0
+"""How often marks are committed that have not changed, because the coordinator forgets offsets after some days."""
 KILL_SECONDS_MAX = 2.0
 """How long it may take until the outcomes of killed events are known."""
 DEPARTURE_SECONDS_MAX = 5.0
@@ -182,7 +184,7 @@ class Replica:
         for topic in topics:
             task = ShardTask(Shard(topic, number), epoch, self._parts, self)
             self._running[task.shard] = running = _Running(task, trio.CancelScope())
-            self._nursery.start_soon(self._run_shard, running)
+            self._nursery.start_soon(self._run_shard, running, name=f"shard {task.shard}")
 
     async def _run_shard(self, running: _Running) -> None:
         task, number = running.task, running.task.shard.number
@@ -190,6 +192,8 @@ class Replica:
             with running.scope:
                 await task.run()
                 await self._commit_last(task)
+            if running.scope.cancelled_caught and not running.is_lost:
+                await self._committer.commit([task])  # its time is over, and its workers have ended
         finally:
             del self._running[task.shard]
         await self._parts.workers.abandon(task.shard)
@@ -209,9 +213,17 @@ class Replica:
             await trio.sleep(spread_pause_seconds(failures, self._parts.chance))
 
     async def _commit_periodically(self) -> None:
+        refreshed_at = trio.current_time()
         while True:
             await trio.sleep(self._config.commit_interval)
-            await self._committer.commit([each.task for each in self._running.values() if not each.is_lost])
+            now = trio.current_time()
+            if self._lease is None or now >= self._lease.handle_until:
+                continue  # another replica may have the shards
+            is_refresh = now >= refreshed_at + REFRESH_SECONDS
+            if is_refresh:
+                refreshed_at = now
+            tasks = [each.task for each in self._running.values() if not each.is_lost]
+            await self._committer.commit(tasks, unchanged=is_refresh)
 
     async def _settle(self) -> None:
         """Tells shards what became of their open events."""
@@ -245,6 +257,9 @@ class Replica:
         await self._parts.workers.stop(0.0)
         with trio.move_on_after(KILL_SECONDS_MAX):
             await self._all_ended()
+            return
+        for each in self._running.values():
+            each.scope.cancel()  # what handlers emitted cannot be sent, or a mark cannot be committed
 
     async def _all_ended(self) -> None:
         async with self._has_ended:

@@ -49,6 +49,8 @@ async def test_only_marks_that_have_changed_are_committed(autojump_clock: object
         assert ([each.committed for each in shards], unclaimed.committed, metrics.commits) == ([5, 7], -1, 1)
         assert await committer.commit(shards)
         assert metrics.commits == 1
+        assert await committer.commit([*shards, unclaimed], unchanged=True)
+        assert metrics.commits == 3
         assert await offsets.claim(Shard("orders", 0), 2, SeekTo.EARLIEST) == Claim(5, True)
 
 

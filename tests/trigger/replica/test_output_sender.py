@@ -91,3 +91,13 @@ async def test_a_dead_letter_that_is_too_large_loses_its_value() -> None:
     letter = read_letter(_as_record(producer.sent[1][1]))
     assert letter is not None
     assert (letter.value, letter.omitted_bytes, str(letter.origin)) == (None, 5, "orders/3/7")
+
+
+async def test_an_output_waits_until_its_topic_is_created(autojump_clock: object) -> None:
+    unknown = RecordRefusedError("there is no topic invoices", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    producer = _Producer(*[unknown] * 3)
+    sender, metrics = _sender(producer)
+    with capture_logs() as logged:
+        await sender.send(Sending(1, (OUTPUT,)))
+    assert [each.get("reason") for each in logged] == ["there is no topic invoices", None]
+    assert (len(producer.sent), metrics.outputs) == (4, 1)

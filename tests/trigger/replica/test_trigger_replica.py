@@ -18,8 +18,9 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState, decode_report, encode_report
+from tailrace.protocol.batches.records import Record
 from tailrace.trigger.config.trigger_config import OnExhausted, Retry, RetryMode, SeekTo
-from tailrace.trigger.work import Shard
+from tailrace.trigger.work import Output, Shard
 
 SESSION = 10.0
 
@@ -397,15 +398,57 @@ async def test_the_mark_waits_for_the_brokers_to_acknowledge_the_output(autojump
         assert spu.running.replica("invoices").log.log_end == 7
 
 
-async def test_an_output_that_is_refused_stops_the_shard(autojump_clock: object) -> None:
+async def test_the_mark_waits_for_the_topic_of_the_output(autojump_clock: object) -> None:
     async with _orders() as (spu, world):
         await spu.produce("orders", 0, 2)
-        handled = Handled(outputs_to="nowhere")
-        replica = await world.start(handled)
+        replica = await world.start(Handled(outputs_to="invoices"))
+        await until(lambda: any("invoices" in each.error for each in replica.replica.report().shards))
+        assert replica.marks == {0: 0}
+        await spu.running.create("invoices")
+        await until(lambda: replica.marks == {0: 2})
+
+
+async def test_an_output_that_is_refused_stops_the_shard(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.running.create("invoices", configs={"max.message.bytes": "1"})
+        await spu.produce("orders", 0, 2)
+        replica = await world.start(Handled(outputs_to="invoices"))
         await until(lambda: any(each.state is ShardState.STOPPED for each in replica.replica.report().shards))
         (shard,) = replica.replica.report().shards
-        assert "nowhere" in shard.error
+        assert "max.message.bytes" in shard.error
         assert shard.marked == 0
+
+
+async def test_output_that_cannot_be_sent_does_not_hold_up_the_stop(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 2)
+        handled = Handled()
+
+        async def handle(shard: Shard, record: Record) -> list[Output]:
+            await handled(shard, record)
+            return [Output("nowhere", None, b"v")] if record.offset else []
+
+        replica = await world.start(handle, stop_timeout=3.0, commit_interval=1000.0)
+        await handled.count(2)
+        began = trio.current_time()
+        await replica.stop()
+        assert trio.current_time() - began < 8.0
+        # It has left, so that another replica has the shard at once.
+        other = await world.start(Handled(), "replica2")
+        await until(lambda: other.marks == {0: 2}, 2.0)
+
+
+async def test_a_shard_that_retries_says_so(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 2)
+        handled = Handled()
+        handled.failing = {(0, 1): 1}
+        replica = await world.start(handled, retry=Retry(attempts=3, backoff=(20.0, 20.0)))
+        await until(lambda: any(each.state is ShardState.RETRYING for each in replica.replica.report().shards))
+        (shard,) = replica.replica.report().shards
+        assert (shard.offset, shard.attempt, shard.error) == (1, 1, "ValueError: no luck with 1")
+        await until(lambda: replica.marks == {0: 2})
+        assert replica.replica.report().shards[0].state is ShardState.READING
 
 
 async def test_the_sc_gets_reports(autojump_clock: object) -> None:
