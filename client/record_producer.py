@@ -38,6 +38,8 @@ TOPIC_AGE_SECONDS_MAX = 60.0
 
 NO_LEADER = RefusedError("the partition has no leader at the moment", ErrorCode.LEADER_NOT_AVAILABLE)
 
+_TRANSIENT = PASSING | {ErrorCode.KAFKA_STORAGE_ERROR}
+"""Refusals after which a batch is sent again. A leader whose disk is full takes it when there is room."""
 _RECORD_BYTES = 100
 """About how much memory a record takes besides its content."""
 _NO_PARTITION = -1
@@ -170,7 +172,7 @@ class RecordProducer:
     async def send(self, records: Iterable[Outgoing]) -> None:
         """Sends records; returns when all of them are acknowledged by all replicas in sync.
 
-        Raises RecordRefusedError if a record was refused, and UnreachableError if a leader was not reachable. Other
+        Raises RecordRefusedError if a record was refused, and UnreachableError if no leader took it in time. Other
         records may have been sent nevertheless, and none is under way any more. If the call is cancelled, what was not
         under way is not sent.
         """
@@ -364,7 +366,7 @@ class RecordProducer:
         patience_seconds = 0.0
         if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             patience_seconds = NEW_TOPIC_SECONDS_MAX
-        elif refused.code in PASSING:
+        elif refused.code in _TRANSIENT:
             patience_seconds = self._patience_seconds
         error = why_unusable(name, refused.code)
         if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -390,7 +392,7 @@ class RecordProducer:
         if lookup.failing_since is None:
             lookup.failing_since = now
         if now >= lookup.failing_since + patience_seconds:
-            self._end_lookup(name, error)
+            self._end_lookup(name, _final(error))
 
     def _fail(
         self, line: OutgoingLine, error: RefusedError | UnreachableError, patience_seconds: float | None = None
@@ -401,7 +403,7 @@ class RecordProducer:
         assert line.failing_since is not None, "it has just failed"
         if now >= line.failing_since + (self._patience_seconds if patience_seconds is None else patience_seconds):
             with self._renewing(line):
-                self._free(line.give_up(error))
+                self._free(line.give_up(_final(error)))
 
     # asking leaders
 
@@ -432,7 +434,7 @@ class RecordProducer:
             self._on_answer(spu_id, line, answers.get(partition, NO_LEADER))
 
     def _on_answer(self, spu_id: int, line: OutgoingLine, answer: int | RefusedError | UnreachableError | None) -> None:
-        if isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in PASSING):
+        if isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in _TRANSIENT):
             if self._leaders.get(line.partition) == spu_id:
                 del self._leaders[line.partition]
             self._fail(line, _named(line.partition, answer) if isinstance(answer, RefusedError) else answer)
@@ -454,6 +456,12 @@ class RecordProducer:
 
 def _has_failed(each: OutgoingLine | _Lookup) -> bool:
     return each.failing_since is not None
+
+
+def _final(error: RefusedError | UnreachableError) -> RefusedError | UnreachableError:
+    """Returns the error with which to give up: a transient error means that the leader was not reached in time."""
+    is_transient = isinstance(error, RefusedError) and error.code in _TRANSIENT
+    return UnreachableError(str(error)) if is_transient else error
 
 
 def _named(partition: Partition, error: RefusedError) -> RefusedError:

@@ -235,7 +235,10 @@ async def _scripted(
             yield producer, cluster
 
 
-@pytest.mark.parametrize("code", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT])
+@pytest.mark.parametrize(
+    "code",
+    [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR],
+)
 async def test_a_batch_without_an_acknowledgement_is_sent_again_unchanged(
     autojump_clock: object, code: int | None
 ) -> None:
@@ -277,7 +280,7 @@ async def test_patience_ends_and_the_next_record_begins_anew(autojump_clock: obj
     async with _scripted(answers, 1, patience_seconds=3) as (producer, _):
         await producer.send(_outputs(b"a"))
         began = trio.current_time()
-        with pytest.raises(RefusedError, match="orders/0: the leader cannot be found"):
+        with pytest.raises(UnreachableError, match="orders/0: the leader cannot be found"):
             await producer.send(_outputs(b"b", b"c"))
         assert 3 <= trio.current_time() - began < 6
         assert producer.waiting_bytes == 0
