@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test first-day simulate bench bench-triggers docs format clean
+.PHONY: install up check test first-day simulate soak bench bench-triggers docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -64,6 +64,12 @@ simulate: install
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) --policy $(POLICY) \
 		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
+
+# The fault run of triggers with all faults, in an order that SEED chooses, until RECORDS are handled.
+RECORDS ?= 100000
+SEED ?= 1
+soak: install
+	TAILRACE_SOAK_RECORDS=$(RECORDS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/triggers/test_fault_run.py
 
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install

@@ -2,15 +2,18 @@
 
 - Every record is handled.
 - A shard is handled by one worker of one replica at a time, so that two events of a shard never overlap.
-- One owner of a shard handles it without a gap. It repeats an event only if the worker that handled it ended.
-- A new owner begins at or after every offset that was committed before, and leaves out nothing.
-- Between two owners lies a pause, because a shard is taken only from a stale member. A replica that left needs none.
+- One owner of a shard handles it without a gap. It repeats an event only if the worker that handled it ended, or if it
+  has lost the shard and got it again.
+- An owner begins at or after every offset that was committed before, and leaves out nothing.
+- Between two owners lies a pause, because a shard is taken only from a stale member, or from one that has just lost its
+  lease. A replica that left needs none, and nothing that it handled is repeated.
 
-The records of a shard have all offsets from 0 on. All processes run on one machine and share its monotonic clock.
+All processes run on one machine and share its monotonic clock.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -73,29 +76,29 @@ def _events(lines: Iterable[str]) -> Iterator[Handled]:
 
 def violations(
     handled: Iterable[Handled],
-    ends: Mapping[int, int],
+    records: Mapping[int, Sequence[int]],
     commits: Sequence[Commit] = (),
     freezes: Freezes | None = None,
-    left: Collection[int] = (),
+    left: Mapping[int, float] | None = None,
     pause_seconds: float = 0,
 ) -> list[str]:
     """Returns each broken rule.
 
-    `ends` has the number of records of each shard, and `left` the replicas that were asked to stop. A process that is
-    frozen inside an event continues it later, and no lease can prevent that. Such an event counts only until its
-    process was frozen.
+    `records` has the offsets of the records of each shard, in order. `left` says when each replica that left was asked
+    to do so. A process that is frozen inside an event continues it later, and no lease can prevent that. Such an event
+    counts only until its process was frozen.
     """
     found = []
     by_shard = _by_shard(handled)
-    for shard, end in ends.items():
+    for shard, offsets in records.items():
         events = by_shard.pop(shard, [])
         of_shard = [each for each in commits if each.shard == shard]
-        found += [f"shard {shard}: {each}" for each in _lost(events, end)]
+        found += [f"shard {shard}: {each}" for each in _lost(events, offsets)]
         found += [f"shard {shard}: {each}" for each in _overlaps(events, freezes or {})]
         for tenure in tenures(events):
-            found += [f"shard {shard}: {each}" for each in _out_of_order(tenure)]
-        found += [f"shard {shard}: {each}" for each in _wrong_begins(events, of_shard)]
-        found += [f"shard {shard}: {each}" for each in _hasty(events, freezes or {}, left, pause_seconds)]
+            found += [f"shard {shard}: {each}" for each in _out_of_order(tenure, offsets)]
+        found += [f"shard {shard}: {each}" for each in _wrong_begins(events, offsets, of_shard)]
+        found += [f"shard {shard}: {each}" for each in _hasty(events, freezes or {}, left or {}, pause_seconds)]
     return [*found, *(f"shard {shard} does not exist, and was handled" for shard in by_shard)]
 
 
@@ -109,8 +112,23 @@ def repeats(handled: Iterable[Handled]) -> list[tuple[int, int]]:
 
 
 def tenures(events: Sequence[Handled]) -> list[list[Handled]]:
-    """Divides the events of a shard, in order of time, by the replica that handled them."""
-    return [list(some) for _, some in groupby(events, key=lambda each: each.owner)]
+    """Divides the events of a shard, in order of time, by who owned the shard.
+
+    An owner that goes back has lost the shard and got it again, unless its worker ended within the last event.
+    """
+    last_of_worker = {each.worker: each.start for each in events}
+    found: list[list[Handled]] = []
+    for event in events:
+        before = found[-1][-1] if found else None
+        if before is None or before.owner != event.owner or _goes_back(before, event, last_of_worker):
+            found.append([])
+        found[-1].append(event)
+    return found
+
+
+def _goes_back(before: Handled, after: Handled, last_of_worker: Mapping[int, float]) -> bool:
+    is_again = after.offset == before.offset and last_of_worker[before.worker] == before.start
+    return after.offset <= before.offset and not is_again
 
 
 def _by_shard(handled: Iterable[Handled]) -> dict[int, list[Handled]]:
@@ -121,12 +139,12 @@ def _by_shard(handled: Iterable[Handled]) -> dict[int, list[Handled]]:
     return by_shard
 
 
-def _lost(events: Sequence[Handled], end: int) -> Iterator[str]:
+def _lost(events: Sequence[Handled], offsets: Sequence[int]) -> Iterator[str]:
     done = {each.offset for each in events if each.end is not None}
-    if missing := sorted(set(range(end)) - done):
+    if missing := sorted(set(offsets) - done):
         yield f"{len(missing)} records were never handled: {missing[:5]}"
-    if unknown := sorted(each for each in {each.offset for each in events} if not 0 <= each < end):
-        yield f"{len(unknown)} records that nobody sent were handled: {unknown[:5]}"
+    if unknown := sorted({each.offset for each in events} - set(offsets)):
+        yield f"{len(unknown)} records that do not exist were handled: {unknown[:5]}"
 
 
 def _overlaps(events: Sequence[Handled], freezes: Freezes) -> Iterator[str]:
@@ -149,31 +167,35 @@ def _end(event: Handled, freezes: Freezes) -> float:
     return min([event.end, *inside])
 
 
-def _out_of_order(tenure: Sequence[Handled]) -> Iterator[str]:
-    last_of_worker = {each.worker: each.start for each in tenure}
+def _out_of_order(tenure: Sequence[Handled], offsets: Sequence[int]) -> Iterator[str]:
+    next_after = dict(pairwise(offsets))
     for before, after in pairwise(tenure):
-        is_next = after.offset == before.offset + 1 and before.end is not None
-        is_again = after.offset == before.offset and last_of_worker[before.worker] == before.start
-        if not is_next and not is_again:
+        is_next = after.offset == next_after.get(before.offset) and before.end is not None
+        if not is_next and after.offset != before.offset:
             yield f"out of order: {before}, and then {after}"
 
 
-def _wrong_begins(events: Sequence[Handled], commits: Sequence[Commit]) -> Iterator[str]:
-    handled_up_to = 0
+def _wrong_begins(events: Sequence[Handled], offsets: Sequence[int], commits: Sequence[Commit]) -> Iterator[str]:
+    first_unhandled = 0
     for tenure in tenures(events):
         first = tenure[0]
         committed = max((each.offset for each in commits if each.at < first.start), default=0)
         if first.offset < committed:
-            yield f"{committed} was committed, and then a new owner began at {first}"
-        if first.offset > handled_up_to:
-            yield f"everything before {handled_up_to} was handled, and then a new owner began at {first}"
+            yield f"{committed} was committed, and then an owner began at {first}"
+        if any(first_unhandled <= offset < first.offset for offset in offsets):
+            yield f"everything before {first_unhandled} was handled, and then an owner began at {first}"
         done = [each.offset + 1 for each in tenure if each.end is not None]
-        handled_up_to = max([handled_up_to, *done])
+        first_unhandled = max([first_unhandled, *done])
 
 
-def _hasty(events: Sequence[Handled], freezes: Freezes, left: Collection[int], pause_seconds: float) -> Iterator[str]:
+def _hasty(
+    events: Sequence[Handled], freezes: Freezes, left: Mapping[int, float], pause_seconds: float
+) -> Iterator[str]:
     for before, after in pairwise(tenures(events)):
         last, first = before[-1], after[0]
         pause = first.start - _end(last, freezes)
-        if last.owner not in left and pause < pause_seconds:
-            yield f"taken over after only {pause:.3f} s: {last}, and then {first}"
+        if first.start > left.get(last.owner, math.inf):
+            if first.offset <= last.offset and last.end is not None:
+                yield f"the replica that left had handled more: {last}, and then {first}"
+        elif pause < pause_seconds:
+            yield f"begun again after only {pause:.3f} s: {last}, and then {first}"
