@@ -9,6 +9,7 @@ from tailrace.client.sc_client import Document
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 from tailrace.cluster.stream_state.shard_ranges import format_shards
 from tailrace.controller.objects.objects import Trigger
+from tailrace.trigger.config.trigger_config import OnExhausted, TriggerConfig
 
 from .trigger_facts import ReplicaFacts, ShardFacts, TriggerFacts, replica_documents, trigger_of
 
@@ -59,6 +60,7 @@ def description(facts: TriggerFacts) -> str:
             ("Python", spec.function.python),
             ("Replicas", replicas_text(facts.trigger)),
             ("Workers", f"{spec.config.get('max_workers', 1)} in each replica"),
+            ("Dead letters", _dead_letter_topic(facts.trigger)),
             ("Revision", spec.revision),
             ("Status", status.resolution.value),
             ("Reason", status.reason),
@@ -70,6 +72,16 @@ def description(facts: TriggerFacts) -> str:
     if facts.shards:
         parts.append(_shard_table(facts.shards))
     return "\n\n".join(parts)
+
+
+def _dead_letter_topic(trigger: Trigger) -> str | None:
+    """Returns the topic of dead letters; None if the trigger writes none."""
+    spec = trigger.spec
+    if spec.config.get("on_exhausted", OnExhausted.DEAD_LETTER) != OnExhausted.DEAD_LETTER:
+        return None
+    named = spec.config.get("dead_letters")
+    config = TriggerConfig(name=trigger.name, topic=spec.topic, group=spec.group)
+    return str(named) if named else config.dead_letter_topic
 
 
 def _replica_table(replicas: Sequence[ReplicaFacts]) -> str:
