@@ -84,11 +84,12 @@ class TriggerController:
         count = self._count(trigger, topic.spec.partitions, now)
         reports = {} if now is None else self.reports.current(trigger.name, now)
         revisions = next_revisions(trigger.status.revisions, count.replicas, spec.revision, reports)
-        if all(revision == spec.revision for revision in revisions):
-            return TriggerStatus(TriggerResolution.RUNNING, count.reason, revisions)
         waits_for = awaited(revisions, spec.revision, reports)
-        if waits_for is None or now is None:
-            reason = trigger.status.reason if trigger.status.resolution is TriggerResolution.REDEPLOYING else ""
+        was_redeploying = trigger.status.resolution is TriggerResolution.REDEPLOYING
+        if all(revision == spec.revision for revision in revisions) and not (was_redeploying and waits_for):
+            return TriggerStatus(TriggerResolution.RUNNING, count.reason, revisions)
+        if now is None and was_redeploying:
+            reason = trigger.status.reason
         else:
             reason = f"waits until {waits_for} runs revision {spec.revision}"
         return TriggerStatus(TriggerResolution.REDEPLOYING, reason, revisions)

@@ -7,9 +7,12 @@ import trio
 from deployed_triggers import FUNCTION, deploy, function_file, report
 from public_sc import public_sc, tailrace
 from running_workflow import RecordedReplicas
+from scripted_brokers import ScriptedBroker
 from trio.testing import MockClock
 
 from tailrace.controller.state.actions import KeepReplica
+from tailrace.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from tailrace.runtime.network import Address
 from tailrace.trigger.functions.deployed_function import read_deployed
 
 
@@ -104,3 +107,29 @@ async def test_a_deployment_can_wait_until_all_replicas_handle_records(
         assert capsys.readouterr().err.splitlines() == [
             f"tailrace trigger deploy: replica{number} {late}" for number in (1, 2)
         ]
+
+
+async def _serve(broker: ScriptedBroker) -> None:
+    assert broker.listener is not None
+    while True:
+        await broker.serve(await broker.listener.accept())
+
+
+async def test_brokers_of_another_cluster_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = function_file(tmp_path, FUNCTION.replace('group="billing"', 'group="billing", brokers=["b:9092"]'))
+    async with public_sc() as sc, trio.open_nursery() as nursery:
+        await sc.running.create_topic("orders")
+        cluster_ids = ["another", sc.running.workflow.cluster.cluster_id]
+        broker = ScriptedBroker(
+            1,
+            Address("b", 9092),
+            lambda *_: MetadataResponse(
+                brokers=[MetadataResponseBroker(1, "b", 9092)], cluster_id=cluster_ids.pop(0), controller_id=1
+            ),
+        )
+        broker.listener = await sc.network.listen(broker.address)
+        nursery.start_soon(_serve, broker)
+        assert await tailrace(sc.network, "trigger", "deploy", file) == 1
+        assert "the trigger names b:9092, which belongs to another cluster than the SC at" in capsys.readouterr().err
+        assert await tailrace(sc.network, "trigger", "deploy", file) == 0
+        nursery.cancel_scope.cancel()

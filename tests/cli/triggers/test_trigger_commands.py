@@ -2,9 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 from deployed_triggers import deploy, own, report
 from public_sc import PublicSc, public_sc, tailrace
 from running_workflow import RecordedReplicas
+from trio.testing import MockClock
 
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 
@@ -163,6 +165,25 @@ async def test_a_trigger_whose_topic_is_gone_can_be_described(
         shown = await run(sc, capsys, "describe", "bill")
         assert "Waiting\nReason:       there is no topic orders" in shown
         assert "there is no topic orders" in await run(sc, capsys, "explain", "bill", "--shard", "1")
+
+
+async def test_the_number_of_replicas_follows_the_lag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], autojump_clock: MockClock
+) -> None:
+    replicas = RecordedReplicas()
+    async with public_sc(replicas) as sc:
+        await deploy(sc, tmp_path, "--min-replicas", "1", "--replicas", "3")
+        assert list(replicas.kept) == [("bill", "replica1")]
+        while len(replicas.kept) < 3:
+            await trio.sleep(2)
+            await report(sc, "replica1", ShardReport(shard=0, lag=1000, lag_seconds=trio.current_time()))
+        (row,) = json.loads(await run(sc, capsys, "list", "--output", "json"))
+        assert row["status"]["reason"] == "records have waited for more than 10 s"
+        while len(replicas.kept) > 1:
+            await trio.sleep(2)
+            for number in range(1, len(replicas.kept) + 1):
+                await report(sc, f"replica{number}", ShardReport(shard=number), workers=1)
+        assert "no record has waited for 2 s or more in 60 s" in await run(sc, capsys, "describe", "bill")
 
 
 async def test_what_is_described_can_be_applied_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,11 @@ def test_a_new_revision_is_rolled_out_one_by_one() -> None:
     report(sc, 1, 3.0, revision=2)
     assert status(sc).revisions == (2, 2, 1)
     report(sc, 2, 4.0, revision=2)
+    assert status(sc) == TriggerStatus(TriggerResolution.REDEPLOYING, "waits until replica3 runs revision 2", (2, 2, 2))
+    sc.deliver(ReconciliationDue())
+    sc.settle()
+    assert status(sc).resolution is TriggerResolution.REDEPLOYING
+    report(sc, 3, 5.0, revision=2)
     assert status(sc) == TriggerStatus(TriggerResolution.RUNNING, "", (2, 2, 2))
     assert running(sc) == {"replica1": 2, "replica2": 2, "replica3": 2}
 
