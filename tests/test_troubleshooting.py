@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import ErrorCode
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli")
+PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "client", "trigger", "cli")
 GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
 OF_CLIENTS = {"NoBrokersAvailable", "Connection refused", "Broker may not be available"}
 """Texts of clients, which do not occur in our code."""
