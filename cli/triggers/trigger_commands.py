@@ -1,6 +1,7 @@
 """`tailrace trigger list`, `describe`, `explain`, `scale`, `redeploy`, `pause`, `resume` and `delete`."""
 
 import argparse
+from collections.abc import Sequence
 
 from tailrace.cli.options.sc_options import (
     Command,
@@ -21,6 +22,8 @@ from .trigger_facts import TriggerFacts, trigger_facts, trigger_of, without_secr
 from .trigger_tables import description, replicas_text, shard_documents, trigger_table
 
 KIND = "trigger"
+RUN_BY_HAND = "trigger-run-by-hand"
+"""The kind under which the SC lists triggers that are not deployed, and whose replicas report."""
 
 
 def name_option(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +32,16 @@ def name_option(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
-    documents = await client.list_objects(KIND)
+    documents = [*await client.list_objects(KIND), *await client.list_objects(RUN_BY_HAND)]
     show_documents(arguments, list(map(without_secrets, documents)), lambda: trigger_table(documents))
+
+
+async def _documents(client: ScClient, names: Sequence[str]) -> list[Document]:
+    """Returns the documents of some triggers, deployed or run by hand. Raises RefusedError for an unknown one."""
+    by_hand = {each["name"]: each for each in await client.list_objects(RUN_BY_HAND, names)}
+    deployed = await client.list_objects(KIND, [name for name in names if name not in by_hand])
+    found = {each["name"]: each for each in deployed} | by_hand
+    return [found[name] for name in dict.fromkeys(names)]
 
 
 def _describe_options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +49,7 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
-    documents = await client.list_objects(KIND, arguments.names)
+    documents = await _documents(client, arguments.names)
     facts = [await _facts(client, each) for each in documents]
     shown = [
         without_secrets(document) | {"status": {**document["status"], "shards": shard_documents(found)}}
@@ -65,7 +76,7 @@ def _explain_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _explain(client: ScClient, arguments: argparse.Namespace) -> None:
-    (document,) = await client.list_objects(KIND, [arguments.name])
+    (document,) = await _documents(client, [arguments.name])
     facts = await _facts(client, document)
     number = arguments.shard
     if number is None:

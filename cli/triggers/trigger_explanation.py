@@ -78,6 +78,8 @@ def _why_nothing_runs(facts: TriggerFacts) -> str | None:
 
 def _status(facts: TriggerFacts) -> str:
     trigger = facts.trigger
+    if trigger.status.resolution is TriggerResolution.RUN_BY_HAND:
+        return f"The trigger is not deployed; {counted(trigger.spec.replicas, 'replica runs', 'replicas run')} by hand."
     replicas = counted(len(trigger.status.revisions), "replica")
     if trigger.status.resolution is TriggerResolution.REDEPLOYING:
         done = sum(revision == trigger.spec.revision for revision in trigger.status.revisions)
@@ -151,12 +153,7 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
             failed = counted(report.attempt, "attempt")
             return f"{shard} waits: {event} has failed in {failed} and is handled again after a pause{error}."
         case ShardState.STOPPED:
-            name, topic, group = facts.trigger.name, facts.trigger.spec.topic, facts.trigger.spec.group
-            return (
-                f"{shard} has stopped: {event} has failed for good{error}. Deploy a function that handles it, or pass "
-                f"over it: `tailrace trigger pause {name}`, `tailrace group reset-offsets {group} --topic "
-                f"{topic}:{report.shard} --to-offset {report.offset + 1} --execute`, `tailrace trigger resume {name}`."
-            )
+            return f"{shard} has stopped: {event} has failed for good{error}. {_pass_over(facts, report)}"
         case ShardState.BLOCKED:
             oldest = f"the oldest at offset {report.oldest_open} for {duration_text(report.oldest_open_seconds)}"
             opened = counted(report.open_events, "event is", "events are")
@@ -168,6 +165,21 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
     if report.lag:
         return f"{replica} handles {shard.lower()}; {behind}."
     return f"{replica} has handled all records of {shard.lower()}, and waits for new ones."
+
+
+def _pass_over(facts: TriggerFacts, report: ShardReport) -> str:
+    """Says how a person can go on after an event at which a shard has stopped."""
+    name, spec = facts.trigger.name, facts.trigger.spec
+    reset = (
+        f"`tailrace group reset-offsets {spec.group} --topic {spec.topic}:{report.shard} "
+        f"--to-offset {report.offset + 1} --execute`"
+    )
+    if facts.trigger.status.resolution is TriggerResolution.RUN_BY_HAND:
+        return f"Run a function that handles it, or stop the replicas and pass over it: {reset}."
+    return (
+        f"Deploy a function that handles it, or pass over it: `tailrace trigger pause {name}`, {reset}, "
+        f"`tailrace trigger resume {name}`."
+    )
 
 
 def _moves(shard: ShardFacts) -> bool:

@@ -8,7 +8,7 @@ from tailrace.cli.output.tones import Tone, Toned
 from tailrace.client.sc_client import Document
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 from tailrace.cluster.stream_state.shard_ranges import format_shards
-from tailrace.controller.objects.objects import Trigger
+from tailrace.controller.objects.objects import Trigger, TriggerResolution
 from tailrace.trigger.config.trigger_config import OnExhausted, TriggerConfig
 
 from .trigger_facts import ReplicaFacts, ShardFacts, TriggerFacts, replica_documents, trigger_of
@@ -44,6 +44,8 @@ def trigger_table(documents: Sequence[Document]) -> str:
 def replicas_text(trigger: Trigger) -> str:
     """Says how many replicas there should be now, and between which limits the number follows the lag."""
     now, spec = len(trigger.status.revisions), trigger.spec
+    if _is_by_hand(trigger):
+        return str(spec.replicas)
     return str(now) if spec.min_replicas is None else f"{now} ({spec.min_replicas} to {spec.replicas})"
 
 
@@ -59,9 +61,7 @@ def description(facts: TriggerFacts) -> str:
             ("Function", function),
             ("Python", spec.function.python),
             ("Replicas", replicas_text(facts.trigger)),
-            ("Workers", f"{spec.config.get('max_workers', 1)} in each replica"),
-            ("Dead letters", _dead_letter_topic(facts.trigger)),
-            ("Revision", spec.revision),
+            *([] if _is_by_hand(facts.trigger) else _deployed_fields(facts.trigger)),
             ("Status", status.resolution.value),
             ("Reason", status.reason),
         ]
@@ -72,6 +72,19 @@ def description(facts: TriggerFacts) -> str:
     if facts.shards:
         parts.append(_shard_table(facts.shards))
     return "\n\n".join(parts)
+
+
+def _is_by_hand(trigger: Trigger) -> bool:
+    return trigger.status.resolution is TriggerResolution.RUN_BY_HAND
+
+
+def _deployed_fields(trigger: Trigger) -> list[tuple[str, object]]:
+    """Returns the fields that the SC knows only of a deployed trigger."""
+    return [
+        ("Workers", f"{trigger.spec.config.get('max_workers', 1)} in each replica"),
+        ("Dead letters", _dead_letter_topic(trigger)),
+        ("Revision", trigger.spec.revision),
+    ]
 
 
 def _dead_letter_topic(trigger: Trigger) -> str | None:

@@ -1,7 +1,7 @@
 """Carries out the requests of triggers: reads and writes of the state objects of streams, and reports of replicas."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,7 +9,18 @@ from msgspec import Struct
 
 from tailrace.cluster.stream_state.replica_report import ReportError, decode_report
 from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
-from tailrace.controller.objects.objects import StreamAttribute, Topic, Trigger, replica_name
+from tailrace.controller.objects.object_documents import document_of
+from tailrace.controller.objects.objects import (
+    FunctionSnapshot,
+    StreamAttribute,
+    Topic,
+    Trigger,
+    TriggerResolution,
+    TriggerSpec,
+    TriggerStatus,
+    replica_name,
+)
+from tailrace.controller.objects.spu_documents import Document
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import TriggerReported
 from tailrace.controller.triggers.trigger_reports import CURRENT_SECONDS, REPORT_CHARACTERS_MAX
@@ -146,6 +157,28 @@ class TriggerRequests:
             if name in wanted or name in processes or now - reports[name].at <= CURRENT_SECONDS:
                 documents.append(document)
         return documents
+
+    def run_by_hand(self, names: Collection[str] | None) -> list[Document]:
+        """Returns a document for each trigger that is not deployed, but whose replicas report. Others are left out."""
+        reports = self._workflow.triggers().reports
+        found = []
+        for name in sorted(reports.triggers if names is None else {*names}):
+            current = reports.current(name, self._now())
+            if name in self._local.triggers or not current:
+                continue
+            first = next(iter(current.values()))
+            spec = TriggerSpec(first.topic, first.group, FunctionSnapshot("", ""), replicas=len(current))
+            status = TriggerStatus(TriggerResolution.RUN_BY_HAND)
+            found.append(self.document_of_trigger(Trigger(name, spec, status)))
+        return found
+
+    def document_of_trigger(self, trigger: Trigger) -> Document:
+        """Returns the document of a trigger, with what its replicas do now in its status."""
+        document = document_of(trigger)
+        status = document["status"]
+        assert isinstance(status, dict)
+        status["replicas"] = self.describe_replicas(trigger)
+        return document
 
     def _replicas(self, topic: str, group: str | None) -> int:
         """Returns how many replicas the trigger that reads the topic in the group should have now, or 0."""

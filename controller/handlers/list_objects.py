@@ -3,7 +3,8 @@
 A partition can be named `topic/number` or by its topic, and a deleted topic by its id or its name. Connections and
 controllers are listed in the same way, although they are not objects. A connection has the name of its SPU, and a
 controller has the name of the kind that it decides about. The status of a trigger also has its replicas with their
-newest reports, which are not a part of the object in the store.
+newest reports, which are not a part of the object in the store. Triggers that people run by hand are listed under a
+kind of their own: they have only reports.
 """
 
 import json
@@ -15,13 +16,15 @@ from tailrace.controller.connections.connection_documents import connection_docu
 from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.inspection import controller_documents
 from tailrace.controller.inspection.controller_documents import controller_document
-from tailrace.controller.objects.object_documents import document_of
-from tailrace.controller.objects.objects import Object, Trigger
+from tailrace.controller.objects.objects import Trigger
+from tailrace.controller.objects.spu_documents import Document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest, ListObjectsResponse
 from tailrace.server.request_context import RequestContext
 
 TRIGGER = "trigger"
+RUN_BY_HAND = "trigger-run-by-hand"
+"""Triggers that are not deployed, whose replicas people have started."""
 
 
 def handle(host: ObjectHost, context: RequestContext, request: ListObjectsRequest) -> ListObjectsResponse:
@@ -31,23 +34,22 @@ def handle(host: ObjectHost, context: RequestContext, request: ListObjectsReques
     if request.kind == controller_documents.KIND:
         controllers = {row.decides_about: controller_document(row) for row in host.controllers()}
         return ListObjectsResponse(objects=_those_named(controllers, request.names))
+    if request.kind == RUN_BY_HAND:
+        return ListObjectsResponse(objects=list(map(_listed, host.trigger_requests().run_by_hand(request.names))))
     try:
         found = host.objects.list(request.kind, request.names)
     except KafkaError as error:
         return ListObjectsResponse(error_code=error.code, error_message=error.message)
     if request.kind == TRIGGER:
-        return ListObjectsResponse(objects=[_listed_trigger(host, each) for _, each in found])
+        documents = [
+            host.trigger_requests().document_of_trigger(each) for _, each in found if isinstance(each, Trigger)
+        ]
+        return ListObjectsResponse(objects=list(map(_listed, documents)))
     return ListObjectsResponse(objects=[ListedObject(name, write_document(each)) for name, each in found])
 
 
-def _listed_trigger(host: ObjectHost, found: Object) -> ListedObject:
-    """Returns a trigger together with what its replicas do now."""
-    assert isinstance(found, Trigger)
-    document = document_of(found)
-    status = document["status"]
-    assert isinstance(status, dict)
-    status["replicas"] = host.trigger_requests().describe_replicas(found)
-    return ListedObject(found.name, json.dumps(document, ensure_ascii=False))
+def _listed(document: Document) -> ListedObject:
+    return ListedObject(str(document["name"]), json.dumps(document, ensure_ascii=False))
 
 
 def _those_named(documents: Mapping[str, dict[str, object]], names: list[str] | None) -> list[ListedObject]:

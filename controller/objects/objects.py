@@ -397,6 +397,8 @@ class TriggerResolution(StrEnum):
     REDEPLOYING = "Redeploying"
     """Replicas are being replaced one by one by replicas of the newest revision."""
     PAUSED = "Paused"
+    RUN_BY_HAND = "RunByHand"
+    """Nothing is deployed: people have started the replicas. No object in the store has this status."""
 
 
 class TriggerStatus(Struct, frozen=True):

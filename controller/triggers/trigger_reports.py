@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tailrace.cluster.stream_state.replica_report import ReplicaReport
 
 REPORT_CHARACTERS_MAX = 256 * 1024
-TOTAL_CHARACTERS_MAX = 32 * 1024 * 1024
+TOTAL_CHARACTERS_MAX = 16 * 1024 * 1024
 """How much all reports may take together. The oldest reports are dropped first."""
 CURRENT_SECONDS = 10.0
 """A report that is older than this says nothing about what its replica does now."""
@@ -34,6 +34,11 @@ class TriggerReports:
         self._characters += reported.characters
         while self._characters > TOTAL_CHARACTERS_MAX:
             self._drop(next(iter(self._reports)))
+
+    @property
+    def triggers(self) -> frozenset[str]:
+        """The names of all triggers that have reports."""
+        return frozenset(trigger for trigger, _ in self._reports)
 
     def reports_of(self, trigger: str) -> Mapping[str, Reported]:
         """Returns the reports of a trigger by replica, however old they are."""

@@ -186,6 +186,32 @@ async def test_the_number_of_replicas_follows_the_lag(
         assert "no record has waited for 2 s or more in 60 s" in await run(sc, capsys, "describe", "bill")
 
 
+async def test_a_trigger_that_is_run_by_hand_is_shown_as_far_as_it_reports(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with public_sc() as sc:
+        await sc.running.create_topic("orders", 2)
+        assert await run(sc, capsys, "describe", "bill", status=1) == (
+            "tailrace trigger describe: there is no trigger bill\n"
+        )
+        await own(sc, replica1={0, 1})
+        stopped = ShardReport(shard=1, state=ShardState.STOPPED, offset=7, marked=7, lag=2, error="ValueError: no")
+        await report(sc, "replica1", ShardReport(shard=0), stopped, workers=2)
+        assert (await run(sc, capsys, "list")).splitlines()[1].split() == (
+            ["bill", "orders", "billing", "1", "1", "1", "2", "RunByHand", "-"]
+        )
+        shown = await run(sc, capsys, "describe", "bill")
+        assert "Status:   RunByHand" in shown
+        assert "ValueError: no" in shown
+        assert (await run(sc, capsys, "explain", "bill")).splitlines()[:2] == [
+            "The trigger is not deployed; 1 replica runs by hand.",
+            "Shard 1 has stopped: the event at offset 7 has failed for good: ValueError: no. Run a function that "
+            "handles it, or stop the replicas and pass over it: `tailrace group reset-offsets billing --topic "
+            "orders:1 --to-offset 8 --execute`.",
+        ]
+        assert await run(sc, capsys, "pause", "bill", status=1) == "tailrace trigger pause: there is no trigger bill\n"
+
+
 async def test_what_is_described_can_be_applied_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "bill.yaml")
     async with public_sc(RecordedReplicas()) as sc:
