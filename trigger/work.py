@@ -95,7 +95,8 @@ class Outcome(Struct, frozen=True):
     events failed."""
     failure: Failure | None = None
     """The event at `next_offset` or later that failed. The worker takes no event after it. Events between `next_offset`
-    and the failed one were handled, but what they emitted was lost with the worker, so they must be handled again."""
+    and the failed one were handled, but they were open, or what they emitted was lost with the worker, so they must be
+    handled again."""
     handler_seconds: float = 0.0
     """How long the handler ran, in all."""
     opened: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""A page of memory that two processes share: slots for whole numbers, and slots for times.
+"""A page of memory that two processes share: slots for whole numbers and for times, and behind them a range of bytes.
 
 A slot is aligned and has eight bytes, so that a reader sees the old or the new number and nothing in between. A reader
 that needs two slots to fit together must look at a third one that changes with them.
@@ -8,8 +8,10 @@ import mmap
 import os
 import time
 
-PAGE_BYTES = 4096
-_HALF = PAGE_BYTES // 2
+_SLOT_BYTES = 4096
+_HALF = _SLOT_BYTES // 2
+CONTENT_BYTES = 2 << 20
+"""The size of the range of bytes. The system provides the memory when it is written."""
 
 clock = time.monotonic
 """The clock of shared times. It is the same in all processes of the machine, unlike Trio's."""
@@ -22,15 +24,16 @@ class SharedPage:
         """Makes a new page, or opens the one that another process has handed over. Takes the descriptor."""
         if descriptor is None:
             descriptor = os.memfd_create("tailrace-page")
-            os.truncate(descriptor, PAGE_BYTES)
+            os.truncate(descriptor, _SLOT_BYTES + CONTENT_BYTES)
         self.descriptor = descriptor
-        self._memory = mmap.mmap(descriptor, PAGE_BYTES)
-        view = memoryview(self._memory)
+        view = memoryview(mmap.mmap(descriptor, _SLOT_BYTES + CONTENT_BYTES))
         self.numbers: memoryview[int] = view[:_HALF].cast("q")
-        self.times: memoryview[float] = view[_HALF:].cast("d")
+        self.times: memoryview[float] = view[_HALF:_SLOT_BYTES].cast("d")
+        self.content = view[_SLOT_BYTES:]
 
     def close(self) -> None:
         """Closes the page here. The other process keeps it."""
         self.numbers.release()
         self.times.release()
+        self.content.release()
         os.close(self.descriptor)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.trigger.work import Chunk, Outcome, Settled, Shard
-from tailrace.trigger.worker.worker_page import Doing
+from tailrace.trigger.worker.unsent_outputs import kept_outputs
 
 from .live_worker import Job, LiveWorker
 from .lost_chunks import Cause, outcome_of_lost
@@ -112,7 +112,8 @@ class Dispatcher:
             if job is None or job.is_given_up:
                 continue
             if job.number == last.chunk:
-                outcome = self._outcome_of_lost(job.chunk, last, cause)
+                outputs = kept_outputs(worker.process.page)
+                outcome = self._outcome_of_lost(job.chunk, outcome_of_lost(job.chunk, last, outputs, cause), cause)
                 worker.has_worked |= outcome.failure is not None
                 self._finish(job, outcome, worker)
             else:
@@ -123,8 +124,8 @@ class Dispatcher:
         self._release(worker)
         self.dispatch()
 
-    def _outcome_of_lost(self, chunk: Chunk, last: Doing, cause: Cause | None) -> Outcome:
-        outcome = outcome_of_lost(chunk, last, cause)
+    def _outcome_of_lost(self, chunk: Chunk, outcome: Outcome, cause: Cause | None) -> Outcome:
+        """Returns the outcome of a chunk whose worker has ended, with the blame if that has happened too often."""
         if cause is None or outcome.failure is not None or outcome.next_offset > chunk.first:
             return outcome
         first, count = self._losses.pop(chunk.shard, (chunk.first, 0))

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output
 from tailrace.trigger.worker.worker_page import NONE, Doing
 
 _KILLED = "SIGKILL"
@@ -41,10 +41,15 @@ def too_much_memory(used: int, limit: int) -> Cause:
     return Cause(FailureKind.WORKER_ENDED, "MemoryLimit", message)
 
 
-def outcome_of_lost(chunk: Chunk, last: Doing, cause: Cause | None) -> Outcome:
+def outcome_of_lost(chunk: Chunk, last: Doing, outputs: tuple[Output, ...], cause: Cause | None) -> Outcome:
     """Makes the outcome of the chunk that the worker had begun, from its page. An event that was running has failed,
-    unless `cause` is None because the event is not to blame."""
+    unless `cause` is None because the event is not to blame. `outputs` are those of the events that are safe.
+
+    The number of handled events is that of their offsets. It is too large where the topic has lost records, for
+    example by compaction.
+    """
     failure = None
     if cause is not None and last.running != NONE:
         failure = cause.blames(last.running, max(last.running + 1, last.running_end))
-    return Outcome(next_offset=min(max(last.safe, chunk.first), chunk.end), failure=failure)
+    safe = min(max(last.safe, chunk.first), chunk.end)
+    return Outcome(next_offset=safe, events=safe - chunk.first, outputs=outputs, failure=failure)

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.workers.shared_page import SharedPage
-from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Shard
+from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Shard
 
 from .context import Context
-from .emitted import size_of
 from .event import Event, TriggerInfo
 from .event_decoder import open_batch
 from .failed_calls import failure_of
 from .held_events import HeldEvents
 from .nuclio_platform import keeps_open
+from .unsent_outputs import UnsentOutputs
 from .worker_page import BEGIN_UNTIL, NONE, RUNNING, RUNNING_END, SAFE, STARTED
 
 OUTPUT_BYTES_MAX = 1 << 20
@@ -34,29 +34,6 @@ _AWS_ID = "itemIdentifier"
 T = TypeVar("T")
 Call = Callable[[Context, Any], Any]
 """A handler. What it returns depends on the user."""
-
-
-class EmittedOutputs:
-    """What handlers have emitted and the worker has not reported. Explicit acknowledgement has `HeldEvents` instead."""
-
-    def __init__(self) -> None:
-        self.unsent: list[tuple[Event | None, Output]] = []
-        self.bytes = 0
-
-    def emit(self, event: Event | None, output: Output) -> None:
-        self.unsent.append((event, output))
-        self.bytes += size_of(output)
-
-    def forget(self, events: Sequence[Event]) -> None:
-        """Forgets what these events have emitted, because their handler has failed."""
-        theirs = set(map(id, events))
-        self.unsent[:] = [(event, output) for event, output in self.unsent if id(event) not in theirs]
-
-    def take(self) -> tuple[Output, ...]:
-        outputs = tuple([output for _, output in self.unsent])
-        self.unsent.clear()
-        self.bytes = 0
-        return outputs
 
 
 class HandlerVerdicts:
@@ -125,7 +102,7 @@ class ChunkRunner:
         clock: Callable[[], float],
         *,
         is_async: bool,
-        emitted: EmittedOutputs,
+        outputs: UnsentOutputs,
         held_events: HeldEvents | None,
         acknowledges_returned: bool = False,
         verdicts: HandlerVerdicts,
@@ -143,7 +120,7 @@ class ChunkRunner:
         self._page = page
         self._clock = clock
         self._is_async = is_async
-        self._emitted = emitted
+        self._outputs = outputs
         self._held_events = held_events
         self._verdicts = verdicts
         self._give_way = give_way
@@ -159,12 +136,13 @@ class ChunkRunner:
         `HeldEvents.end_chunk`."""
         call, context, clock = self._call, self._context, self._clock
         numbers, times = self._page.numbers, self._page.times
-        emitted, held_events, verdicts = self._emitted, self._held_events, self._verdicts
+        outputs, held_events, verdicts = self._outputs, self._held_events, self._verdicts
         is_async, is_single = self._is_async, not chunk.batch_size
         keeps_task = is_async or held_events is not None
-        unsent, failed = emitted.unsent, verdicts.failed
+        unsent, failed = outputs.emitted, verdicts.failed
         next_offset = numbers[SAFE] = chunk.first
         numbers[RUNNING_END] = NONE
+        is_kept = True
         handled = 0
         failure: Failure | None = None
         started = now = clock()
@@ -218,9 +196,12 @@ class ChunkRunner:
                 if held_events is None:
                     if not unsent:
                         numbers[SAFE] = end
-                    elif emitted.bytes > OUTPUT_BYTES_MAX:
-                        now = clock()
-                        break
+                    else:
+                        is_kept = is_kept and outputs.keep()
+                        if is_kept:
+                            numbers[SAFE] = end
+                        if outputs.bytes > OUTPUT_BYTES_MAX:
+                            break
                 else:
                     if self._acknowledges_returned and not keeps_open(result):
                         for each in events:
@@ -242,7 +223,7 @@ class ChunkRunner:
         return Outcome(
             next_offset=next_offset,
             events=handled,
-            outputs=emitted.take() if held_events is None else (),
+            outputs=outputs.take() if held_events is None else (),
             failure=failure,
             handler_seconds=clock() - started,
         )
@@ -285,7 +266,7 @@ class ChunkRunner:
                 raise UnreadableError(_unreadable(chunk.shard, batch, reached, chunk.end, error)) from None
 
     def _failed(self, error: BaseException, events: Sequence[Event], offset: int, end: int) -> Failure | None:
-        self._emitted.forget(events)
+        self._outputs.forget(events)
         self._verdicts.failed.clear()
         if self._held_events is not None and not self._held_events.fail(events):
             self._context.logger.error("the handler has failed after it had acknowledged the event", exc_info=error)
@@ -297,7 +278,7 @@ class ChunkRunner:
         self._verdicts.failed.clear()
         of_failed = [event for event in events if event.offset in failed]
         if len(failed) == len(events):
-            self._emitted.forget(events)
+            self._outputs.forget(events)
         if self._held_events is not None:
             self._held_events.fail(of_failed)
         reasons = [reason for reason in failed.values() if reason]

@@ -15,9 +15,11 @@ RUNNING = 1
 RUNNING_END = 2
 """The offset after the event or batch that is being handled."""
 SAFE = 3
-"""All records of the chunk before this offset are settled: they were handled, and nothing about them is unsent."""
+"""All records of the chunk before this offset are settled: they were handled, and what they emitted is in the page."""
 OPEN = 4
 """How many events are open, with explicit acknowledgement."""
+OUTPUTS_END = 5
+"""Where the outputs of the chunk end in the range of bytes: see `unsent_outputs`."""
 
 # Slots for times, by the clock of the page.
 LEASE_UNTIL = 0

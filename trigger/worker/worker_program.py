@@ -26,14 +26,15 @@ from tailrace.trigger.functions.function_loader import Function, load
 from tailrace.trigger.functions.function_source import FunctionLoadError
 from tailrace.trigger.work import Chunk, Outcome
 
-from .chunk_runner import ChunkRunner, EmittedOutputs, HandlerVerdicts
+from .chunk_runner import ChunkRunner, HandlerVerdicts
 from .context import Context
 from .event_logger import ForwardingHandler, LogSettings
 from .failed_calls import message_of, position_of
 from .frames import SIZE_BYTES, CannotStart, Done, Ready, SettledLater, Start, Work, decode_to_worker, encode, size_in
 from .held_events import HeldEvents
 from .nuclio_platform import Callback, call_back
-from .worker_page import CHUNK, LEASE_UNTIL, NONE, OPEN, RUNNING, SAFE
+from .unsent_outputs import UnsentOutputs
+from .worker_page import CHUNK, LEASE_UNTIL, NONE, OPEN, OUTPUTS_END, RUNNING, SAFE
 
 TRIGGER_KIND = "kafka-cluster"
 """What Nuclio calls a trigger of a Kafka topic."""
@@ -53,7 +54,7 @@ class WorkerProgram:
         self._sender = BackgroundSender()
         self._numbers = side.page.numbers
         config = start.config
-        emitted = EmittedOutputs()
+        outputs = UnsentOutputs(side.page)
         self._held_events: HeldEvents | None = None
         if config.acknowledgement is not Acknowledgement.AUTOMATIC:
             self._held_events = HeldEvents(self._sender.lock, self._numbers)
@@ -63,7 +64,7 @@ class WorkerProgram:
             start.worker_id,
             config.name,
             TRIGGER_KIND,
-            emitted.emit if self._held_events is None else self._held_events.emit,
+            outputs.emit if self._held_events is None else self._held_events.emit,
             verdicts.acknowledge_up_to,
             LogSettings(start.log_level, start.log_json),
         )
@@ -73,7 +74,7 @@ class WorkerProgram:
             side.page,
             clock,
             is_async=function.is_async,
-            emitted=emitted,
+            outputs=outputs,
             held_events=self._held_events,
             acknowledges_returned=config.acknowledgement is Acknowledgement.EITHER,
             verdicts=verdicts,
@@ -132,6 +133,7 @@ class WorkerProgram:
         if not self._side.claim():
             return False
         # The pool looks at the other slots only if it finds the number of the chunk.
+        self._numbers[OUTPUTS_END] = 0
         self._numbers[SAFE] = chunk.first
         self._numbers[CHUNK] = number
         return True

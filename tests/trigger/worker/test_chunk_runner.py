@@ -8,12 +8,13 @@ import pytest
 from worker_pools import batch_of, chunk_of
 
 from tailrace.protocol.batches.control_batches import hole
-from tailrace.runtime.workers.shared_page import SharedPage
+from tailrace.runtime.workers.shared_page import CONTENT_BYTES, SharedPage
 from tailrace.trigger.work import Chunk, FailureKind, Outcome, Shard
 from tailrace.trigger.worker import chunk_runner
-from tailrace.trigger.worker.chunk_runner import ChunkRunner, EmittedOutputs, HandlerVerdicts, completed
+from tailrace.trigger.worker.chunk_runner import ChunkRunner, HandlerVerdicts, completed
 from tailrace.trigger.worker.context import Context
 from tailrace.trigger.worker.event import Event
+from tailrace.trigger.worker.unsent_outputs import UnsentOutputs
 from tailrace.trigger.worker.worker_page import BEGIN_UNTIL, NONE, RUNNING, RUNNING_END, SAFE, STARTED
 
 
@@ -24,15 +25,15 @@ class Running:
         self.now = 1.0
         self.page = SharedPage()
         self.page.times[BEGIN_UNTIL] = float("inf")
-        emitted = EmittedOutputs()
-        self.context = Context(0, "billing", "kafka-cluster", emitted.emit, lambda shard, offset: None)
+        outputs = UnsentOutputs(self.page)
+        self.context = Context(0, "billing", "kafka-cluster", outputs.emit, lambda shard, offset: None)
         self.runner = ChunkRunner(
             call,
             self.context,
             self.page,
             lambda: self.now,
             is_async=is_async,
-            emitted=emitted,
+            outputs=outputs,
             held_events=None,
             verdicts=HandlerVerdicts(None, lambda: None),
             give_way=self._give_way,
@@ -54,14 +55,17 @@ def test_the_page_shows_what_is_running_and_what_is_safe() -> None:
         seen.append((numbers[RUNNING], numbers[RUNNING_END], numbers[SAFE], running.page.times[STARTED]))
         if event.offset == 5:
             context.emit("out")
+        if event.offset == 6:
+            context.emit("out", bytes(CONTENT_BYTES))
         running.now += 1
 
     running = Running(call)
     outcome = running.run(chunk_of(*"abcd", first=4))
-    # After the second event, its output is unsent until the chunk ends.
-    assert seen == [(4, NONE, 4, 1.0), (5, NONE, 5, 2.0), (6, NONE, 5, 3.0), (7, NONE, 5, 4.0)]
+    # The page has the output of the second event, but it is too small for that of the third, which ends the chunk.
+    assert seen == [(4, NONE, 4, 1.0), (5, NONE, 5, 2.0), (6, NONE, 6, 3.0)]
+    assert running.page.numbers[SAFE] == 6
     assert running.page.numbers[RUNNING] == NONE
-    assert (outcome.next_offset, outcome.events, len(outcome.outputs), outcome.handler_seconds) == (8, 4, 1, 4.0)
+    assert (outcome.next_offset, outcome.events, len(outcome.outputs), outcome.handler_seconds) == (7, 3, 2, 3.0)
 
 
 def test_the_page_shows_the_end_of_a_running_batch() -> None:
