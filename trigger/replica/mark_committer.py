@@ -32,6 +32,9 @@ class Marked(Protocol):
     committed: int
     """The last committed offset, or -1."""
 
+    def on_fenced(self) -> None:
+        """Takes note that another replica has claimed the shard. It may be called more than once."""
+
 
 class MarkCommitter:
     """Commits marks that have changed, with one request for all of them."""
@@ -40,8 +43,6 @@ class MarkCommitter:
         self._offsets = offsets
         self._metrics = metrics
         self._logger = logger
-        self._fenced: dict[Shard, int] = {}
-        """Shards whose commits were refused, with the epoch of these commits."""
         self._problem = ""
         """Why the last commit failed; empty if it succeeded."""
 
@@ -67,7 +68,8 @@ class MarkCommitter:
                 changed[shard].committed = marks[shard].offset
                 self._metrics.commits += 1
             elif refused.code == ErrorCode.STALE_MEMBER_EPOCH:
-                self._is_fenced(shard, marks[shard])
+                self._metrics.fenced_commits += 1
+                changed[shard].on_fenced()
             else:
                 is_done = False
                 self._failed(f"{shard}: {reason_of(refused)}", 1)
@@ -75,14 +77,6 @@ class MarkCommitter:
             self._problem = ""
             self._logger.info("marks_committed_again")
         return is_done
-
-    def _is_fenced(self, shard: Shard, mark: Mark) -> None:
-        self._metrics.fenced_commits += 1
-        if self._fenced.get(shard) != mark.epoch:
-            self._fenced[shard] = mark.epoch
-            self._logger.warning(
-                "commit_fenced", topic=shard.topic, shard=shard.number, offset=mark.offset, epoch=mark.epoch
-            )
 
     def _failed(self, problem: str, count: int) -> None:
         self._metrics.failed_commits += count

@@ -34,6 +34,9 @@ SENDINGS_MAX = 4
 """How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
 
 
+_FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
+
+
 class ShardParts(Struct, frozen=True):
     """What the tasks of all shards of a replica share."""
 
@@ -73,15 +76,18 @@ class ShardTask:
         """Whether nothing is handled any more, and all output is acknowledged. The last mark may not be committed."""
         self._parts = parts
         self._owner = owner
+        self._is_retry_topic = shard.topic == parts.config.retry_topic
         self._logger = parts.logger.bind(topic=shard.topic, shard=shard.number)
-        self._facts = LineFacts(parts.metrics, self._logger)
+        # The facts of a retry topic name the shard and the offset that the record had first.
+        self._facts = LineFacts(parts.metrics, self._logger.bind(topic=parts.config.topic))
         self._line: ShardLine | None = None
         self._reader: ShardReader | None = None
         self._problem = ""
         """Why the shard cannot be claimed at the moment."""
         self._retried: AttemptFailed | None = None
         """The failed attempt for which the shard pauses, until its next event is handled or given up."""
-        self._is_retry_topic = shard.topic == parts.config.retry_topic
+        self._is_fenced = False
+        """Whether another replica has claimed the shard. Nothing is handed out then."""
         self._is_draining = False
         self._changed = Wake()
         self._claiming = trio.CancelScope()
@@ -101,6 +107,12 @@ class ShardTask:
         if self._line is not None:
             self._line.drain()
         self._changed.set()
+
+    def on_fenced(self) -> None:
+        """Hands out no further event, because another replica has claimed the shard."""
+        if not self._is_fenced:
+            self._is_fenced = True
+            self._logger.error("commit_fenced", epoch=self.epoch, mark=self.mark)
 
     def wake(self) -> None:
         """Has the task look again, because the lease was renewed or the epoch raised."""
@@ -217,6 +229,8 @@ class ShardTask:
                     await self._carry_out(line.on_time(trio.current_time(), *self._moment()))
 
     def _may_hand_out(self, now: float) -> bool:
+        if self._is_fenced:
+            return False
         return self._owner.may_hand_out(now) and self._to_send.statistics().current_buffer_used < SENDINGS_MAX
 
     async def _handle(self, line: ShardLine, chunk: Chunk) -> None:
@@ -290,7 +304,7 @@ class ShardTask:
     def _state(self, line: ShardLine, open_events: int) -> ShardState:
         if self._is_draining:
             return ShardState.RELEASING
-        if line.stopped is not None:
+        if line.stopped is not None or self._is_fenced:
             return ShardState.STOPPED
         if self._reader is not None and self._reader.problem:
             return ShardState.UNREACHABLE
@@ -305,6 +319,8 @@ class ShardTask:
         if state is ShardState.STOPPED and line.stopped is not None:
             attempts = 0 if line.stopped.failure is None else self._parts.config.retry.attempts
             return line.stopped.offset, attempts, line.stopped.reason
+        if self._is_fenced:
+            return line.mark, 0, _FENCED
         if state is ShardState.UNREACHABLE and self._reader is not None:
             return -1, 0, self._reader.problem
         if state is ShardState.RETRYING and self._retried is not None:

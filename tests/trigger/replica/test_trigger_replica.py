@@ -46,6 +46,17 @@ async def _committed(spu: GroupedSpu, shards: int = 1) -> list[int]:
     return offsets
 
 
+def _task_names() -> set[str]:
+    """Returns the names of all tasks that run now."""
+    root = trio.lowlevel.current_root_task()
+    names, tasks = set(), [root] if root is not None else []
+    while tasks:
+        task = tasks.pop()
+        names.add(task.name)
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return names
+
+
 async def test_every_record_is_handled_once_marked_and_committed(autojump_clock: object) -> None:
     async with _orders(3) as (spu, world):
         for shard in range(3):
@@ -61,6 +72,7 @@ async def test_every_record_is_handled_once_marked_and_committed(autojump_clock:
         assert await _committed(spu, 3) == [15, 15, 15]
         assert all(handled.of(shard) == list(range(15)) for shard in range(3))
         assert replica.metrics.events == 45
+        assert {f"shard orders/{shard}" for shard in range(3)} <= _task_names()
         await replica.stop()
 
 
@@ -304,9 +316,13 @@ async def test_a_fenced_replica_moves_no_offset(autojump_clock: object) -> None:
             await spu.produce("orders", 0, 1)
             await handled.count(6)
             await trio.sleep(1.5)
+            await spu.produce("orders", 0, 1)
+            await trio.sleep(5.0)
         assert await _committed(spu) == [2]
         assert replica.metrics.fenced_commits >= 1
         assert [each["event"] for each in logged if each["event"] == "commit_fenced"] == ["commit_fenced"]
+        assert len(handled.events) == 6
+        assert replica.replica.report().shards[0].state is ShardState.STOPPED
 
 
 async def test_a_claim_that_is_fenced_although_the_replica_owns_the_shard_raises_the_epoch(
