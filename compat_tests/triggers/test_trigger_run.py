@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 from brokers import is_apache_kafka
 from cluster import FREE_PORTS, READY_LINE, Broker, Server, run_to_end, tailrace, tailrace_output
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 from waiting import wait_until
 
@@ -27,6 +34,48 @@ def bill(context, event):
 """
 
 
+MODES = {
+    "acknowledged": """
+import random
+from tailrace.trigger import trigger
+
+held = []
+
+@trigger("events", group="acknowledged", seek_to="earliest", acknowledgement="explicit", open_events_max=40)
+def acknowledged(context, event):
+    held.append(event)
+    if len(held) == 7:
+        random.shuffle(held)
+        while held:
+            held.pop().acknowledge()
+""",
+    "keyed": """
+import os
+from tailrace.trigger import Retry, trigger
+
+@trigger("events", group="keyed", seek_to="earliest", order="key", max_workers=2,
+         retry=Retry(attempts=2, backoff=(0.05, 0.1)))
+def keyed(context, event):
+    number = int(event.body)
+    if number % 150 == 0:
+        raise ValueError(f"no luck with {number}")
+    if number == 77:
+        os._exit(3)
+""",
+    "batches": """
+from tailrace.trigger import Retry, trigger
+
+@trigger("events", group="batches", seek_to="earliest", batch_size=32, batch_seconds=0.2,
+         retry=Retry(attempts=2, split_batch=True, mode="aside", backoff=(0.05, 0.1)))
+def batches(context, events):
+    assert len(events) <= 32
+    if any(int(event.body) == 55 for event in events):
+        raise ValueError("no luck with 55")
+""",
+}
+"""Functions for the topic `events`, by their group."""
+
+
 @pytest.fixture
 def function(tmp_path: Path) -> str:
     path = tmp_path / "billing.py"
@@ -34,14 +83,15 @@ def function(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.fixture
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Yields the addresses of a broker and of its SC. The cluster has the topics of the function."""
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Yields the addresses of a broker and of its SC. The cluster has the topics of the functions."""
     if is_apache_kafka(request):
         pytest.skip("Apache Kafka has no Streaming Controller")
-    server = Server(tmp_path, "up", READY_LINE)
-    topics = ("--topic", f"orders:{SHARDS}", "--topic", "invoices")
-    command = tailrace("up", "--data", str(tmp_path / "data"), "--public", "127.0.0.1:0", *FREE_PORTS, *topics)
+    directory = tmp_path_factory.mktemp("cluster")
+    server = Server(directory, "up", READY_LINE)
+    topics = [word for topic in (f"orders:{SHARDS}", "invoices", f"events:{SHARDS}") for word in ("--topic", topic)]
+    command = tailrace("up", "--data", str(directory / "data"), "--public", "127.0.0.1:0", *FREE_PORTS, *topics)
     try:
         ready = server.start([*command, "--metrics", "off"])
         yield ready[1], ready[2]
@@ -75,15 +125,19 @@ def _invoices(bootstrap: str, count: int) -> list[str]:
     return found
 
 
-def _committed(bootstrap: str) -> dict[int, int]:
-    asked = ConsumerGroupTopicPartitions("billing", [TopicPartition("orders", each) for each in range(SHARDS)])
+def _committed(bootstrap: str, group: str = "billing", topic: str = "orders") -> dict[int, int]:
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, each) for each in range(SHARDS)])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found = admin.list_consumer_group_offsets([asked])["billing"].result(10)
+    try:
+        found = admin.list_consumer_group_offsets([asked])[group].result(10)
+    except KafkaException as error:
+        assert error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS, error
+        return {}
     return {each.partition: each.offset for each in found.topic_partitions}
 
 
-def _commits_all(bootstrap: str, counts: dict[int, int]) -> None:
-    wait_until(lambda: _committed(bootstrap) == counts, 15, f"commits of {counts}")
+def _commits_all(bootstrap: str, counts: dict[int, int], group: str = "billing", topic: str = "orders") -> None:
+    wait_until(lambda: _committed(bootstrap, group, topic) == counts, 20, f"commits of {counts} by {group}")
 
 
 def test_every_record_is_handled_once_and_committed_and_a_restart_repeats_nothing(
@@ -126,6 +180,52 @@ def test_a_replica_without_an_sc_works_with_any_broker(broker: Broker, function:
         assert _committed(broker.bootstrap) == dict.fromkeys(range(SHARDS), 100)
     finally:
         replica.kill()
+
+
+def test_all_ways_of_handling_commit_everything(cluster: tuple[str, str], tmp_path: Path) -> None:
+    bootstrap, sc = cluster
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for number in range(294):  # a multiple of 7: the function acknowledges so many events at a time
+        producer.produce("events", key=str(number % 10), value=str(number), partition=number % SHARDS)
+    assert producer.flush(20) == 0
+    replicas = {group: Server(tmp_path, group, REPLICA_READY) for group in MODES}
+    try:
+        for group, replica in replicas.items():
+            path = tmp_path / f"{group}.py"
+            path.write_text(MODES[group])
+            replica.launch(tailrace("trigger", "run", str(path), "--sc", sc, "--commit-interval", "200ms"))
+        for replica in replicas.values():
+            replica.wait_until_ready()
+        for group in MODES:
+            _commits_all(bootstrap, dict.fromkeys(range(SHARDS), 98), group, "events")
+        _has_values(bootstrap, "events.keyed.dead", {"0", "150", "77"})
+        _has_values(bootstrap, "events.batches.dead", {"55"})
+        assert [replica.stop() for replica in replicas.values()] == [0, 0, 0]
+    finally:
+        for replica in replicas.values():
+            replica.kill()
+
+
+def _has_values(bootstrap: str, topic: str, expected: set[str]) -> None:
+    wait_until(lambda: set(_values(bootstrap, topic)) == expected, 20, f"{expected} in {topic}")
+
+
+def _values(bootstrap: str, topic: str) -> list[str]:
+    """Returns the values of all records that a topic has now."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        places = [TopicPartition(topic, each, 0) for each in known]
+        if not places:
+            return []
+        ends = sum(consumer.get_watermark_offsets(each, timeout=10)[1] for each in places)
+        consumer.assign(places)
+        found: list[str] = []
+        while len(found) < ends and (messages := consumer.consume(100, timeout=2)):
+            found += [each.value().decode() for each in messages if each.error() is None]
+        return found
+    finally:
+        consumer.close()
 
 
 def test_what_cannot_run_is_one_sentence(cluster: tuple[str, str], function: str, tmp_path: Path) -> None:
