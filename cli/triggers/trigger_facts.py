@@ -76,7 +76,7 @@ class TriggerFacts(Struct, frozen=True):
 
 def trigger_facts(document: Document, read: StreamRead, partitions: Sequence[DescribedPartition]) -> TriggerFacts:
     """Combines what the SC says about a trigger, its state object, and the partitions of its topic."""
-    replicas = tuple(map(_replica, replica_documents(document)))
+    replicas = replicas_of(document)
     reports = {each.name: each.current for each in replicas}
     described = {each.partition: each for each in partitions}
     shards = tuple(_shard(number, read, reports, described.get(number)) for number in range(read.shards))
@@ -91,6 +91,11 @@ def trigger_of(document: Document) -> Trigger:
         raise UnreachableError(f"the SC sent a trigger that this version cannot read: {error}") from error
     assert isinstance(found, Trigger)
     return found
+
+
+def replicas_of(document: Document) -> tuple[ReplicaFacts, ...]:
+    """Returns the replicas that a document of a trigger lists."""
+    return tuple(map(_replica, replica_documents(document)))
 
 
 def replica_documents(document: Document) -> list[Document]:

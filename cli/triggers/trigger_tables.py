@@ -6,12 +6,12 @@ from tailrace.cli.output.printing import duration_text
 from tailrace.cli.output.tables import fields, table
 from tailrace.cli.output.tones import Tone, Toned
 from tailrace.client.sc_client import Document
-from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
+from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardReport, ShardState
 from tailrace.cluster.stream_state.shard_ranges import format_shards
 from tailrace.controller.objects.objects import Trigger, TriggerResolution
 from tailrace.trigger.config.trigger_config import OnExhausted, TriggerConfig
 
-from .trigger_facts import ReplicaFacts, ShardFacts, TriggerFacts, replica_documents, trigger_of
+from .trigger_facts import ReplicaFacts, ShardFacts, TriggerFacts, replicas_of, trigger_of
 
 _BAD_STATES = frozenset({ShardState.STOPPED, ShardState.UNREACHABLE})
 _WARNING_STATES = frozenset({ShardState.RETRYING, ShardState.BLOCKED})
@@ -21,16 +21,20 @@ def trigger_table(documents: Sequence[Document]) -> str:
     """Formats triggers, one in each row."""
     rows = []
     for document in documents:
-        trigger, replicas = trigger_of(document), replica_documents(document)
-        reports = [each["report"] for each in replicas if isinstance(each.get("report"), dict)]
-        lags = [shard.get("lag", 0) for report in reports for shard in report.get("shards", ())]
+        trigger = trigger_of(document)
+        reports = [
+            replica.current
+            for replica in replicas_of(document)
+            if replica.current is not None and (replica.revision is not None or _is_by_hand(trigger))
+        ]
+        lags = [shard.lag for report in reports for shard in report.shards]
         rows.append(
             (
                 trigger.name,
                 trigger.spec.topic,
                 trigger.spec.group,
                 replicas_text(trigger),
-                sum(1 for report in reports if report.get("state") in ("member", "waiting")),
+                sum(report.state in (ReplicaState.MEMBER, ReplicaState.WAITING) for report in reports),
                 trigger.spec.revision,
                 sum(lags) if lags else None,
                 trigger.status.resolution.value,

@@ -39,6 +39,7 @@ class TriggerController:
         now = () if current is None else current.status.revisions
         name = (current or previous).name  # type: ignore[union-attr]  # One of the two is there.
         for index in range(len(now), len(before)):
+            self.reports.drop(name, replica_name(index))
             yield DropReplica(name, replica_name(index))
         if current is None:
             self.reports.forget(name)

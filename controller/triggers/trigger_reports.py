@@ -29,11 +29,11 @@ class TriggerReports:
 
     def note(self, trigger: str, replica: str, reported: Reported) -> None:
         """Replaces the report of a replica."""
-        self._drop((trigger, replica))
+        self.drop(trigger, replica)
         self._reports[trigger, replica] = reported
         self._characters += reported.characters
         while self._characters > TOTAL_CHARACTERS_MAX:
-            self._drop(next(iter(self._reports)))
+            self.drop(*next(iter(self._reports)))
 
     @property
     def triggers(self) -> frozenset[str]:
@@ -55,9 +55,10 @@ class TriggerReports:
     def forget(self, trigger: str) -> None:
         """Drops the reports of a trigger, which was deleted."""
         for key in [key for key in self._reports if key[0] == trigger]:
-            self._drop(key)
+            self.drop(*key)
 
-    def _drop(self, key: tuple[str, str]) -> None:
-        dropped = self._reports.pop(key, None)
+    def drop(self, trigger: str, replica: str) -> None:
+        """Drops the report of a replica that should not run any more, if there is one."""
+        dropped = self._reports.pop((trigger, replica), None)
         if dropped is not None:
             self._characters -= dropped.characters

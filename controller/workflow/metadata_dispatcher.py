@@ -107,7 +107,7 @@ class MetadataDispatcher:
         self._mirror = mirror
         spus, spu_groups = controllers.spus, controllers.spu_groups
         topics, partitions, stream_states = controllers.topics, controllers.partitions, controllers.stream_states
-        triggers = controllers.triggers
+        self.triggers = triggers = controllers.triggers
         of_spus, of_groups, of_topics, of_partitions, of_stream_states, of_triggers = (
             DecisionCounts(),
             DecisionCounts(),

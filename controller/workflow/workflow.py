@@ -96,9 +96,9 @@ class Workflow:
         self.writes = ConfirmedWrites(store, self.local, logger, guard, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         controllers = controllers_over(self.local, self.observed, broker_configs)
-        self.triggers = controllers.triggers
         self.replicas = replicas or NoReplicaProvisioner(logger)
         self._dispatcher = MetadataDispatcher(self.local, self.observed, controllers, self.mirror)
+        self.triggers = self._dispatcher.triggers
         self.decisions = self._dispatcher.decisions
         self._broker_configs = broker_configs
         self._elections = ElectionLog(logger)

@@ -115,7 +115,9 @@ async def test_a_paused_trigger_stops_and_a_resumed_one_goes_on(
     replicas = RecordedReplicas()
     async with public_sc(replicas) as sc:
         await deploy(sc, tmp_path)
+        await report(sc, "replica1", ShardReport(shard=0, lag=7))
         assert (await run(sc, capsys, "pause", "bill")).startswith("paused trigger bill")
+        assert (await run(sc, capsys, "list")).splitlines()[1].split()[3:] == ["0", "0", "1", "-", "Paused", "-"]
         assert not replicas.kept
         assert await run(sc, capsys, "explain", "bill") == (
             "The trigger is paused. `tailrace trigger resume bill` starts its replicas again.\n"

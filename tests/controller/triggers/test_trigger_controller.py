@@ -96,9 +96,11 @@ def test_the_last_replicas_are_stopped_if_there_are_too_many() -> None:
 
 def test_a_paused_trigger_has_no_replicas() -> None:
     sc = with_trigger()
+    report(sc, 1, 0.0)
     change(sc, paused=True)
     assert status(sc) == TriggerStatus(TriggerResolution.PAUSED)
     assert running(sc) == {}
+    assert not sc.brain.dispatcher.triggers().reports.reports_of("bill")
     change(sc, paused=False)
     assert running(sc) == {"replica1": 1, "replica2": 1, "replica3": 1}
 
