@@ -117,6 +117,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "trigger redeploy": ("tailrace trigger redeploy bill",),
     "trigger pause": ("tailrace trigger pause bill",),
     "trigger resume": ("tailrace trigger resume bill",),
+    "trigger export": ("tailrace trigger export bill >function.yaml",),
     "trigger logs": ("tailrace trigger logs bill", "tailrace trigger logs bill --replica replica1 --follow"),
     "trigger delete": ("tailrace trigger delete bill",),
     "trigger state": ("tailrace trigger state orders", "tailrace trigger state orders --group billing"),

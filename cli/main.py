@@ -80,6 +80,7 @@ _COMMANDS = {
     "trigger redeploy": ("triggers.trigger_commands", "Replace the replicas of a trigger one by one."),
     "trigger pause": ("triggers.trigger_commands", "Stop the replicas of a trigger until it is resumed."),
     "trigger resume": ("triggers.trigger_commands", "Start the replicas of a paused trigger again."),
+    "trigger export": ("triggers.export_command", "Print a trigger as a file from which it can be deployed."),
     "trigger logs": ("triggers.logs_command", "Print what the replicas of a trigger have printed."),
     "trigger delete": ("triggers.trigger_commands", "Stop the replicas of a trigger and delete it."),
     "trigger state": ("triggers.state_command", "Show which replica of a trigger handles which shards."),

@@ -23,7 +23,7 @@ from tailrace.cli.objects import spu_commands as spu
 from tailrace.cli.objects import spu_group_commands as spu_group
 from tailrace.cli.objects import topic_commands as topic
 from tailrace.cli.pictures import draw_commands as draw
-from tailrace.cli.triggers import deploy_command, logs_command, state_command, trigger_commands
+from tailrace.cli.triggers import deploy_command, export_command, logs_command, state_command, trigger_commands
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.controller.workflow.replica_provisioning import ReplicaProvisioner
 from tailrace.protocol.ids import SpuId
@@ -52,6 +52,7 @@ _GROUPS = {
 }
 _TRIGGER_COMMANDS = {
     **deploy_command.COMMANDS,
+    **export_command.COMMANDS,
     **logs_command.COMMANDS,
     **state_command.COMMANDS,
     **trigger_commands.COMMANDS,
