@@ -214,16 +214,23 @@ def test_offsets_of_many_groups_are_fetched_at_once(topic, group, bootstrap, adm
 
 
 def test_an_older_epoch_of_a_trigger_is_fenced_and_an_ordinary_client_is_not(request, bootstrap, topic, group):
-    def commit(offset, metadata=""):
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+
+    def has_coordinator():
         try:
-            place = TopicPartition(topic, 0, offset, metadata)
-            return consumer.commit(offsets=[place], asynchronous=False)[0].offset
-        finally:
-            consumer.close()
+            return consumer.committed([TopicPartition(topic, 0)], timeout=20)
+        except KafkaException:
+            return False
+
+    wait_until(has_coordinator, PATIENCE_SECONDS)
+
+    def commit(offset, metadata=""):
+        place = TopicPartition(topic, 0, offset, metadata)
+        return consumer.commit(offsets=[place], asynchronous=False)[0].offset
 
     assert commit(5, "trigger epoch=2 member=replica2") == 5
     if not is_apache_kafka(request):  # it stores the text, and fences nothing
         with pytest.raises(KafkaException, match="STALE_MEMBER_EPOCH"):
             commit(9, "trigger epoch=1 member=replica1")
     assert commit(3) == 3
+    consumer.close()
