@@ -55,9 +55,12 @@ class ShardModel:
         self.open: dict[int, float] = {}
         self.failures: Counter[int] = Counter()
         """How many attempts of each record have failed."""
+        self.together_max: dict[int, int] = {}
+        """How many events a batch with this record may have, after larger ones were split."""
         self.hands: list[Hand] = []
         self.unsent: dict[int, int] = {}
-        self.was_handed_out: Counter[int] = Counter()
+        self.was_handed_out = 0
+        """How many chunks were handed out."""
 
     @property
     def log_end(self) -> int:
@@ -83,9 +86,10 @@ class ShardModel:
         if not self.line.wants_bytes:
             return
         data = b""
-        for batch in self.log:
-            if batch.end <= self.line.fetch_offset:
-                continue
+        known = [batch.data for batch in self.log if batch.end <= self.line.fetch_offset]
+        if known and batches % 2:
+            data = known[-1]  # a response may begin with a batch before the one that was asked for
+        for batch in self.log[len(known) :]:
             if not batches or (data and len(data) + len(batch.data) > self.line.wants_bytes):
                 data += batch.data[:50]
                 break
@@ -104,7 +108,7 @@ class ShardModel:
             hand.counting = [offset for offset in hand.counting if offset < end]
         self.records = {offset: record for offset, record in self.records.items() if offset < end}
         self.open = {offset: since for offset, since in self.open.items() if offset < end}
-        for kept in (self.finished, self.failures):
+        for kept in (self.finished, self.failures, self.together_max):
             for offset in [offset for offset in kept if offset >= end]:
                 kept.discard(offset) if isinstance(kept, set) else kept.pop(offset)
 
@@ -113,8 +117,11 @@ class ShardModel:
     def hand_out(self) -> bool:
         chunk = self.line.next_chunk(self.now)
         if chunk is None:
+            is_expired = any(since + self.config.acknowledgement_timeout <= self.now for since in self.open.values())
+            assert is_expired or self.line.next_time > self.now, "the line wants to be asked at once, and does nothing"
             return False
         assert not self.line.is_draining
+        self.was_handed_out += 1
         hand = Hand(chunk)
         config = self.config
         found = hand.every
@@ -128,6 +135,9 @@ class ShardModel:
         if found and not config.batch_size:
             assert chunk.attempt == self.failures[found[0]] + 1
             assert not any(self.failures[offset] for offset in found[1:])
+        if config.batch_size:
+            for group in _groups(found, config.batch_size):
+                assert all(len(group) <= self.together_max.get(offset, len(group)) for offset in group)
         assert all(self.failures[offset] < config.retry.attempts for offset in found)
         self.hands.append(hand)
         if is_explicit(config):
@@ -160,9 +170,8 @@ class ShardModel:
         """Lets a worker report: it has handled so many events or batches, and the next one has failed, perhaps. The
         outputs of the last `lost` events that were handled are lost with the worker."""
         self.hands.remove(hand)
-        size = self.config.batch_size or 1
-        groups = [hand.every[place : place + size] for place in range(0, len(hand.every), size)]
-        handled = min(handled, len(groups))
+        groups = _groups(hand.every, self.config.batch_size or 1)
+        handled = min(handled, len(groups)) if failure is None else handled % max(1, len(groups))
         if handled == len(groups):
             failure, lost = None, 0
         safe = max(0, handled - lost) if failure is FailureKind.WORKER_ENDED else handled
@@ -208,6 +217,7 @@ class ShardModel:
         for attempts in {self.failures[offset] for offset in bad}:
             group = [offset for offset in bad if self.failures[offset] == attempts]
             if config.retry.split_batch and len(group) > 1 and not is_reported:
+                self.together_max.update(dict.fromkeys(group, -(-len(group) // 2)))
                 continue
             for offset in group:
                 self.failures[offset] += 1
@@ -285,7 +295,6 @@ class ShardModel:
                 break
             elif self.line.fetch_offset == before:
                 next_time = self.line.next_time
-                assert next_time > self.now, "the line wants to be asked at once, and does nothing"
                 assert next_time < float("inf"), "the line waits for nothing"
                 self.pass_time(next_time - self.now)
             self.check()
@@ -303,3 +312,8 @@ class ShardModel:
         if self.line.is_draining or self.line.stopped is not None:
             return True
         return self.line.fetch_offset == self.log_end and all(offset in self.finished for offset in self.records)
+
+
+def _groups(offsets: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Returns the batches of events that a worker makes of the records of a chunk."""
+    return [offsets[place : place + size] for place in range(0, len(offsets), size)]

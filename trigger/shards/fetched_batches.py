@@ -3,7 +3,7 @@
 A log has gaps: compaction removes records, and control batches have none to handle. A gap counts as handled.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -144,13 +144,21 @@ class FetchedBatches:
         return [batch for batch in self.from_offset(first) if batch.base < end]
 
     def after_gap(self, offset: int) -> int:
-        """Returns the first offset at or after `offset` that lies in a batch; the end if there is no such batch."""
-        index = self._index(offset)
-        return max(offset, self._batches[index].base) if index < len(self._batches) else max(offset, self.end)
+        """Returns the offset of the first record at or after `offset`; the end if there is no such record."""
+        for index in range(self._index(offset), len(self._batches)):
+            offsets = self._batches[index].offsets()
+            place = bisect_left(offsets, offset)
+            if place < len(offsets):
+                return offsets[place]
+        return max(offset, self.end)
 
     def offsets(self, first: int, end: int) -> Sequence[int]:
         """Returns the offsets of the records in a range."""
         return [offset for batch in self.between(first, end) for offset in _cut(batch.offsets(), first, end)]
+
+    def has_records(self, first: int, end: int) -> bool:
+        """Returns whether a range of offsets is not only a gap."""
+        return any(_cut(batch.offsets(), first, end) for batch in self.between(first, end))
 
     def offset_after(self, first: int, count: int, end: int) -> tuple[int, int]:
         """Returns an end such that at most `count` records lie between `first` and it, and how many these are.

@@ -216,7 +216,7 @@ class InOrder:
         is_last = not self._pieces or self._pieces[-1].first < piece.first
         if is_last and piece.end == self._cursor and piece.offsets is None and not piece.attempts:
             self._cursor = piece.first
-        else:
+        elif piece.offsets is not None or piece.attempts or self._batches.has_records(piece.first, piece.end):
             insort(self._pieces, piece, key=_first)
 
     def retry(self, failed: Failed, due: float) -> None:

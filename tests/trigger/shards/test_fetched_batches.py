@@ -13,7 +13,7 @@ def test_batches_are_found_by_offset_and_counted_across_gaps() -> None:
     assert [batch.base for batch in batches.from_offset(3)] == [4, 12]
     assert [batch.base for batch in batches.between(2, 12)] == [0, 4]
     assert batches.offsets(1, 13) == [1, 2, 5, 9, 12]
-    assert [batches.after_gap(offset) for offset in (0, 3, 6, 14, 20)] == [0, 4, 6, 14, 20]
+    assert [batches.after_gap(offset) for offset in (0, 3, 6, 10, 14, 20)] == [0, 5, 9, 12, 14, 20]
     assert batches.offset_after(1, 3, 14) == (9, 3)
     assert batches.offset_after(1, 4, 14) == (12, 4)
     assert batches.offset_after(1, 99, 13) == (13, 5)

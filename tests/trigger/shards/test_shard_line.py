@@ -64,7 +64,7 @@ def test_a_chunk_whose_time_is_up_goes_on_where_its_worker_ended() -> None:
 
 def test_gaps_and_control_batches_count_as_handled() -> None:
     line = line_with(batch_of([2, 5], 9, base=1), batch_of([9], is_control=True))
-    assert line.mark == 1
+    assert line.mark == 2
     assert handle_all(line) == [[2, 5]]
     assert line.mark == 10
 

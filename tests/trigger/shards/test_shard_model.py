@@ -28,7 +28,7 @@ configs = st.builds(
     max_workers=st.integers(1, 2),
     read_batch_size=st.sampled_from([0, 0, 0, 3]),
     polling_interval=st.just(1.0),
-    batch_size=st.sampled_from([0, 0, 3]),
+    batch_size=st.sampled_from([0, 3]),
     batch_seconds=st.sampled_from([0.0, 2.0]),
     order=st.sampled_from(Order),
     acknowledgement=st.sampled_from([Acknowledgement.AUTOMATIC, Acknowledgement.EXPLICIT]),
@@ -44,6 +44,7 @@ configs = st.builds(
     on_exhausted=st.sampled_from([OnExhausted.DEAD_LETTER, OnExhausted.SKIP, OnExhausted.STOP]),
 )
 some = st.integers(0, 3)
+failures = st.sampled_from([FailureKind.RAISED, FailureKind.WORKER_ENDED, None])
 flags = st.lists(st.booleans(), max_size=6)
 keys = st.lists(st.sampled_from([b"a", b"a", b"b", b"c", None]), min_size=6, max_size=6)
 
@@ -55,7 +56,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(
         gap=st.sampled_from([0, 0, 0, 2]),
-        kept=st.lists(st.sampled_from([True, True, False]), min_size=1, max_size=6),
+        kept=st.lists(st.sampled_from([True, True, False]), min_size=4, max_size=6),
         tail=st.sampled_from([0, 0, 2]),
         keys=keys,
         is_control=st.sampled_from([False, False, False, True]),
@@ -77,11 +78,11 @@ class ShardMachine(RuleBasedStateMachine):
     def hand_out(self) -> None:
         self.model.hand_out()
 
-    @precondition(lambda self: self.model.hands)
+    @precondition(lambda self: self.model.hands or self.model.line.buffered_bytes)
     @rule(
         place=some,
-        handled=st.integers(0, 4),
-        failure=st.sampled_from([None, FailureKind.RAISED, FailureKind.WORKER_ENDED]),
+        handled=st.integers(0, 6),
+        failure=failures,
         lost=some,
         reported=flags,
         opened=flags,
@@ -97,8 +98,17 @@ class ShardMachine(RuleBasedStateMachine):
         opened: list[bool],
         outputs: int,
     ) -> None:
-        hand = self.model.hands[place % len(self.model.hands)]
-        self.model.report(hand, handled, failure, lost, reported, opened, outputs)
+        if self.model.hands or self.model.hand_out():
+            hand = self.model.hands[place % len(self.model.hands)]
+            self.model.report(hand, handled, failure, lost, reported, opened, outputs)
+
+    @precondition(lambda self: self.model.hands or self.model.line.buffered_bytes)
+    @rule(handled=st.integers(0, 2), failure=failures, reported=flags)
+    def fail(self, handled: int, failure: FailureKind | None, reported: list[bool]) -> None:
+        """Retries what has failed until it fails again."""
+        self.model.pass_time(8.0)
+        if self.model.hands or self.model.hand_out():
+            self.model.report(self.model.hands[0], handled, failure, 0, reported, (), 0)
 
     @precondition(lambda self: self.model.unsent)
     @rule(place=some)
@@ -118,13 +128,11 @@ class ShardMachine(RuleBasedStateMachine):
         self.model.pass_time(seconds)
 
     @precondition(lambda self: self.model.log)
-    @rule(batches=st.integers(1, 2))
-    def truncate(self, batches: int) -> None:
-        self.model.truncate(min(batches, len(self.model.log)))
-
-    @rule(chance=st.integers(0, 9))
-    def drain(self, chance: int) -> None:
-        if chance == 9:
+    @rule(batches=some)
+    def truncate_or_drain(self, batches: int) -> None:
+        if batches:
+            self.model.truncate(min(batches, len(self.model.log)))
+        elif self.model.was_handed_out > 3:
             self.model.line.drain()
 
     @invariant()
@@ -138,4 +146,4 @@ class ShardMachine(RuleBasedStateMachine):
 
 
 TestShard = ShardMachine.TestCase
-TestShard.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestShard.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
