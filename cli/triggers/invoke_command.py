@@ -16,6 +16,7 @@ from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, UsageErr
 from tailrace.cli.output.printing import counted, for_encoding, plain, shortened
 from tailrace.cli.output.times import moment
 from tailrace.runtime.files import RealFiles
+from tailrace.trigger.config.trigger_config import Acknowledgement
 from tailrace.trigger.config.trigger_settings import Given
 from tailrace.trigger.functions.function_loader import Function
 from tailrace.trigger.testing import FunctionUnderTest, Invocation, LogLine, event
@@ -25,7 +26,7 @@ from tailrace.trigger.work import Output
 from .trigger_options import GivenTrigger, add_function, add_settings, given_trigger, load_function
 
 _NAME = "trigger invoke"
-_SETTINGS = ("name", "topic", "batch_size", "environment")
+_SETTINGS = ("name", "topic", "batch_size", "acknowledgement", "environment")
 """The settings that have an effect on one call."""
 _STANDARD_INPUT = "-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,6 +93,7 @@ def _calls(function: Function, given: GivenTrigger, events: list[EventParts]) ->
         name=given.config.name,
         topic=given.config.topic,
         takes_batches=takes_batches,
+        may_acknowledge=given.config.acknowledgement is not Acknowledgement.AUTOMATIC,
         on_log=_show_log,
     ) as tested:
         if takes_batches:

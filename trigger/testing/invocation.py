@@ -13,8 +13,11 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from tailrace.trigger.config.trigger_config import Acknowledgement
+from tailrace.trigger.config.trigger_settings import Given
 from tailrace.trigger.functions.trigger_decorator import declared
 from tailrace.trigger.work import Output, Shard
+from tailrace.trigger.worker.chunk_runner import HandlerVerdicts
 from tailrace.trigger.worker.context import Context
 from tailrace.trigger.worker.event import Event, TriggerInfo
 from tailrace.trigger.worker.event_decoder import make_event
@@ -56,17 +59,28 @@ class Invocation(Struct, frozen=True):
 
 
 class _Verdicts:
-    """Collects what the function says about events."""
+    """Collects what the function says about events. It refuses what a worker refuses."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_acknowledge: bool) -> None:
         self.acknowledged: set[int] = set()
-        self.failed: dict[int, str] = {}
+        self.of_worker = HandlerVerdicts(None, lambda: None)
+        self._may_acknowledge = may_acknowledge
 
     def acknowledge(self, event: Event) -> None:
-        self.acknowledged.add(event.offset)
+        self.acknowledge_up_to(event.shard, event.offset)
+
+    def acknowledge_up_to(self, shard: Shard, offset: int) -> None:
+        if not self._may_acknowledge:
+            self.of_worker.acknowledge_up_to(shard, offset)  # raises
+        self.acknowledged.add(offset)
 
     def fail(self, event: Event, reason: str) -> None:
-        self.failed[event.offset] = reason
+        self.of_worker.fail(event, reason)
+
+    def begin(self, events: Sequence[Event]) -> None:
+        self.acknowledged.clear()
+        self.of_worker.failed.clear()
+        self.of_worker.running = events
 
 
 class _CollectingLogger(EventLogger):
@@ -141,12 +155,13 @@ class FunctionUnderTest:
         name: str | None = None,
         topic: str | None = None,
         takes_batches: bool | None = None,
+        may_acknowledge: bool | None = None,
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
         """Prepares the function. `init_context` is that of the function's module unless it is given.
 
-        `name`, `topic` and `takes_batches` stand for what a file or a flag would say beside `@trigger`. `on_log` sees
-        each line at once, also if the call then fails.
+        `name`, `topic`, `takes_batches` and `may_acknowledge` stand for what a file or a flag would say beside
+        `@trigger`. `on_log` sees each line at once, also if the call then fails.
         """
         layer = declared(function) or {}
         self._function = function
@@ -159,7 +174,13 @@ class FunctionUnderTest:
         self._is_prepared = False
         self._runner: asyncio.Runner | None = None
         """The event loop of an `async def`, which lives until `close`, because connections belong to their loop."""
-        self._verdicts = _Verdicts()
+        if may_acknowledge is None:
+            # Without `@trigger`, a file decides about acknowledgements.
+            automatic = Given(Acknowledgement.AUTOMATIC, "")
+            may_acknowledge = (
+                not layer or layer.get("acknowledgement", automatic).value is not Acknowledgement.AUTOMATIC
+            )
+        self._verdicts = _Verdicts(may_acknowledge=may_acknowledge)
         self._next_offset = 0
         self._emitted: list[Output] = []
         self.context = Context(
@@ -167,7 +188,7 @@ class FunctionUnderTest:
             self._name,
             KIND,
             lambda _, output: self._emitted.append(output),
-            lambda _, offset: self._verdicts.acknowledged.add(offset),
+            self._verdicts.acknowledge_up_to,
         )
         """What the function gets as its first argument. A test may set attributes of `context.user_data`."""
         self._logger = _CollectingLogger(self.context.current_event, on_log)
@@ -235,13 +256,16 @@ class FunctionUnderTest:
                 await _completed(self._init_context(self.context))
         self._emitted.clear()
         self._logger.lines.clear()
-        self._verdicts.acknowledged.clear()
-        self._verdicts.failed.clear()
+        verdicts = self._verdicts.of_worker
+        self._verdicts.begin(events)
         self.context.handled = events[0] if events else None
         token = self.context.handled_in_task.set(self.context.handled)
         try:
             returned = await _completed(self._function(self.context, argument))
+            if isinstance(argument, list):
+                verdicts.fail_by_ids(returned)
         finally:
+            verdicts.running = ()
             self.context.handled = None
             self.context.handled_in_task.reset(token)
         return Invocation(
@@ -250,7 +274,7 @@ class FunctionUnderTest:
             list(self._emitted),
             list(self._logger.lines),
             frozenset(self._verdicts.acknowledged),
-            dict(self._verdicts.failed),
+            dict(verdicts.failed),
         )
 
 

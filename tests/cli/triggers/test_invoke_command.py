@@ -91,9 +91,14 @@ def test_a_function_with_batches_gets_all_events_at_once(file: str, capsys: pyte
 
 
 def test_acknowledgements_and_silence_are_shown(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _invoke(f"{file}:nothing", "--event", "a") == 0
+    assert _invoke(f"{file}:nothing", "--event", "a", "--acknowledgement", "explicit") == 0
     assert _invoke(f"{file}:silent", "--event", "a") == 0
     assert capsys.readouterr().out == "acknowledged  offset 0\nhandled       1 event\n"
+
+
+def test_an_acknowledgement_needs_its_setting_as_in_a_worker(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _invoke(f"{file}:nothing", "--event", "a") == 1
+    assert 'set acknowledgement="explicit"' in capsys.readouterr().err
 
 
 def test_a_file_of_nuclio_gives_name_topic_and_variables(file: str, capsys: pytest.CaptureFixture[str]) -> None:

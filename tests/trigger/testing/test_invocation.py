@@ -89,6 +89,29 @@ def test_explicit_acknowledgements_are_seen() -> None:
     assert invoke(lambda context, event: None).acknowledged == frozenset()
 
 
+def test_what_a_worker_refuses_is_refused() -> None:
+    kept: list[Any] = []
+
+    @trigger("orders")
+    def later(context: Any, event: Any) -> None:
+        kept.append(event)
+        event.acknowledge()
+
+    with pytest.raises(RuntimeError, match='set acknowledgement="explicit"'):
+        invoke(later)
+    assert invoke(trigger("orders", acknowledgement="explicit")(later), offset=3).acknowledged == {3}
+    with pytest.raises(RuntimeError, match="is not being handled any more"):
+        kept[0].fail()
+
+
+def test_failed_items_may_be_returned_as_on_aws() -> None:
+    @trigger("orders", batch_size=5)
+    def check(context: Any, events: Any) -> Any:
+        return {"batchItemFailures": [{"itemIdentifier": events[1].id}]}
+
+    assert invoke_batch(check, ["a", "b"]).failed == {1: ""}
+
+
 def test_a_function_of_nuclio_acknowledges_by_offsets() -> None:
     async def later(context: Any, event: Any) -> None:
         await context.platform.explicit_ack(SimpleNamespace(topic=event.path, partition=event.shard_id, offset=4))
