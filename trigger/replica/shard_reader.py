@@ -23,6 +23,7 @@ READ_WAIT_SECONDS = 5.0
 """How long the leader may wait for new records. An idle shard costs one request in this time."""
 SILENCE_SECONDS_MAX = 3.0
 """How much longer than it was asked to wait a leader may send nothing, before another leader is looked for."""
+PAUSE_SECONDS = 1.0
 _NAMED_FETCHES_MAX = 12
 """The last version of Fetch that names topics."""
 
@@ -58,7 +59,7 @@ class ShardReader:
     ) -> Reading:
         """Reads from an offset on, and waits at the leader for a record. Retries until the shard has been read.
 
-        Raises OutOfRangeError.
+        The caller confirms that the result makes sense. Raises OutOfRangeError.
         """
         failures = 0
         while True:
@@ -72,7 +73,6 @@ class ShardReader:
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OutOfRangeError(f"shard {self._shard} has no offset {offset}")
                 if not found.error_code:
-                    self._is_readable()
                     return Reading(_bytes(found.records), found.high_watermark, found.log_start_offset)
                 problem = error_name(found.error_code)
             self._leader = None
@@ -80,6 +80,18 @@ class ShardReader:
             if failures > 1:  # an election takes one more attempt, and is no problem
                 self._is_unreadable(problem)
             await trio.sleep(spread_pause_seconds(failures, self._chance))
+
+    async def pause_after(self, problem: str) -> None:
+        """Reports a problem with what was read, and pauses before it is read again, perhaps from another leader."""
+        self._leader = None
+        self._is_unreadable(problem)
+        await trio.sleep(PAUSE_SECONDS)
+
+    def confirm(self) -> None:
+        """Takes note that what was read makes sense, so that the shard has no problem any more."""
+        if self.problem:
+            self._logger.info("shard_readable_again", topic=self._shard.topic, shard=self._shard.number)
+            self.problem = ""
 
     def close(self) -> None:
         """Closes the connections."""
@@ -109,11 +121,6 @@ class ShardReader:
         if problem != self.problem:
             self._logger.warning("shard_unreadable", topic=self._shard.topic, shard=self._shard.number, reason=problem)
             self.problem = problem
-
-    def _is_readable(self) -> None:
-        if self.problem:
-            self._logger.info("shard_readable_again", topic=self._shard.topic, shard=self._shard.number)
-            self.problem = ""
 
 
 def _bytes(records: Records | None) -> bytes:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.client.spu_client import SpuClient
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.backoff import spread_pause_seconds
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.logs import FilteringBoundLogger
@@ -34,6 +35,8 @@ SENDINGS_MAX = 4
 """How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
 
 
+LOOK_SECONDS_MIN = 0.001
+NEVER = float("inf")
 _FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
 
 
@@ -190,8 +193,11 @@ class ShardTask:
                 try:
                     found = await reader.read(line.fetch_offset, bytes_max, 0.0 if interval else READ_WAIT_SECONDS)
                     self._take(line, found)
+                    reader.confirm()
                 except OutOfRangeError:
                     await self._find_log_start(line)
+                except KafkaError as error:
+                    await reader.pause_after(error.message)
                 if interval:
                     await trio.sleep(interval)
         finally:
@@ -220,10 +226,13 @@ class ShardTask:
         async with trio.open_nursery() as nursery:
             while not line.is_drained:
                 now = trio.current_time()
-                if self._may_hand_out(now) and (chunk := line.next_chunk(now)) is not None:
-                    nursery.start_soon(self._handle, line, chunk)
-                    continue
-                with trio.move_on_at(line.next_time) as waiting:
+                looks_again_at = NEVER  # what lets events be handed out also wakes this task
+                if self._may_hand_out(now):
+                    if (chunk := line.next_chunk(now)) is not None:
+                        nursery.start_soon(self._handle, line, chunk)
+                        continue
+                    looks_again_at = max(line.next_time, now + LOOK_SECONDS_MIN)
+                with trio.move_on_at(looks_again_at) as waiting:
                     await self._changed.wait()
                 if waiting.cancelled_caught:
                     await self._carry_out(line.on_time(trio.current_time(), *self._moment()))

@@ -119,8 +119,25 @@ async def test_a_shard_without_a_leader_is_reported_once(autojump_clock: object)
 
                 nursery.start_soon(come)
                 await reader.read(0)
+                reader.confirm()
         assert [each["event"] for each in logged] == ["shard_unreadable", "shard_readable_again"]
         assert reader.problem == ""
+        reader.close()
+
+
+async def test_what_makes_no_sense_is_read_again(autojump_clock: object) -> None:
+    async with scripted_brokers(lambda broker, _: _answer(records=batch(b"v")), 1) as cluster:
+        cluster.leaders["orders"] = [1]
+        reader = _reader(cluster.network, *cluster.bootstrap)
+        with capture_logs() as logged:
+            for _ in range(3):
+                await reader.read(0)
+                await reader.pause_after("the batch is corrupt")
+            assert reader.problem == "the batch is corrupt"
+            await reader.read(0)
+            reader.confirm()
+            reader.confirm()
+        assert [each["event"] for each in logged] == ["shard_unreadable", "shard_readable_again"]
         reader.close()
 
 

@@ -1,17 +1,33 @@
-"""Tests the task of one shard: what it reports while the shard cannot be claimed."""
+"""Tests the task of one shard while the shard cannot be claimed or read."""
+
+from typing import Any
 
 import structlog
 import trio
-from scripted_brokers import ScriptedBroker, scripted_brokers
-from spus import SteadyClock
+from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
+from spus import SteadyClock, batch
 from structlog.testing import capture_logs
 from trigger_replicas import Handled, InProcessWorkers, config
 
 from tailrace.client.record_producer import RecordProducer
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.stream_state.replica_report import ShardState
+from tailrace.protocol.batches.record_batch import MAGIC_AT
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
+from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tailrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 from tailrace.runtime.chance import RandomChance
 from tailrace.trigger.replica.group_offsets import GroupOffsets
 from tailrace.trigger.replica.output_sender import OutputSender
@@ -29,37 +45,78 @@ class _Owner:
         raise AssertionError("nothing is fenced")
 
 
+def _task(cluster: ScriptedBrokers, workers: InProcessWorkers) -> ShardTask:
+    settings, metrics, chance = config(), ReplicaMetrics(), RandomChance(1)
+    logger, clock = structlog.get_logger(), SteadyClock()
+    spus = SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP)
+    topics = SideTopics(spus.another(), "orders", logger)
+    parts = ShardParts(
+        settings,
+        spus,
+        GroupOffsets(spus.another(), "billing", "replica1"),
+        workers,
+        OutputSender(RecordProducer(spus, clock, chance), topics, settings, metrics, chance, logger),
+        topics,
+        metrics,
+        clock,
+        chance,
+        logger,
+    )
+    return ShardTask(Shard("orders", 0), 4, parts, _Owner())
+
+
 async def test_a_shard_that_cannot_be_claimed_says_why_and_can_be_drained(autojump_clock: object) -> None:
     def script(_: ScriptedBroker, __: object) -> OffsetFetchResponse:
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return OffsetFetchResponse(groups=[OffsetFetchResponseGroup("billing", error_code=code)])
 
     async with scripted_brokers(script, 1) as cluster:
-        settings, metrics, chance = config(), ReplicaMetrics(), RandomChance(1)
-        logger, clock = structlog.get_logger(), SteadyClock()
-        spus = SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP)
-        topics = SideTopics(spus.another(), "orders", logger)
-        parts = ShardParts(
-            settings,
-            spus,
-            GroupOffsets(spus.another(), "billing", "replica1"),
-            InProcessWorkers(Handled()),
-            OutputSender(RecordProducer(spus, clock, chance), topics, settings, metrics, chance, logger),
-            topics,
-            metrics,
-            clock,
-            chance,
-            logger,
-        )
-        task = ShardTask(Shard("orders", 0), 4, parts, _Owner())
+        task = _task(cluster, InProcessWorkers(Handled()))
         with capture_logs() as logged:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(task.run)
                 await trio.sleep(30)
-                report = task.report(clock.now_ms())
+                report = task.report(0)
                 assert (report.state, report.epoch, report.marked) == (ShardState.CLAIMING, 4, -1)
                 assert report.error == "GROUP_AUTHORIZATION_FAILED"
-                assert task.gauges(clock.now_ms()) == ShardGauges(0, 0.0)
+                assert task.gauges(0) == ShardGauges(0, 0.0)
                 task.drain()
         assert (task.is_drained, task.mark) == (True, -1)
         assert [each["event"] for each in logged] == ["shard_not_claimed"]
+
+
+async def test_a_batch_that_makes_no_sense_is_read_again(autojump_clock: object) -> None:
+    good = batch(b"a", b"b")
+    corrupt = bytearray(good)
+    corrupt[MAGIC_AT] = 77
+    answers = [bytes(corrupt)] * 3 + [good]
+
+    def script(_: ScriptedBroker, request: Any) -> Any:
+        match request:
+            case OffsetFetchRequest():
+                offset = OffsetFetchResponsePartitions(0, committed_offset=0)
+                topics = [OffsetFetchResponseTopics("orders", partitions=[offset])]
+                return OffsetFetchResponse(groups=[OffsetFetchResponseGroup("billing", topics=topics)])
+            case OffsetCommitRequest():
+                committed = OffsetCommitResponseTopic("orders", partitions=[OffsetCommitResponsePartition(0)])
+                return OffsetCommitResponse(topics=[committed])
+            case FetchRequest() if answers:
+                found = PartitionData(0, high_watermark=2, log_start_offset=0, records=answers.pop(0))
+                return FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[found])])
+        return None
+
+    async with scripted_brokers(script, 1) as cluster:
+        cluster.leaders["orders"] = [1]
+        handled = Handled()
+        workers = InProcessWorkers(handled)
+        workers.set_lease(float("inf"))
+        task = _task(cluster, workers)
+        with capture_logs() as logged:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(task.run)
+                await trio.sleep(1.5)
+                report = task.report(0)
+                assert (report.state, report.error) == (ShardState.UNREACHABLE, "the batch has the magic 77, not 2")
+                await handled.count(2)
+                nursery.cancel_scope.cancel()
+        assert [each["event"] for each in logged] == ["shard_claimed", "shard_unreadable", "shard_readable_again"]

@@ -263,6 +263,22 @@ async def test_handling_goes_on_without_the_sc_until_the_lease_ends_and_resumes(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_retry_that_is_due_without_a_lease_waits(autojump_clock: object) -> None:
+    async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
+        world = await _cluster_world(cluster, nursery, 1)
+        handled = Handled()
+        handled.failing = {(0, 0): 12}
+        replica = await world.start(handled, retry=Retry(attempts=100, backoff=(1.0, 1.0)))
+        await cluster.produce(1, "orders", 0, b"v")
+        await until(lambda: replica.metrics.retries > 2)
+        await cluster.kill_sc()
+        await trio.sleep(20)
+        assert replica.metrics.retries < 12
+        await cluster.start_sc()
+        await handled.count(1)
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_event_that_outlives_the_lease_is_ended_and_handled_again(autojump_clock: object) -> None:
     async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
         world = await _cluster_world(cluster, nursery, 1)
