@@ -160,6 +160,7 @@ triggers = st.builds(
         st.none() | st.integers(1, 100),
         st.booleans(),
         st.integers(1, 2**31 - 1),
+        st.none() | st.builds(Address, st.from_regex(r"[a-z0-9-]{1,9}", fullmatch=True), _ports),
     ),
     st.builds(
         TriggerStatus, st.sampled_from(TriggerResolution), _texts, st.lists(st.integers(1, 99), max_size=3).map(tuple)

@@ -20,7 +20,7 @@ LAST_OUTPUT_SECONDS_MAX = 1.0
 
 def replica_command(wanted: KeepReplica, controller: Address) -> list[str]:
     """Returns the command line of a replica, which stops when this process ends."""
-    return [
+    command = [
         wanted.python or sys.executable,
         "-P",
         "-m",
@@ -35,6 +35,7 @@ def replica_command(wanted: KeepReplica, controller: Address) -> list[str]:
         str(controller),
         "--until-input-ends",
     ]
+    return command if wanted.metrics is None else [*command, "--metrics", str(wanted.metrics)]
 
 
 class ChildReplicaLauncher:

@@ -45,6 +45,11 @@ def _options(parser: argparse.ArgumentParser) -> None:
         help="Python interpreter for the replicas, in which Tailrace is installed (default: the one of this command).",
     )
     parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Where the first replica serves its metrics; each of the others has the next port (default: nowhere).",
+    )
+    parser.add_argument(
         "--wait",
         metavar="SECONDS",
         type=wait_seconds,
@@ -58,7 +63,7 @@ async def _deploy(client: ScClient, arguments: argparse.Namespace) -> None:
     given = given_trigger(arguments)
     for warning in given.warnings:
         say(NAME, warning)
-    document = _document(given, arguments.python)
+    document = _document(given, arguments.python, arguments.metrics)
     await _check_cluster(client, given)
     before = await _existing(client, given.config.name)
     if before is None:
@@ -74,9 +79,9 @@ async def _deploy(client: ScClient, arguments: argparse.Namespace) -> None:
     show_documents(arguments, without_secrets(stored), lambda: _text(trigger, outcome))
 
 
-def _document(given: GivenTrigger, python: str) -> Document:
+def _document(given: GivenTrigger, python: str, metrics: str | None) -> Document:
     try:
-        document = deployed_document(given.config, given.source, python)
+        document = deployed_document(given.config, given.source, python, metrics)
     except FunctionLoadError as error:
         raise UsageError(str(error)) from error
     return checked_document("trigger", document)

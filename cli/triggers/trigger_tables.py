@@ -88,6 +88,7 @@ def _deployed_fields(trigger: Trigger) -> list[tuple[str, object]]:
         ("Workers", f"{trigger.spec.config.get('max_workers', 1)} in each replica"),
         ("Dead letters", _dead_letter_topic(trigger)),
         ("Revision", trigger.spec.revision),
+        ("Metrics", trigger.spec.metrics),
     ]
 
 

@@ -249,7 +249,7 @@ def _next_revision(before: TriggerSpec, wanted: TriggerSpec) -> TriggerSpec:
 
     A person asks for other replicas of the same function with a higher revision.
     """
-    parts = [(each.topic, each.group, each.function, each.config) for each in (before, wanted)]
+    parts = [(each.topic, each.group, each.function, each.config, each.metrics) for each in (before, wanted)]
     is_another = parts[0] != parts[1] or wanted.revision > before.revision
     return replace(wanted, revision=before.revision + 1 if is_another else before.revision)
 

@@ -387,6 +387,8 @@ class TriggerSpec(Struct, frozen=True):
     paused: bool = False
     revision: int = 1
     """A number that rises if running replicas must be replaced."""
+    metrics: Address | None = None
+    """Where the first replica serves its metrics; each of the others has the next port. None without metrics."""
 
 
 class TriggerResolution(StrEnum):

@@ -2,6 +2,9 @@
 
 import re
 
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import SettingsError, parse_address
+
 from .document_fields import INT_MAX, FieldError, Fields, shown, whole_number
 from .objects import (
     TRIGGER_REPLICAS_MAX,
@@ -15,6 +18,7 @@ from .objects import (
 from .spu_documents import Document
 
 NAME_CHARACTERS_MAX = 100
+PORT_MAX = 65535
 HIDDEN = "********"
 """What commands show in place of a secret."""
 SOURCE_CHARACTERS_MAX = 256 * 1024
@@ -35,6 +39,8 @@ def trigger_document(trigger: Trigger) -> Document:
         document["minReplicas"] = spec.min_replicas
     if spec.paused:
         document["paused"] = True
+    if spec.metrics is not None:
+        document["metrics"] = str(spec.metrics)
     document |= {"revision": spec.revision, "function": snapshot, "config": dict(spec.config)}
     status: Document = {"resolution": trigger.status.resolution.value}
     if trigger.status.reason:
@@ -61,6 +67,7 @@ def read_trigger(whole: Fields, spec: Fields) -> Trigger:
         _min_replicas(spec),
         spec.flag("paused", False),
         spec.number("revision", 1, INT_MAX, default=1),
+        _metrics(spec),
     )
     status = whole.fields("status")
     trigger_status = TriggerStatus(
@@ -81,6 +88,10 @@ def check_trigger(trigger: Trigger) -> None:
         raise FieldError("group: it is empty")
     if spec.min_replicas is not None and spec.min_replicas > spec.replicas:
         raise FieldError(f"minReplicas: {spec.min_replicas} is more than replicas, {spec.replicas}")
+    if spec.metrics is not None and spec.metrics.port + spec.replicas - 1 > PORT_MAX:
+        raise FieldError(
+            f"metrics: {spec.metrics} leaves no ports for {spec.replicas} replicas, which have one after the other"
+        )
     if len(spec.function.source) > SOURCE_CHARACTERS_MAX:
         raise FieldError(
             f"function.source: it has {len(spec.function.source)} characters; at most {SOURCE_CHARACTERS_MAX} are "
@@ -103,6 +114,16 @@ def _function(function: Fields) -> FunctionSnapshot:
 def _min_replicas(spec: Fields) -> int | None:
     value = spec.raw("minReplicas")
     return None if value is None else whole_number(value, spec, "minReplicas", 1, TRIGGER_REPLICAS_MAX)
+
+
+def _metrics(spec: Fields) -> Address | None:
+    text = spec.optional_text("metrics")
+    if text is None:
+        return None
+    try:
+        return parse_address(text, spec.path_of("metrics"))
+    except SettingsError as error:
+        raise FieldError(str(error)) from error
 
 
 def _config(spec: Fields) -> dict[str, object]:

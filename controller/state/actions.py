@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tailrace.controller.objects.objects import Object, Partition, Spu
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.runtime.network import Address
 
 
 class Put(Struct, frozen=True):
@@ -107,6 +108,8 @@ class KeepReplica(Struct, frozen=True):
     revision: int
     python: str | None
     """The Python interpreter for the replica; None for that of the provisioner."""
+    metrics: Address | None = None
+    """Where the replica serves its metrics; None without metrics."""
 
 
 class DropReplica(Struct, frozen=True):

@@ -78,8 +78,10 @@ class KeptReplicas:
             self._kept[key] = _Kept(wanted)
             self._to_start.append(key)
             self._changed.set()
-        elif kept.wanted != wanted:
-            kept.wanted = wanted
+            return
+        is_another = kept.wanted is None or kept.wanted.revision != wanted.revision
+        kept.wanted = wanted
+        if is_another:
             kept.changed.set()
 
     def drop(self, trigger: str, replica: str) -> None:
@@ -126,7 +128,7 @@ class KeptReplicas:
 
         async def launch() -> RunningProcess:
             kept.state = "starting"
-            running = await self._launcher.launch(wanted)
+            running = await self._launcher.launch(kept.wanted or wanted)
             kept.state = "running"
             return running
 

@@ -12,12 +12,14 @@ from tailrace.controller.objects.objects import (
     Topic,
     Trigger,
     TriggerResolution,
+    TriggerSpec,
     TriggerStatus,
     replica_name,
 )
 from tailrace.controller.state.actions import Action, DropReplica, ForgetReplicas, KeepReplica, Put
 from tailrace.controller.state.events import TriggerReported
 from tailrace.controller.state.local_store import Change, LocalStore
+from tailrace.runtime.network import Address
 
 from .replica_scaling import LagHistory, ReplicaCount, ReplicaLimits
 from .rollouts import awaited, next_revisions
@@ -117,4 +119,12 @@ class TriggerController:
 
 def _kept(trigger: Trigger) -> Iterator[Action]:
     for index, revision in enumerate(trigger.status.revisions):
-        yield KeepReplica(trigger.name, replica_name(index), revision, trigger.spec.function.python)
+        spec, name = trigger.spec, replica_name(index)
+        yield KeepReplica(trigger.name, name, revision, spec.function.python, _metrics(spec, index))
+
+
+def _metrics(spec: TriggerSpec, index: int) -> Address | None:
+    """Returns the address at which a replica serves its metrics. Port 0 stands for any free port."""
+    if spec.metrics is None or spec.metrics.port == 0:
+        return spec.metrics
+    return Address(spec.metrics.host, spec.metrics.port + index)

@@ -22,16 +22,21 @@ class DeployedFunction(Struct, frozen=True):
     revision: int
 
 
-def deployed_document(config: TriggerConfig, source: FunctionSource, python: str | None) -> dict[str, Any]:
+def deployed_document(
+    config: TriggerConfig, source: FunctionSource, python: str | None, metrics: str | None = None
+) -> dict[str, Any]:
     """Returns the document of a trigger, with a snapshot of the function's file.
 
-    `python` is the interpreter of the replicas. Raises FunctionLoadError.
+    `python` is the interpreter of the replicas, and `metrics` the address of the first one's metrics. Raises
+    FunctionLoadError.
     """
     snapshot = with_snapshot(source)
     function = {"path": snapshot.path, "handler": snapshot.handler, "directory": snapshot.directory, "python": python}
     spec: dict[str, Any] = {"topic": config.topic, "group": config.group, "replicas": config.replicas}
     if config.min_replicas is not None:
         spec["minReplicas"] = config.min_replicas
+    if metrics is not None:
+        spec["metrics"] = metrics
     spec["function"] = {name: value for name, value in function.items() if value is not None}
     spec["function"]["source"] = snapshot.source
     spec["config"] = {name: value for name, value in config_document(config).items() if name not in _MADE_OF_FIELDS}

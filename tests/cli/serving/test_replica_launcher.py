@@ -35,6 +35,8 @@ def test_the_command_names_the_trigger_the_replica_and_the_sc() -> None:
     command = replica_command(KeepReplica("bill", "replica2", 1, None), SC)
     assert command[0] == sys.executable
     assert command[3:8] == ["tailrace", "trigger", "run", "--deployed", "bill"]
+    with_metrics = replica_command(KeepReplica("bill", "replica2", 1, None, Address("127.0.0.1", 9101)), SC)
+    assert with_metrics == [*command, "--metrics", "127.0.0.1:9101"]
     assert command[8:] == ["--replica", "replica2", "--sc", "127.0.0.1:9003", "--until-input-ends"]
 
 

@@ -21,12 +21,13 @@ async def test_a_function_is_stored_with_its_configuration_and_its_replicas_run(
 ) -> None:
     replicas = RecordedReplicas()
     async with public_sc(replicas) as sc:
-        await deploy(sc, tmp_path, "--max-workers", "4")
+        await deploy(sc, tmp_path, "--max-workers", "4", "--metrics", "127.0.0.1:9100")
         assert capsys.readouterr().out == (
             "created trigger bill: revision 1, 3 replicas; `tailrace trigger describe bill` shows what they do\n"
         )
         assert list(replicas.kept.values()) == [
-            KeepReplica("bill", f"replica{number}", 1, sys.executable) for number in (1, 2, 3)
+            KeepReplica("bill", f"replica{number}", 1, sys.executable, Address("127.0.0.1", 9099 + number))
+            for number in (1, 2, 3)
         ]
         assert await tailrace(sc.network, "trigger", "describe", "bill", "--output", "json") == 0
         (document,) = json.loads(capsys.readouterr().out)

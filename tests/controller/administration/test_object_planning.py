@@ -45,6 +45,7 @@ from tailrace.controller.state.local_store import LocalStore
 from tailrace.controller.state.observed import Observed
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
+from tailrace.runtime.network import Address
 
 ID, OTHER_ID = UUID(int=7), UUID(int=8)
 RESERVED = SpuGroupStatus(SpuGroupResolution.RESERVED)
@@ -292,6 +293,7 @@ def test_two_triggers_never_read_a_topic_in_the_same_group() -> None:
         ({"config": {"max_workers": 2}}, 8),
         ({"function": FunctionSnapshot("/billing.py", "another")}, 8),
         ({"group": "other"}, 8),
+        ({"metrics": Address("localhost", 9100)}, 8),
     ],
 )
 def test_only_what_replicas_have_loaded_makes_a_new_revision(changes: dict[str, object], revision: int) -> None:

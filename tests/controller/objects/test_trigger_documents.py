@@ -43,6 +43,8 @@ def test_reports_of_replicas_are_listed_with_a_trigger_and_are_no_part_of_it() -
         ({"replicas": 2, "minReplicas": 3}, "minReplicas: 3 is more than replicas, 2"),
         ({"minReplicas": 0}, "minReplicas: 0 is not a whole number from 1 to 100"),
         ({"config": []}, "config: a list is not a mapping of names"),
+        ({"metrics": "nowhere"}, "metrics: 'nowhere' is not HOST:PORT"),
+        ({"metrics": "localhost:65535", "replicas": 2}, "metrics: localhost:65535 leaves no ports for 2 replicas"),
         ({"function": {"path": "x"}}, "function.source: it is missing"),
         ({"function": {"path": "x", "source": "x" * 262_145}}, "function.source: it has 262145 characters"),
         ({"workers": 1}, "spec: unknown field 'workers'"),

@@ -109,6 +109,18 @@ async def test_another_revision_starts_when_the_process_before_has_ended(
     assert launcher.events == ["launched replica1 1", "stopped replica1 1", "launched replica1 2"]
 
 
+async def test_a_running_replica_is_not_replaced_before_its_revision_changes(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    launcher = FakeLauncher()
+    replicas = replicas_of(nursery, launcher)
+    replicas.keep(wanted())
+    await trio.sleep(1)
+    replicas.keep(KeepReplica("bill", "replica1", 1, "/another/python"))
+    await trio.sleep(10)
+    assert launcher.events == ["launched replica1 1"]
+
+
 async def test_a_replica_that_is_wanted_again_while_it_stops_runs_again(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:

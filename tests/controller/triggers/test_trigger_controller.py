@@ -11,6 +11,7 @@ from tailrace.controller.objects.objects import (
 )
 from tailrace.controller.state.actions import DropReplica, KeepReplica
 from tailrace.controller.state.events import ReconciliationDue, TriggerReported
+from tailrace.runtime.network import Address
 
 SPEC = TriggerSpec("orders", "billing", FunctionSnapshot("/billing.py", "def handler(): ..."), replicas=3)
 
@@ -69,6 +70,15 @@ def test_a_trigger_gets_its_replicas() -> None:
     sc.actions.clear()
     sc.deliver(ReconciliationDue())
     assert running(sc) == {"replica1": 1, "replica2": 1, "replica3": 1}
+
+
+def test_each_replica_serves_its_metrics_at_a_port_of_its_own() -> None:
+    sc = with_trigger(metrics=Address("localhost", 9100))
+    kept = [action for action in sc.actions if isinstance(action, KeepReplica)]
+    assert {str(each.metrics) for each in kept} == {"localhost:9100", "localhost:9101", "localhost:9102"}
+    sc = with_trigger(metrics=Address("localhost", 0))
+    kept = [action for action in sc.actions if isinstance(action, KeepReplica)]
+    assert {str(each.metrics) for each in kept} == {"localhost:0"}
 
 
 def test_a_trigger_without_a_topic_waits_for_it() -> None:
