@@ -1,5 +1,6 @@
 """Sends records to real SPUs in memory while leaders change, and to scripted brokers that fail in a certain way."""
 
+import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,7 +31,8 @@ from tailrace.trigger.work import Output
 
 GUIDE = 9
 """An SPU that leads nothing and stays."""
-HERE = Partition("orders", 0)
+LOST_ONE_IN = 20
+"""How often a response is lost."""
 
 
 @asynccontextmanager
@@ -90,10 +92,38 @@ async def test_records_of_many_topics_are_stored_where_they_belong(autojump_cloc
         assert sorted(without_key.values()) == [[], [b"a", b"b"]], "records that are sent together stay together"
 
 
+class _LossyConnection:
+    """A connection that breaks now and then instead of giving a response, which was sent."""
+
+    def __init__(self, connection: Any, chance: RandomChance) -> None:
+        self._connection = connection
+        self._chance = chance
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        count: int | None = self._connection.receive_into(buffer)
+        if count and not self._chance.below(LOST_ONE_IN):
+            self._connection.close()
+            raise ConnectionResetError(errno.ECONNRESET, "a test has lost the response")
+        return count
+
+
+class _LossyNetwork:
+    def __init__(self, network: Any) -> None:
+        self._network = network
+        self._chance = RandomChance(7)
+
+    async def connect(self, address: Address) -> Any:
+        return _LossyConnection(await self._network.connect(address), self._chance)
+
+
 async def test_nothing_is_lost_repeated_or_reordered_while_leaders_change(autojump_clock: object) -> None:
     async with cluster_of(1, 2, 3, GUIDE) as cluster:
         assert await cluster.create(GUIDE, "orders", 6, 3, min_insync_replicas="2") == ErrorCode.NONE
-        async with _producing(cluster.world.network, [address_of(GUIDE)]) as (producer, client):
+        network: Any = _LossyNetwork(cluster.world.network)
+        async with _producing(network, [address_of(GUIDE)]) as (producer, _):
             sent: dict[bytes, list[bytes]] = {}
 
             async def produce(key: bytes, count: int) -> None:
@@ -109,6 +139,7 @@ async def test_nothing_is_lost_repeated_or_reordered_while_leaders_change(autoju
                 for spu in (1, 2, 3, 1):
                     await trio.sleep(1)
                     await _replace(cluster, spu)
+        async with _producing(cluster.world.network, [address_of(GUIDE)]) as (_, client):
             stored = await _stored(client, "orders")
         by_key: dict[bytes, list[bytes]] = {}
         for records in stored.values():
