@@ -98,11 +98,18 @@ def freeze_sc(cluster: SeparateCluster, trigger: RunningTrigger, number: int) ->
         wait_until(lambda: all(trigger.losses()[each] > before[each] for each in owners), SECONDS_MAX, "leases end")
 
 
-SHORT: tuple[Fault, ...] = (kill_worker, kill_replica, freeze_replica, stop_replica, kill_spu, kill_sc)
+SHORT: tuple[Fault, ...] = (
+    kill_worker,
+    kill_replica,
+    freeze_replica,
+    freeze_replica_and_workers,
+    stop_replica,
+    kill_spu,
+    kill_sc,
+)
 ALL: tuple[Fault, ...] = (
     *SHORT,
     freeze_worker,
-    freeze_replica_and_workers,
     stop_spu,
     freeze_spu,
     stop_sc,

@@ -5,6 +5,7 @@
 - One owner of a shard handles it without a gap. It repeats an event only if the worker that handled it ended, or if it
   has lost the shard and got it again.
 - An owner begins at or after every offset that was committed before, and leaves out nothing.
+- An offset is committed only after everything before it was handled.
 - Between two owners lies a pause, because a shard is taken only from a stale member, or from one that has just lost its
   lease. A replica that left needs none, and nothing that it handled is repeated.
 
@@ -12,6 +13,7 @@ All processes run on one machine and share its monotonic clock.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -98,6 +100,7 @@ def violations(
         for tenure in tenures(events):
             found += [f"shard {shard}: {each}" for each in _out_of_order(tenure, offsets)]
         found += [f"shard {shard}: {each}" for each in _wrong_begins(events, offsets, of_shard)]
+        found += [f"shard {shard}: {each}" for each in _committed_early(events, offsets, of_shard)]
         found += [f"shard {shard}: {each}" for each in _hasty(events, freezes or {}, left or {}, pause_seconds)]
     return [*found, *(f"shard {shard} does not exist, and was handled" for shard in by_shard)]
 
@@ -186,6 +189,19 @@ def _wrong_begins(events: Sequence[Handled], offsets: Sequence[int], commits: Se
             yield f"everything before {first_unhandled} was handled, and then an owner began at {first}"
         done = [each.offset + 1 for each in tenure if each.end is not None]
         first_unhandled = max([first_unhandled, *done])
+
+
+def _committed_early(events: Sequence[Handled], offsets: Sequence[int], commits: Sequence[Commit]) -> Iterator[str]:
+    first_ends: dict[int, float] = {}
+    for each in events:
+        if each.end is not None:
+            first_ends[each.offset] = min(each.end, first_ends.get(each.offset, math.inf))
+    handled_at, remaining = 0.0, deque(offsets)
+    for commit in sorted(commits, key=lambda each: each.offset):
+        while remaining and remaining[0] < commit.offset:
+            handled_at = max(handled_at, first_ends.get(remaining.popleft(), math.inf))
+        if handled_at > commit.at:
+            yield f"{commit.offset} was committed at {commit.at:.6f}, and only handled at {handled_at:.6f}"
 
 
 def _hasty(

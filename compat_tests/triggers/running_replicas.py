@@ -126,29 +126,32 @@ class RunningTrigger:
     def kill_worker(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
-    def leave(self, name: str) -> None:
-        """Asks a replica to stop, which must end with status 0."""
-        self.left[self.pid(name)] = time.monotonic()
-        status = self._servers[name].stop()
-        assert status == 0, f"{name} ended with status {status}:\n{self._servers[name].last_output()}"
+    def leave(self, *names: str) -> None:
+        """Asks replicas to stop, which must end with status 0."""
+        for name in names:
+            self._servers[name].wait_until_ready()
+            self.left[self.pid(name)] = time.monotonic()
+            self._servers[name].signal(signal.SIGTERM)
+        for name in names:
+            status = self._servers[name].wait()
+            assert status == 0, f"{name} ended with status {status}:\n{self._servers[name].last_output()}"
 
     @contextmanager
     def frozen(self, *pids: int) -> Iterator[None]:
-        since = time.monotonic()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
+        since = time.monotonic()
         try:
             yield
         finally:
+            until = time.monotonic()
             for pid in pids:
+                self._freezes.setdefault(pid, []).append((since, until))
                 if psutil.pid_exists(pid):
                     os.kill(pid, signal.SIGCONT)
-                self._freezes.setdefault(pid, []).append((since, time.monotonic()))
 
     def stop(self) -> None:
-        for name in NAMES:
-            self._servers[name].wait_until_ready()
-            self.leave(name)
+        self.leave(*NAMES)
 
     def end(self) -> None:
         """Kills all processes, whatever their state."""

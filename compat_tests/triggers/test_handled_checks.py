@@ -90,6 +90,7 @@ def test_an_event_whose_worker_was_killed_is_repeated_by_another_worker():
             "2 was committed, and then",
             id="repeats what was committed",
         ),
+        pytest.param(CALM, [Commit(0, 2.4, 1), Commit(0, 3.4, 3)], "3 was committed at", id="committed too early"),
     ],
 )
 def test_a_broken_promise_is_found(handled, commits, expected):
