@@ -7,7 +7,7 @@ third of its start time and of its memory.
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .event import Event
@@ -68,19 +68,31 @@ class EventLogger:
         if self._settings is not None:
             logs.configure(self._settings.level, json=self._settings.json)
             self._settings = None
-        text = str(message)
+        text = message if isinstance(message, str) else _shown(message)
         if args:
             try:
-                text = text % args
-            except (TypeError, ValueError):
-                text = " ".join([text, *map(str, args)])
+                text = text % (args[0] if len(args) == 1 and isinstance(args[0], Mapping) else args)
+            except Exception:
+                text = " ".join([text, *map(_shown, args)])
         ours: dict[str, object] = {}
         event = self._current()
         if event is not None:
             ours = dict(zip(_OF_EVENT, (event.topic, event.shard_id, event.offset), strict=True))
         taken = {"event", "level", "timestamp", *ours}
         theirs = {f"{name}_" if name in taken else name: value for name, value in (self.bound | fields).items()}
-        logs.get_logger().log(_LEVELS[level], text, **ours, **theirs)
+        logger = logs.get_logger()
+        try:
+            logger.log(_LEVELS[level], text, **ours, **theirs)
+        except Exception:
+            # No line is worth a failed event, for example one with a field that JSON cannot have.
+            logger.log(_LEVELS[level], text, **ours, fields=_shown(theirs))
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 class ForwardingHandler(logging.Handler):
@@ -95,4 +107,6 @@ class ForwardingHandler(logging.Handler):
         fields: dict[str, object] = {"logger": record.name}
         if record.exc_info:
             fields["exc_info"] = record.exc_info
-        self._logger.write(level, record.getMessage(), (), fields)
+        # Arguments that do not fit are shown behind the message, and not refused.
+        args = record.args if isinstance(record.args, tuple) else (record.args,) if record.args else ()
+        self._logger.write(level, record.msg, args, fields)

@@ -502,7 +502,7 @@ def test_workers_end_with_a_replica_that_was_killed(tmp_path: Path, signals: Sig
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, env=environment) as replica:
         assert replica.stdout is not None
         workers = [os.pidfd_open(int(pid)) for pid in replica.stdout.readline().split()]
-        trio.run(signals.next)
+        assert [trio.run(signals.next) for _ in range(2)] == ["a", "b"]
         replica.kill()
 
     async def wait() -> None:

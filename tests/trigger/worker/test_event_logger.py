@@ -1,13 +1,15 @@
+import json
 import logging
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from tailrace.trigger.work import Shard
 from tailrace.trigger.worker.context import Context
 from tailrace.trigger.worker.event import TriggerInfo
 from tailrace.trigger.worker.event_decoder import make_event
-from tailrace.trigger.worker.event_logger import ForwardingHandler
+from tailrace.trigger.worker.event_logger import EventLogger, ForwardingHandler, LogSettings
 
 PLACE = {"topic": "orders", "shard": 3, "offset": 7}
 
@@ -52,7 +54,37 @@ def test_arguments_fill_the_message_and_wrong_ones_do_no_harm(context: Context) 
         context.logger.info("Hello %s", "you")
         context.logger.info("Hello", "you", 5)
         context.logger.info("100 %")
-    assert [line["event"] for line in lines] == ["Hello you", "Hello you 5", "100 %"]
+    assert [line["event"] for line in lines] == ["Hello you", "Hello 'you' 5", "100 %"]
+
+
+def test_no_line_fails_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    class Strange:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    before = structlog.get_config()
+    try:
+        logger = EventLogger(lambda: None, LogSettings("info", True))
+        logger.info(Strange())
+        logger.info("Hello %s", Strange())
+        logger.info("paid", amounts={(1, 2): 3}, offset=b"x")
+        logger.exception("nothing was raised")
+        library = logging.Logger("some.library")
+        library.addHandler(ForwardingHandler(logger))
+        library.warning("retry %d", "often")
+        library.warning("retry %(count)d", {"count": 3})
+    finally:
+        structlog.configure(**before)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == [
+        "<Strange that cannot be shown>",
+        "Hello %s <Strange that cannot be shown>",
+        "paid",
+        "nothing was raised",
+        "retry %d 'often'",
+        "retry 3",
+    ]
+    assert lines[2]["fields"] == "{'amounts': {(1, 2): 3}, 'offset': b'x'}"
 
 
 def test_an_exception_is_written_with_its_traceback(context: Context) -> None:
