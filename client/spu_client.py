@@ -147,8 +147,13 @@ class SpuClient:
             return await self._ask_any(request)
 
     def another(self) -> "SpuClient":
-        """Returns a client of the same cluster with its own connections, for requests that must not wait for others."""
-        return SpuClient(self._network, self._bootstrap, self._role, self._credentials)
+        """Returns a client of the same cluster with its own connections, for requests that must not wait for others.
+
+        It knows the SPUs that this client knows, in case no bootstrap server responds.
+        """
+        other = SpuClient(self._network, self._bootstrap, self._role, self._credentials)
+        other._addresses = dict(self._addresses)
+        return other
 
     async def ask(
         self,

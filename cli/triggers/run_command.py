@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
 from tailrace.cli.options.server_choice import SC_DEFAULT
@@ -186,6 +187,10 @@ def _servers(sc: str | None, config: TriggerConfig | None, environment: Mapping[
     return ReplicaServers(addresses, brokers)
 
 
+def _brokers(config: TriggerConfig) -> list[Address]:
+    return [parse_address(each, "--bootstrap", port_min=1) for each in config.brokers]
+
+
 # the replica
 
 
@@ -211,7 +216,10 @@ async def _serve(asked: _Run, seams: Seams) -> None:
         nursery.start_soon(_stop_when_asked, signals, stops, nursery.cancel_scope)
         if asked.until_input_ends:
             nursery.start_soon(_stop_with_parent, stops, nursery.cancel_scope)
-        trigger = asked.trigger or await _deployed(asked, seams)
+        trigger = asked.trigger
+        if trigger is None:
+            trigger = await _deployed(asked, seams)
+            asked = replace(asked, servers=replace(asked.servers, brokers=_brokers(trigger.config)))
         logger = get_logger().bind(trigger=trigger.config.name, replica=asked.member_id)
         shards = await check_topic(asked.servers, seams.network, trigger.config, logger)
         await _run_replica(asked, trigger, shards, seams, stops, logger)

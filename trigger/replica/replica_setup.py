@@ -1,7 +1,7 @@
 """Puts a replica together: clients of brokers and of the Streaming Controller (SC), membership and producer."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 
 import trio
 from msgspec import Struct
@@ -10,7 +10,7 @@ from tailrace.client.log_client import LogClient
 from tailrace.client.plain_login import Credentials
 from tailrace.client.record_producer import RecordProducer
 from tailrace.client.sc_client import SC, ScClient
-from tailrace.client.server_connection import UnreachableError, unless_refused
+from tailrace.client.server_connection import RefusedError, UnreachableError, unless_refused
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.network import Address, Network
@@ -61,6 +61,8 @@ async def replica_of(
     clock, chance = seams.wall_clock, seams.chance
     with ExitStack() as stack:
         spus = stack.enter_context(closing(servers.spu_client(seams.network, config)))
+        with suppress(UnreachableError, RefusedError):
+            await spus.metadata()  # the clients that are made from it know the brokers even if the SC is away
         reporter = stack.enter_context(closing(_ScReporter(seams.network, servers.sc)))
         offsets = stack.enter_context(closing(GroupOffsets(spus.another(), config.group, name.member_id)))
         side_topics = stack.enter_context(closing(SideTopics(spus.another(), config.topic, logger)))

@@ -263,6 +263,19 @@ async def test_handling_goes_on_without_the_sc_until_the_lease_ends_and_resumes(
         nursery.cancel_scope.cancel()
 
 
+async def test_the_first_output_needs_no_sc(autojump_clock: object) -> None:
+    async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
+        world = await _cluster_world(cluster, nursery, 1)
+        world.brokers = ()  # the replica finds them through the SC
+        assert await cluster.create(1, "invoices", 1, 1) == 0
+        replica = await world.start(Handled(outputs_to="invoices"))
+        await until(lambda: replica.marks == {0: 0})
+        await cluster.kill_sc()
+        await cluster.produce(1, "orders", 0, b"v")
+        await until(lambda: replica.marks == {0: 1}, 5.0)
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_retry_that_is_due_without_a_lease_waits(autojump_clock: object) -> None:
     async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
         world = await _cluster_world(cluster, nursery, 1)
