@@ -153,11 +153,16 @@ def _missing(facts: TriggerFacts, revision: int) -> list[str]:
         ]
     names = [replica_name(index) for index in range(len(status.revisions))]
     late = [name for name in names if not _is_up(facts, name, revision)]
-    return [_late(facts, name) for name in late] or [f"trigger {facts.trigger.name} is {status.resolution.value}"]
+    return [_late(facts, name, revision) for name in late] or [
+        f"trigger {facts.trigger.name} is {status.resolution.value}"
+    ]
 
 
-def _late(facts: TriggerFacts, name: str) -> str:
+def _late(facts: TriggerFacts, name: str, revision: int) -> str:
     found = facts.replica(name)
+    report = None if found is None else found.current
+    if report is not None and report.revision < revision:
+        return f"{name} of trigger {facts.trigger.name} still runs revision {report.revision}"
     process = f"; its process: {found.process}" if found is not None and found.process else ""
     return f"{name} of trigger {facts.trigger.name} does not handle records yet{process}"
 

@@ -20,6 +20,7 @@ def explanation(facts: TriggerFacts) -> list[str]:
     still = [shard for shard in facts.shards if not _moves(shard)]
     for shard in still:
         sentences += shard_explanation(facts, shard.number)
+    sentences = list(dict.fromkeys(sentences))
     if facts.shards and not still:
         lag = sum(shard.report.lag for shard in facts.shards if shard.report is not None)
         waiting = counted(lag, "record waits", "records wait") if lag else "no record waits"

@@ -33,12 +33,19 @@ class ReplicaLauncher(Protocol):
         """Returns the last line that a replica has printed."""
 
 
+RECENT_SECONDS = 60.0
+"""For how long the end of a process is shown after the process was started again."""
+
+
 class _Kept(Struct):
     """A replica that runs, or is being stopped."""
 
     wanted: KeepReplica | None
     """What should run; None if the replica is being stopped."""
     state: str = "starting"
+    end: str = ""
+    """How the process ended last by itself, with what it printed last."""
+    ended_at: float = 0.0
     changed: trio.Event = field(default_factory=trio.Event)
     ended: trio.Event = field(default_factory=trio.Event)
 
@@ -98,7 +105,8 @@ class KeptReplicas:
 
     def states(self, trigger: str) -> Mapping[str, str]:
         """Returns what is known of the process of each replica, in words for people."""
-        return {replica: kept.state for (name, replica), kept in sorted(self._kept.items()) if name == trigger}
+        now = trio.current_time()
+        return {replica: _state(kept, now) for (name, replica), kept in sorted(self._kept.items()) if name == trigger}
 
     def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
         """Reads a part of the output of a replica. None if there is none."""
@@ -134,7 +142,8 @@ class KeptReplicas:
 
         def on_ended(status: str, pause_seconds: float) -> None:
             last = self._launcher.last_line(wanted.trigger, wanted.replica)
-            kept.state = f"ended with {status}, and starts again{f': {last}' if last else ''}"
+            kept.state, kept.ended_at = "waiting", trio.current_time()
+            kept.end = f"after it ended with {status}{f': {last}' if last else ''}"
             logger.warning("replica_ended", status=status, last_line=last)
 
         process = SupervisedProcess(launch, on_ended)
@@ -145,3 +154,8 @@ class KeptReplicas:
             kept.state = "stopping"
             await process.stop()
         logger.info("replica_stopped", revision=wanted.revision)
+
+
+def _state(kept: _Kept, now: float) -> str:
+    """Says what a process does, and how it ended if that was not long ago."""
+    return f"{kept.state} {kept.end}" if kept.end and now - kept.ended_at < RECENT_SECONDS else kept.state

@@ -102,6 +102,12 @@ async def test_a_deployment_can_wait_until_all_replicas_handle_records(
             await report(sc, "replica2")
         assert statuses == [0]
         capsys.readouterr()
+        function_file(tmp_path, FUNCTION + "\n# new")
+        await report(sc, "replica2")
+        assert await tailrace(sc.network, "trigger", "deploy", path, "--replicas", "2", "--wait", "3") == 4
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            "tailrace trigger deploy: replica2 of trigger bill still runs revision 1"
+        )
         await trio.sleep(20)
         assert await tailrace(sc.network, "trigger", "deploy", path, "--replicas", "2", "--wait", "3") == 4
         late = "of trigger bill does not handle records yet; its process: running"

@@ -58,9 +58,9 @@ def why(found: TriggerFacts) -> str:
         (facts(shard(), resolution=TriggerResolution.NONE), "The SC has not decided"),
         (facts(shard(), replicas=()), "No replica runs. The SC starts none by itself"),
         (
-            facts(shard(), replicas=(replica(None, process="ended with status 2, and starts again: no such file"),)),
-            "No replica has reported yet. replica1 has not reported for a while; its process: ended with status 2, and "
-            "starts again: no such file.",
+            facts(shard(), replicas=(replica(None, process="waiting after it ended with status 2: no such file"),)),
+            "No replica has reported yet. replica1 has not reported for a while; its process: waiting after "
+            "it ended with status 2: no such file.",
         ),
         (
             facts(shard(has_leader=False)),

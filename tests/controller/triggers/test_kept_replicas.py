@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from tailrace.controller.spus.supervised_process import PAUSE_SECONDS_MIN
 from tailrace.controller.state.actions import KeepReplica
 from tailrace.controller.triggers.bounded_log import LogPart
-from tailrace.controller.triggers.kept_replicas import KeptReplicas
+from tailrace.controller.triggers.kept_replicas import RECENT_SECONDS, KeptReplicas
 
 
 def wanted(replica: int = 1, revision: int = 1) -> KeepReplica:
@@ -87,11 +87,14 @@ async def test_a_replica_that_ends_is_started_again_and_its_state_says_why(
     with capture_logs() as logs:
         launcher.running["replica1"].ended.set()
         await trio.testing.wait_all_tasks_blocked()
-    assert replicas.states("bill") == {"replica1": "ended with status 1, and starts again: ValueError: no"}
+    assert replicas.states("bill") == {"replica1": "waiting after it ended with status 1: ValueError: no"}
     assert [log["last_line"] for log in logs if log["event"] == "replica_ended"] == ["ValueError: no"]
     await trio.sleep(PAUSE_SECONDS_MIN)
     await trio.testing.wait_all_tasks_blocked()
     assert launcher.events == ["launched replica1 1"] * 2
+    assert replicas.states("bill") == {"replica1": "running after it ended with status 1: ValueError: no"}
+    await trio.sleep(RECENT_SECONDS)
+    assert replicas.states("bill") == {"replica1": "running"}
 
 
 async def test_another_revision_starts_when_the_process_before_has_ended(
