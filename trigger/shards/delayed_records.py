@@ -86,6 +86,10 @@ class DelayedRecords:
     def own_offset(self, shard: Shard, offset: int) -> int | None:
         return self._own.get((shard, offset))
 
+    def first_offset(self, offset: int) -> int:
+        delayed = self._records.get(offset)
+        return offset if delayed is None else self._first(offset, delayed)[1]
+
     def original(self, offset: int) -> Original:
         delayed = self._records.get(offset)
         if delayed is None or delayed.retried is None:

@@ -132,6 +132,9 @@ class KeyLanes:
     def own_offset(self, shard: Shard, offset: int) -> int | None:
         return offset if shard == self._shard else None
 
+    def first_offset(self, offset: int) -> int:
+        return offset
+
     def original(self, offset: int) -> Original:
         return self._batches.original(self._shard, offset)
 

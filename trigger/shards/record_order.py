@@ -35,6 +35,9 @@ class RecordOrder(Protocol):
     def own_offset(self, shard: Shard, offset: int) -> int | None:
         """Returns where in this shard the event lies that a worker knows by another shard and offset."""
 
+    def first_offset(self, offset: int) -> int:
+        """Returns the offset by which workers know a record."""
+
     def original(self, offset: int) -> Original:
         """Returns a record as it was produced."""
 

@@ -232,7 +232,8 @@ class ShardLine:
 
     def _repeat(self, event: OpenEvent, now: float) -> None:
         """Hands an event out again whose worker ended. That is no fault of the event, so it takes no attempt."""
-        failure = Failure(FailureKind.WORKER_ENDED, event.offset, event.offset + 1, "WorkerEnded")
+        offset = self._order.first_offset(event.offset)
+        failure = Failure(FailureKind.WORKER_ENDED, offset, offset + 1, "WorkerEnded")
         self._order.retry(Failed((event.offset,), event.offset + 1, event.attempts - 1, failure), now)
 
     def on_time(self, now: float, wall_ms: int, fraction: float) -> Effects:
@@ -242,10 +243,11 @@ class ShardLine:
             return NO_EFFECTS
         pending = _Pending()
         for event in expired:
+            offset = self._order.first_offset(event.offset)
             failure = Failure(
                 FailureKind.UNACKNOWLEDGED,
-                event.offset,
-                event.offset + 1,
+                offset,
+                offset + 1,
                 "NotAcknowledged",
                 f"the function did not acknowledge the event within {self._config.acknowledgement_timeout:g} s",
             )
@@ -310,7 +312,7 @@ class ShardLine:
 
     def open_events(self, now: float) -> Sequence[tuple[int, float]]:
         """Returns offset and age in seconds of each event that waits for its acknowledgement, oldest first."""
-        return self._open.ages(now)
+        return [(self._order.first_offset(offset), age) for offset, age in self._open.ages(now)]
 
     @property
     def _handled(self) -> int:
