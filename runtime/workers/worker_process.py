@@ -28,13 +28,19 @@ class WorkerProcess:
     """A running worker, the pipes to and from it, and the page that it shares."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], to_worker: int, from_worker: int, claims: int, page: SharedPage
+        self,
+        process: subprocess.Popen[bytes],
+        pidfd: int,
+        to_worker: int,
+        from_worker: int,
+        claims: int,
+        page: SharedPage,
     ) -> None:
         self._process = process
         self._to_worker = to_worker
         self._from_worker = from_worker
         self._claims = claims
-        self._pidfd = os.pidfd_open(process.pid)
+        self._pidfd = pidfd
         self.page = page
 
     @property
@@ -135,6 +141,12 @@ def start_worker(arguments: Sequence[str], environment: Mapping[str, str]) -> Wo
             start_new_session=True,
             pass_fds=descriptors,
         )
+        try:
+            pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            process.kill()
+            process.wait()
+            raise
     except BaseException:
         for descriptor in (to_worker, from_worker, claims):
             os.close(descriptor)
@@ -145,4 +157,4 @@ def start_worker(arguments: Sequence[str], environment: Mapping[str, str]) -> Wo
         os.close(its_output)
     os.set_blocking(to_worker, False)
     os.set_blocking(from_worker, False)
-    return WorkerProcess(process, to_worker, from_worker, claims, page)
+    return WorkerProcess(process, pidfd, to_worker, from_worker, claims, page)
