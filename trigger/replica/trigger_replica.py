@@ -5,6 +5,7 @@ it gets, cancels the tasks of shards that it has lost, and drains those that it 
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -23,6 +24,8 @@ from .replica_metrics import ReplicaGauges
 from .shard_task import ShardParts, ShardTask
 
 REPORT_SECONDS = 2.0
+REPORT_SECONDS_MIN = 0.2
+"""How soon a report may follow the last one, if shards have come or gone."""
 REFRESH_SECONDS = 3600.0
 """How often marks are committed that have not changed, because the coordinator forgets offsets after some days."""
 KILL_SECONDS_MAX = 2.0
@@ -103,11 +106,14 @@ class Replica:
         """Shards that were lost and gained again, whose old tasks have not ended."""
         self._has_ended = trio.Condition()
         self._is_stopping = trio.Event()
+        self._has_news = trio.Event()
+        """Set if the SC should get a report soon."""
         self._reported = (0.0, 0)
         """The time of the last report, and how many events were handled until then."""
 
     def stop(self) -> None:
         """Begins an orderly stop: no new event, the running ones end or are given up, marks are committed."""
+        self._has_news.set()
         self._is_stopping.set()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -135,6 +141,7 @@ class Replica:
 
     def on_gained(self, shards: Mapping[int, int]) -> None:
         """Begins to handle shards; each comes with its epoch."""
+        self._has_news.set()
         for number, epoch in shards.items():
             if self._tasks_of(number):
                 self._to_start[number] = epoch  # tasks that were cancelled still end
@@ -152,6 +159,7 @@ class Replica:
 
     def on_lost(self, shards: Collection[int]) -> None:
         """Stops handling shards at once."""
+        self._has_news.set()
         for number in shards:
             self._to_start.pop(number, None)
             for each in self._tasks_of(number):
@@ -196,6 +204,7 @@ class Replica:
                 await self._committer.commit([task])  # its time is over, and its workers have ended
         finally:
             del self._running[task.shard]
+        self._has_news.set()
         await self._parts.workers.abandon(task.shard)
         if not self._tasks_of(number):
             if not running.is_lost:
@@ -319,8 +328,10 @@ class Replica:
 
     async def _report_periodically(self, send: Report) -> None:
         while True:
-            await trio.sleep(REPORT_SECONDS)
-            try:
+            self._has_news = trio.Event()
+            # Without an SC the report is lost, and the membership says so.
+            with suppress(UnreachableError, RefusedError):
                 await send(encode_report(self.report()))
-            except (UnreachableError, RefusedError):
-                continue  # the membership says that the SC does not respond
+            await trio.sleep(REPORT_SECONDS_MIN)
+            with trio.move_on_after(REPORT_SECONDS - REPORT_SECONDS_MIN):
+                await self._has_news.wait()

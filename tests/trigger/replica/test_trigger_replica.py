@@ -9,12 +9,13 @@ import trio
 from clusters import ClusterOfSpus, address_of, cluster_of
 from grouped_spu import GroupedSpu, grouped_spu
 from running_sc import PUBLIC
-from spus import ADDRESS
+from spus import ADDRESS, SC_PUBLIC
 from structlog.testing import capture_logs
 from trigger_replicas import Handled, ReplicaWorld, until
 
 from tailrace.client.group_client import GroupClient
 from tailrace.client.log_facts import Partition
+from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState, decode_report, encode_report
@@ -517,6 +518,27 @@ async def test_the_sc_gets_reports(autojump_clock: object) -> None:
         ]
         gauges = replica.replica.gauges()
         assert (gauges.workers, sorted(gauges.shards)) == (1, [0, 1])
+
+
+async def test_the_sc_learns_at_once_which_shards_a_replica_has(autojump_clock: object) -> None:
+    async with _orders(2) as (spu, world):
+        sc = ScClient(spu.network, [SC_PUBLIC])
+        first = await world.start(Handled(), "replica1", replicas=2)
+        await until(lambda: len(first.marks) == 1)
+        await trio.sleep(0.5)
+        assert await _reported(sc) == {"replica1": (ReplicaState.MEMBER, 1)}
+        second = await world.start(Handled(), "replica2", replicas=2)
+        await until(lambda: len(second.marks) == 1)
+        await trio.sleep(0.5)
+        assert await _reported(sc) == {"replica1": (ReplicaState.MEMBER, 1), "replica2": (ReplicaState.MEMBER, 1)}
+        sc.close()
+
+
+async def _reported(sc: ScClient) -> dict[str, tuple[str, int]]:
+    """Returns the state and the number of shards that each replica has reported."""
+    (trigger,) = await sc.list_objects("trigger-run-by-hand")
+    reports = {each["name"]: each["report"] for each in trigger["status"]["replicas"]}
+    return {name: (report["state"], len(report["shards"])) for name, report in reports.items()}
 
 
 async def test_two_workers_let_all_shards_progress(autojump_clock: object) -> None:
