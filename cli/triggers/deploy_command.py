@@ -33,6 +33,7 @@ from .trigger_options import GivenTrigger, add_function, add_settings, given_tri
 
 NAME = "trigger deploy"
 LOOK_SECONDS = 0.2
+_UP = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
 NOTHING_READ = StreamRead(0)
 
 
@@ -138,11 +139,7 @@ def is_running(facts: TriggerFacts, revision: int) -> bool:
 def _is_up(facts: TriggerFacts, replica: str, revision: int) -> bool:
     found = facts.replica(replica)
     report = None if found is None else found.current
-    return (
-        report is not None
-        and report.revision >= revision
-        and report.state in (ReplicaState.MEMBER, ReplicaState.WAITING)
-    )
+    return report is not None and report.revision >= revision and report.state in _UP
 
 
 def _missing(facts: TriggerFacts, revision: int) -> list[str]:
@@ -161,7 +158,7 @@ def _missing(facts: TriggerFacts, revision: int) -> list[str]:
 def _late(facts: TriggerFacts, name: str, revision: int) -> str:
     found = facts.replica(name)
     report = None if found is None else found.current
-    if report is not None and report.revision < revision:
+    if report is not None and report.revision < revision and report.state in _UP:
         return f"{name} of trigger {facts.trigger.name} still runs revision {report.revision}"
     process = f"; its process: {found.process}" if found is not None and found.process else ""
     return f"{name} of trigger {facts.trigger.name} does not handle records yet{process}"

@@ -40,9 +40,11 @@ class TriggerController:
         before = () if previous is None else previous.status.revisions
         now = () if current is None else current.status.revisions
         name = (current or previous).name  # type: ignore[union-attr]  # One of the two is there.
-        for index in range(len(now), len(before)):
-            self.reports.drop(name, replica_name(index))
-            yield DropReplica(name, replica_name(index))
+        for index, revision in enumerate(before):
+            if index >= len(now) or now[index] != revision:
+                self.reports.drop(name, replica_name(index))  # It is about a process that is to end.
+            if index >= len(now):
+                yield DropReplica(name, replica_name(index))
         if current is None:
             self.reports.forget(name)
             self._histories.pop(name, None)

@@ -126,8 +126,11 @@ def test_a_deleted_trigger_stops_its_replicas() -> None:
 
 def test_a_new_revision_is_rolled_out_one_by_one() -> None:
     sc = with_trigger()
+    report(sc, 1, 0.0)
+    report(sc, 2, 0.0)
     change(sc, revision=2)
     assert status(sc).revisions == (2, 1, 1)
+    assert list(sc.brain.dispatcher.triggers().reports.reports_of("bill")) == ["replica2"]
     assert running(sc) == {"replica1": 2, "replica2": 1, "replica3": 1}
     report(sc, 2, 1.0)
     assert status(sc) == TriggerStatus(TriggerResolution.REDEPLOYING, "waits until replica1 runs revision 2", (2, 1, 1))
