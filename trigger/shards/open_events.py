@@ -4,6 +4,7 @@ Acknowledgements come in any order. The replica may hear of one before it has ta
 """
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
 from msgspec import Struct
 
@@ -26,18 +27,19 @@ class OpenEvents:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._events: dict[int, OpenEvent] = {}
+        self._offsets: list[int] = []
+        """A heap of the offsets of all events. It may have offsets of events that were settled since."""
         self._early: dict[int, bool] = {}
         """Events in the hands of a worker that are settled already, and whether they are acknowledged."""
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def has(self, offset: int) -> bool:
-        return offset in self._events
-
     @property
     def lowest(self) -> int:
-        return min(self._events, default=UNLIMITED)
+        while self._offsets and self._offsets[0] not in self._events:
+            heappop(self._offsets)
+        return self._offsets[0] if self._offsets else UNLIMITED
 
     @property
     def next_time(self) -> float:
@@ -53,6 +55,7 @@ class OpenEvents:
             is_acknowledged = self._early.pop(offset, None)
             if is_acknowledged is None:
                 self._events[offset] = event
+                heappush(self._offsets, offset)
             elif not is_acknowledged:
                 lost.append(event)
         return lost
@@ -84,6 +87,7 @@ class OpenEvents:
     def truncate(self, end: int) -> None:
         """Forgets the events at or after `end`."""
         self._events = {offset: event for offset, event in self._events.items() if offset < end}
+        self._offsets = sorted(self._events)
         self._early = {offset: known for offset, known in self._early.items() if offset < end}
 
     def ages(self, now: float) -> Sequence[tuple[int, float]]:

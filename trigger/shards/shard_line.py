@@ -204,14 +204,9 @@ class ShardLine:
             self._decide(failed, now, wall_ms, fraction, pending)
         return self._effects(pending, remains.first)
 
-    def holds(self, shard: Shard, offset: int) -> bool:
-        """Returns whether an event is open here or in the hands of a worker. An event of the retry topic is known by
-        its first shard and offset, so two lines have to be asked where one with this event is looked for."""
-        own = self._order.own_offset(shard, offset)
-        return own is not None and (self._open.has(own) or self._order.is_in_hand(own))
-
     def knows(self, shard: Shard, offset: int) -> bool:
-        """Whether the line has a record that was first in a shard at an offset: its own, or one of a retry topic."""
+        """Returns whether the line has a record that was first in a shard at an offset: a record of its own shard, or
+        one of the retry topic. If two lines know a record, that of the retry topic has it."""
         return self._order.own_offset(shard, offset) is not None
 
     def on_settled(self, settled: Settled, now: float) -> Effects:

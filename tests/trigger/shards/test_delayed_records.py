@@ -96,10 +96,9 @@ def test_an_open_event_is_known_by_its_first_offset() -> None:
     line = _line(acknowledgement=Acknowledgement.EXPLICIT)
     _stored(line, (20, 0.0))
     chunk = next_chunk(line)
-    assert line.holds(SHARD, 20)
     line.on_outcome(chunk, handled(chunk, opened=[20]), 0.0, WALL_MS, 0.0)
-    assert line.holds(SHARD, 20)
-    assert not line.holds(SHARD, 21)
+    assert line.knows(SHARD, 20)
+    assert not line.knows(SHARD, 21)
     assert line.open_events(7.0) == [(20, 7.0)]
     assert line.mark == 0
     line.on_settled(Settled(SHARD, 20, is_acknowledged=False), 0.0)

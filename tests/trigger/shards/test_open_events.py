@@ -12,7 +12,10 @@ def test_events_expire_in_the_order_in_which_they_were_opened() -> None:
     assert (events.next_time, events.lowest, len(events)) == (11.0, 2, 3)
     assert events.ages(4.0) == [(5, 3.0), (6, 3.0), (2, 2.0)]
     assert [(event.offset, event.attempts) for event in events.take_expired(11.0)] == [(5, 3), (6, 1)]
-    assert events.next_time == 12.0
+    assert (events.next_time, events.lowest) == (12.0, 2)
+    events.open([(5, 4)], 3.0)
+    events.settle(2)
+    assert events.lowest == 5
 
 
 def test_what_is_known_early_settles_an_event_as_soon_as_it_is_open() -> None:
