@@ -110,11 +110,16 @@ def run(arguments: argparse.Namespace) -> int:
     logs.configure(asked.log_level, json=asked.log_json)
     allow_many_files()
     refused: BaseException | None = None
+    interrupted = False
     expected = (RefusedError, UnreachableError, UsageError, TriggerConfigError, WorkerPoolError, CannotListenError)
     try:
         trio.run(_serve, asked, real_seams(send_buffer_bytes=0, waits_awake=False))
     except* expected as errors:
         refused = first_error(errors)
+    except* KeyboardInterrupt:
+        interrupted = True  # the signal came before the signal handlers: there is nothing to stop yet
+    if interrupted:
+        raise KeyboardInterrupt
     if refused is None:
         return DONE
     say(_NAME, str(refused))
