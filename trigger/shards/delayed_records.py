@@ -58,8 +58,7 @@ class DelayedRecords:
     @property
     def lowest(self) -> int:
         """The first record that is not handled, given up, or written again."""
-        while self._loaded and self._loaded[0] not in self._records:
-            self._loaded.popleft()
+        self._forget_handled()
         if self._loaded:
             return self._loaded[0]
         if self._decoded:
@@ -125,8 +124,12 @@ class DelayedRecords:
             delayed.retried.shard, (data,), record.offset, record.offset + 1, attempt, batch_size=self._batch_size
         )
 
+    def _forget_handled(self) -> None:
+        while self._loaded and self._loaded[0] not in self._records:
+            self._loaded.popleft()
+
     def _load(self, end: int) -> None:
-        self.lowest  # noqa: B018 - forgets handled records at the start of `_loaded`
+        self._forget_handled()
         while len(self._loaded) < DELAYED_RECORDS_MAX and self._decode(end):
             offset, delayed = self._decoded[0]
             first = self._first(offset, delayed)

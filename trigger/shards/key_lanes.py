@@ -104,8 +104,7 @@ class KeyLanes:
     @property
     def lowest(self) -> int:
         """The first record that is neither handled nor given up."""
-        while self._loaded and self._loaded[0] not in self._entries:
-            self._loaded.popleft()
+        self._forget_handled()
         if self._loaded:
             return self._loaded[0]
         if self._decoded:
@@ -218,9 +217,13 @@ class KeyLanes:
             seconds_max=self._size.seconds_max,
         )
 
+    def _forget_handled(self) -> None:
+        while self._loaded and self._loaded[0] not in self._entries:
+            self._loaded.popleft()
+
     def _load(self, end: int) -> None:
         """Puts records before `end` into lanes."""
-        self.lowest  # noqa: B018 - forgets handled records at the start of `_loaded`
+        self._forget_handled()
         while len(self._loaded) < LOADED_RECORDS_MAX:
             if not self._decoded and not self._decode(end):
                 return
