@@ -152,7 +152,7 @@ def test_a_deployed_trigger_runs_until_it_is_deleted(deployment: Deployment, tmp
 def test_replicas_end_with_a_killed_cluster_and_come_back_with_it(deployment: Deployment, tmp_path: Path) -> None:
     function = tmp_path / "billing.py"
     function.write_text(FUNCTION)
-    deployment.trigger("deploy", str(function), "--replicas", "1", "--wait", "60")
+    deployment.trigger("deploy", str(function), "--replicas", "1", "--stop-timeout", "1s", "--wait", "60")
     (replica,) = deployment.processes()
     workers = replica.children()
     assert workers
