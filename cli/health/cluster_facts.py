@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tailrace.client.sc_client import Document
+from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.objects import (
     Object,
@@ -20,6 +22,9 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.state.cluster_mirror import mirrored_spu
 from tailrace.runtime.network import Address
 
+REPORT_MS_MAX = 10_000
+"""A report of a trigger's replica that is older than this says nothing about what the replica does now."""
+_READY = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
 MIN_INSYNC = "min.insync.replicas"
 
 
@@ -76,6 +81,20 @@ class GroupFacts(Struct, frozen=True):
     reason: str
 
 
+class TriggerSummary(Struct, frozen=True):
+    """A deployed trigger."""
+
+    name: str
+    state: str
+    reason: str
+    replicas: int
+    """How many replicas should run."""
+    ready: int
+    """How many of them report that they handle shards, or wait for some."""
+    stopped: tuple[int, ...] = ()
+    """The shards that have stopped at an event."""
+
+
 class ClusterFacts(Struct, frozen=True):
     """A cluster at one moment."""
 
@@ -83,10 +102,11 @@ class ClusterFacts(Struct, frozen=True):
     topics: tuple[TopicFacts, ...]
     partitions: tuple[PartitionFacts, ...]
     groups: tuple[GroupFacts, ...] = ()
+    triggers: tuple[TriggerSummary, ...] = ()
 
 
-def facts_of_objects(objects: Sequence[Object]) -> ClusterFacts:
-    """Returns the facts that the SC's objects contain."""
+def facts_of_objects(objects: Sequence[Object], triggers: Sequence[Document] = ()) -> ClusterFacts:
+    """Returns the facts that the SC's objects contain; `triggers` are the documents of deployed triggers."""
     return ClusterFacts(
         tuple(_spu(each) for each in objects if isinstance(each, Spu)),
         tuple(_topic(each) for each in objects if isinstance(each, Topic)),
@@ -96,6 +116,22 @@ def facts_of_objects(objects: Sequence[Object]) -> ClusterFacts:
             for each in objects
             if isinstance(each, SpuGroup)
         ),
+        tuple(map(_trigger, triggers)),
+    )
+
+
+def _trigger(document: Document) -> TriggerSummary:
+    status = document.get("status") or {}
+    wanted = [each for each in status.get("replicas") or () if "revision" in each and "report" in each]
+    reports = [each["report"] for each in wanted if each.get("reportAgeMs", 0) <= REPORT_MS_MAX]
+    shards = [shard for report in reports for shard in report.get("shards") or ()]
+    return TriggerSummary(
+        str(document.get("name")),
+        str(status.get("resolution")),
+        str(status.get("reason", "")),
+        len(status.get("revisions") or ()),
+        sum(report.get("state") in _READY for report in reports),
+        tuple(sorted(shard["shard"] for shard in shards if shard.get("state") == ShardState.STOPPED)),
     )
 
 

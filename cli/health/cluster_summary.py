@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tailrace.cli.output.printing import counted
-from tailrace.controller.objects.objects import SpuResolution, TopicResolution
+from tailrace.controller.objects.objects import SpuResolution, TopicResolution, TriggerResolution
 
 from .cluster_facts import ClusterFacts, PartitionFacts, SpuFacts
 from .findings import Finding, Level, listed
@@ -13,7 +13,8 @@ _WAITING = (TopicResolution.INIT.value, TopicResolution.PENDING.value)
 
 def faults_of(facts: ClusterFacts) -> list[Finding]:
     """Returns everything that is wrong with a cluster, the most important first."""
-    found = [*_spu_faults(facts), *_group_faults(facts), *_topic_faults(facts), *_partition_faults(facts)]
+    servers = [*_spu_faults(facts), *_group_faults(facts)]
+    found = [*servers, *_topic_faults(facts), *_partition_faults(facts), *_trigger_faults(facts)]
     return sorted(found, key=lambda each: each.level is not Level.PROBLEM)
 
 
@@ -31,7 +32,15 @@ def overview(facts: ClusterFacts) -> list[tuple[str, str]]:
         ("Clients connect to", listed([each.addresses[0] for each in online if each.addresses], 6)),
         ("Topics", topics + (f", and {len(internal)} internal" if internal else "")),
         ("Partitions", f"{count}: {led} with a leader, {whole} with all replicas live" if count else "none"),
+        *([("Triggers", _triggers_text(facts))] if facts.triggers else []),
     ]
+
+
+def _triggers_text(facts: ClusterFacts) -> str:
+    paused = sum(each.state == TriggerResolution.PAUSED for each in facts.triggers)
+    wanted, ready = (sum(getattr(each, name) for each in facts.triggers) for name in ("replicas", "ready"))
+    replicas = f"{len(facts.triggers)}, with {ready} of {counted(wanted, 'replica')} ready"
+    return f"{replicas}; {paused} paused" if paused else replicas
 
 
 def _spu_faults(facts: ClusterFacts) -> Iterator[Finding]:
@@ -143,6 +152,34 @@ def _partition_faults(facts: ClusterFacts) -> Iterator[Finding]:
             f"{counted(len(lacking), 'partition lacks', 'partitions lack')} live replicas: {_names(lacking)}.",
             _how_to_complete(lacking, online),
         )
+
+
+def _trigger_faults(facts: ClusterFacts) -> Iterator[Finding]:
+    for trigger in facts.triggers:
+        about = f"trigger {trigger.name}"
+        if trigger.stopped:
+            shards = "shard " if len(trigger.stopped) == 1 else "shards "
+            shards += listed([str(each) for each in trigger.stopped])
+            yield Finding(
+                Level.PROBLEM,
+                about,
+                f"The {about} has stopped at an event in {shards}.",
+                f"`tailrace trigger explain {trigger.name}` says why, and how to go on.",
+            )
+        if trigger.state == TriggerResolution.WAITING:
+            yield Finding(
+                Level.WARNING,
+                about,
+                f"The {about} waits: {trigger.reason}.",
+                "Create the topic, or delete the trigger.",
+            )
+        elif trigger.ready < trigger.replicas and trigger.state != TriggerResolution.REDEPLOYING:
+            yield Finding(
+                Level.PROBLEM if not trigger.ready else Level.WARNING,
+                about,
+                f"The {about} has {trigger.ready} of {counted(trigger.replicas, 'replica')} that handle records.",
+                f"`tailrace trigger explain {trigger.name}` says why; new replicas need a moment.",
+            )
 
 
 def _online(facts: ClusterFacts) -> frozenset[int]:

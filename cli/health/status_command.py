@@ -17,8 +17,8 @@ from tailrace.cli.output.printing import counted
 from tailrace.cli.output.tables import fields
 from tailrace.cli.output.terminal import toned_text
 from tailrace.cli.output.tones import Tone
-from tailrace.client.sc_client import SC, ScClient
-from tailrace.client.server_connection import UnreachableError
+from tailrace.client.sc_client import SC, Document, ScClient
+from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.controller.objects.objects import Object
 from tailrace.runtime.network import Address, Network
@@ -78,17 +78,26 @@ async def look(client: ScClient, arguments: argparse.Namespace) -> Sighting:
 
 async def _look_at_sc(client: ScClient, bootstrap: Sequence[Address]) -> Sighting:
     try:
-        objects = await _objects(client)
+        objects, triggers = await _objects(client)
     except UnreachableError as away:
         return await _look_without_sc(client, bootstrap, away)
-    facts = facts_of_objects(objects)
+    facts = facts_of_objects(objects, triggers)
     return Sighting(f"the SC at {client.address}", facts, faults_of(facts))
 
 
-async def _objects(client: ScClient) -> list[Object]:
+async def _objects(client: ScClient) -> tuple[list[Object], list[Document]]:
+    """Returns the objects of the SC, and the documents of deployed triggers with what their replicas report."""
     with trio.move_on_after(SC_SECONDS_MAX):
-        return [each for kind in KINDS for each in objects_in(kind, await client.list_objects(kind))]
+        found = [each for kind in KINDS for each in objects_in(kind, await client.list_objects(kind))]
+        return found, await _triggers(client)
     raise SC.is_silent(client.address, f"no response within {SC_SECONDS_MAX:g} seconds")
+
+
+async def _triggers(client: ScClient) -> list[Document]:
+    try:
+        return await client.list_objects("trigger")
+    except RefusedError:  # An SC of an older version knows no triggers.
+        return []
 
 
 async def _look_without_sc(client: ScClient, bootstrap: Sequence[Address], away: UnreachableError) -> Sighting:
@@ -150,6 +159,10 @@ def document_of(sighting: Sighting) -> dict[str, object]:
         "internalTopics": internal,
         "partitions": len(facts.partitions),
         "partitionsWithLeader": sum(each.leader is not None for each in facts.partitions),
+        "triggers": [
+            {"name": each.name, "status": each.state, "replicas": each.replicas, "ready": each.ready}
+            for each in facts.triggers
+        ],
         "findings": [finding_document(each) for each in sighting.faults],
     }
 

@@ -6,6 +6,7 @@ from tailrace.cli.health.cluster_facts import (
     PartitionFacts,
     SpuFacts,
     TopicFacts,
+    TriggerSummary,
     facts_of_metadata,
     facts_of_objects,
 )
@@ -103,3 +104,21 @@ def test_brokers_that_metadata_does_not_name_or_whose_replicas_are_offline_are_o
             PartitionFacts("orders", 2, 1, (1, 3), (1,)),
         ),
     )
+
+
+def test_a_trigger_is_ready_as_far_as_its_replicas_report() -> None:
+    def replica(age_ms: int, state: str, *shards: dict[str, object], **more: object) -> dict[str, object]:
+        return {"revision": 1, "reportAgeMs": age_ms, "report": {"state": state, "shards": shards}} | more
+
+    stopped = {"shard": 3, "state": "stopped"}
+    replicas = [
+        replica(100, "member", {"shard": 1, "state": "reading"}, stopped),
+        replica(100, "waiting"),
+        replica(100, "starting"),
+        replica(10_001, "member", {"shard": 2, "state": "stopped"}),
+        {"revision": 1},
+        {"report": {"state": "member"}, "reportAgeMs": 1},
+    ]
+    status = {"resolution": "Running", "reason": "why", "revisions": [1] * 5, "replicas": replicas}
+    (trigger,) = facts_of_objects([], [{"name": "bill", "status": status}]).triggers
+    assert trigger == TriggerSummary("bill", "Running", "why", 5, 2, (3,))

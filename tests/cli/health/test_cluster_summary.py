@@ -1,6 +1,13 @@
 import pytest
 
-from tailrace.cli.health.cluster_facts import ClusterFacts, GroupFacts, PartitionFacts, SpuFacts, TopicFacts
+from tailrace.cli.health.cluster_facts import (
+    ClusterFacts,
+    GroupFacts,
+    PartitionFacts,
+    SpuFacts,
+    TopicFacts,
+    TriggerSummary,
+)
 from tailrace.cli.health.cluster_summary import faults_of, overview
 from tailrace.runtime.network import Address
 
@@ -14,8 +21,9 @@ def facts(
     spus: tuple[SpuFacts, ...] = (ONE, TWO),
     topics: tuple[TopicFacts, ...] = TOPICS,
     groups: tuple[GroupFacts, ...] = (),
+    triggers: tuple[TriggerSummary, ...] = (),
 ) -> ClusterFacts:
-    return ClusterFacts(spus, topics, partitions, groups)
+    return ClusterFacts(spus, topics, partitions, groups, triggers)
 
 
 def test_nothing_is_wrong_with_a_whole_cluster() -> None:
@@ -108,3 +116,37 @@ def test_partitions_that_refuse_producers_are_a_problem() -> None:
         "5 partitions refuse producers with acks=all, because fewer replicas are live than min.insync.replicas: "
         "orders/0, orders/1, orders/2 and 2 more."
     )
+
+
+@pytest.mark.parametrize(
+    ("trigger", "found"),
+    [
+        (TriggerSummary("bill", "Running", "", 3, 3), []),
+        (TriggerSummary("bill", "Paused", "", 0, 0), []),
+        (TriggerSummary("bill", "Redeploying", "", 3, 2), []),
+        (
+            TriggerSummary("bill", "Waiting", "there is no topic orders", 0, 0),
+            [("warning", "The trigger bill waits: there is no topic orders.")],
+        ),
+        (
+            TriggerSummary("bill", "Running", "", 3, 2),
+            [("warning", "The trigger bill has 2 of 3 replicas that handle records.")],
+        ),
+        (
+            TriggerSummary("bill", "Running", "", 1, 0),
+            [("problem", "The trigger bill has 0 of 1 replica that handle records.")],
+        ),
+        (
+            TriggerSummary("bill", "Running", "", 1, 1, (3, 5)),
+            [("problem", "The trigger bill has stopped at an event in shards 3 and 5.")],
+        ),
+    ],
+)
+def test_triggers_that_do_not_handle_their_records(trigger: TriggerSummary, found: list[tuple[str, str]]) -> None:
+    assert [(each.level, each.text) for each in faults_of(facts(triggers=(trigger,)))] == found
+
+
+def test_triggers_are_counted_if_there_are_some() -> None:
+    some = (TriggerSummary("bill", "Running", "", 3, 2), TriggerSummary("ship", "Paused", "", 0, 0))
+    assert overview(facts(triggers=some))[-1] == ("Triggers", "2, with 2 of 3 replicas ready; 1 paused")
+    assert overview(facts(triggers=some[:1]))[-1] == ("Triggers", "1, with 2 of 3 replicas ready")

@@ -8,6 +8,8 @@ from public_sc import PublicSc, public_sc, tailrace
 from running_workflow import RecordedReplicas
 from trio.testing import MockClock
 
+from tailrace.cli.health import status_command
+from tailrace.cli.main import parse
 from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 
 
@@ -212,6 +214,24 @@ async def test_a_trigger_that_is_run_by_hand_is_shown_as_far_as_it_reports(
             "orders:1 --to-offset 8 --execute`.",
         ]
         assert await run(sc, capsys, "pause", "bill", status=1) == "tailrace trigger pause: there is no trigger bill\n"
+
+
+async def test_the_status_of_the_cluster_names_triggers_with_trouble(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with public_sc(RecordedReplicas()) as sc:
+        await deploy(sc, tmp_path)
+        for number in (1, 2, 3):
+            stopped = ShardReport(shard=number, state=ShardState.STOPPED if number == 3 else ShardState.READING)
+            await report(sc, f"replica{number}", stopped)
+        capsys.readouterr()
+        words = ["status", "--sc", "127.0.0.1:9003", "--output", "json"]
+        assert await status_command.COMMANDS["status"].execute(parse(words), sc.network) == 1
+        document = json.loads(capsys.readouterr().out)
+        assert document["triggers"] == [{"name": "bill", "status": "Running", "replicas": 3, "ready": 3}]
+        assert [each["text"] for each in document["findings"] if each["subject"] == "trigger bill"] == [
+            "The trigger bill has stopped at an event in shard 3."
+        ]
 
 
 async def test_what_is_described_can_be_applied_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
