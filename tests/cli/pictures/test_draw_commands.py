@@ -27,7 +27,7 @@ async def test_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()
         assert await tailrace(sc.network, "draw", "cluster") == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "SC (spu: 2, spu-group: 0, topic: 1, partition: 2, trigger: 0)"
+        assert lines[0] == "SC (spu: 2, spu-group: 0, topic: 1, partition: 2, stream-state: 0, trigger: 0)"
         assert [each for each in lines if "SPU" in each] == ["   +---- SPU 1, Online", "   +---- SPU 2, Online"]
         assert await tailrace(sc.network, "draw", "cluster", "--output", "json") == 0
         document = json.loads(capsys.readouterr().out)
