@@ -119,9 +119,12 @@ def all_shards(reader: Reader) -> None:
 
 
 def three_shares(reader: Reader) -> None:
-    members = json.loads(reader.output[reader.output.index("[\n") :])
-    shares = {each["member_id"]: each["shards"] for each in members}
-    assert set(shares) == {"replica1", "replica2", "replica3"} and set(shares.values()) == {"0-3", "4-7", "8-11"}
+    def are_shared() -> bool:
+        members = json.loads(reader.run("tailrace trigger state orders"))
+        shares = {each["member_id"]: each["shards"] for each in members}
+        return set(shares) == {"replica1", "replica2", "replica3"} and set(shares.values()) == {"0-3", "4-7", "8-11"}
+
+    wait_until(are_shared, SECONDS_MAX, "the replicas share the shards")
 
 
 def the_letter(reader: Reader) -> None:
@@ -129,7 +132,8 @@ def the_letter(reader: Reader) -> None:
 
 
 def what_moves(reader: Reader) -> None:
-    assert "12 shards move; no record waits" in reader.output and "repair" not in reader.output, reader.output
+    explain = "tailrace trigger explain bill"
+    wait_until(lambda: "12 shards move; no record waits" in reader.run(explain), SECONDS_MAX, "all shards move")
 
 
 def the_replay(reader: Reader) -> None:
