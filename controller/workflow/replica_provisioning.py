@@ -34,8 +34,14 @@ class NoReplicaProvisioner:
 
     def __init__(self, logger: FilteringBoundLogger) -> None:
         self._logger = logger
+        self._known: set[tuple[str, str]] = set()
+        """The replicas that should run. Each is logged once, although it is wanted at each reconciliation."""
 
     def keep(self, wanted: KeepReplica) -> None:
+        key = (wanted.trigger, wanted.replica)
+        if key in self._known:
+            return
+        self._known.add(key)
         self._logger.warning(
             "replica_not_started",
             trigger=wanted.trigger,
@@ -44,6 +50,7 @@ class NoReplicaProvisioner:
         )
 
     def drop(self, trigger: str, replica: str) -> None:
+        self._known.discard((trigger, replica))
         self._logger.warning(
             "replica_not_stopped", trigger=trigger, replica=replica, reason="nothing here stops replicas"
         )

@@ -8,8 +8,10 @@ from tailrace.controller.workflow.replica_provisioning import NoReplicaProvision
 def test_an_sc_that_starts_no_replicas_logs_that() -> None:
     with capture_logs() as logs:
         replicas = NoReplicaProvisioner(structlog.get_logger())
-        replicas.keep(KeepReplica("bill", "replica1", 1, None))
+        for _ in range(2):
+            replicas.keep(KeepReplica("bill", "replica1", 1, None))
         replicas.drop("bill", "replica1")
+        replicas.forget("bill")
     assert [(log["event"], log["trigger"], log["replica"]) for log in logs] == [
         ("replica_not_started", "bill", "replica1"),
         ("replica_not_stopped", "bill", "replica1"),
