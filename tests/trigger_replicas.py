@@ -95,6 +95,33 @@ class InProcessWorkers:
             each.cancel()
 
 
+class OpenEventWorkers(InProcessWorkers):
+    """Workers that leave all events open. A test settles them."""
+
+    def __init__(self) -> None:
+        super().__init__(Handled())
+        self.opened: list[tuple[int, int]] = []
+        """The shard and the offset of each event that was handed out."""
+        self._settled: list[Settled] = []
+        self._has_settled = trio.Event()
+
+    async def handle(self, chunk: Chunk) -> Outcome:
+        await trio.lowlevel.checkpoint()
+        offsets = tuple(record.offset for record in _records_of(chunk))
+        self.opened += [(chunk.shard.number, offset) for offset in offsets]
+        return Outcome(chunk.end, len(offsets), opened=offsets)
+
+    def settle(self, *settled: Settled) -> None:
+        self._settled += settled
+        self._has_settled.set()
+
+    async def next_settled(self) -> Sequence[Settled]:
+        await self._has_settled.wait()
+        self._has_settled = trio.Event()
+        settled, self._settled = self._settled, []
+        return settled
+
+
 class _Progress(Struct):
     next_offset: int
     began: float
@@ -160,10 +187,13 @@ class ReplicaWorld(Struct):
         self, handler: Handler, name: str = "replica1", *, workers: int = 1, **changes: Any
     ) -> RunningReplica:
         """Starts a replica."""
+        return await self.start_with(InProcessWorkers(handler, workers), name, max_workers=workers, **changes)
+
+    async def start_with(self, pool: InProcessWorkers, name: str = "replica1", **changes: Any) -> RunningReplica:
+        """Starts a replica with workers of the test."""
         self.starts += 1
-        settings = config(max_workers=workers, **changes)
+        settings = config(**changes)
         chance, logger = RandomChance(self.starts), structlog.get_logger().bind(replica=name)
-        pool = InProcessWorkers(handler, workers)
         seams = Seams(self.network, SimulatedFiles(), self.clock, chance)
         servers = ReplicaServers(self.sc, self.brokers)
         running = RunningReplica(pool)

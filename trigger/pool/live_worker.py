@@ -104,6 +104,11 @@ class LiveWorker:
         """The chunk that waits behind another one in this worker."""
         return self.sent[-1] if len(self.sent) == QUEUED_MAX else None
 
+    @property
+    def has_given_up_chunk(self) -> bool:
+        """Whether the worker has begun a chunk, or is about to, whose task waits no more."""
+        return any(job is not None and job.is_given_up for job in self.sent)
+
     def end(self, reason: EndReason) -> None:
         """Kills the process. The first reason counts."""
         if self.end_reason is None:

@@ -148,8 +148,8 @@ class WorkerPool:
     async def abandon(self, shard: Shard) -> None:
         """See `Workers.abandon`."""
         for worker in list(self._workers.values()):
-            if any(each == shard for each, _ in worker.opened):
-                worker.end(EndReason("its open events belong to a shard that was given up"))
+            if worker.has_given_up_chunk or any(each == shard for each, _ in worker.opened):
+                worker.end(EndReason("its events belong to a shard that was given up"))
                 await worker.ended.wait()
 
     def set_lease(self, until: float) -> None:

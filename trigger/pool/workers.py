@@ -31,8 +31,8 @@ class Workers(Protocol):
         """
 
     async def abandon(self, shard: Shard) -> None:
-        """Ends the workers that have open events of the shard, after the replica has given the shard up. Their open
-        events of other shards are settled as lost."""
+        """Ends the workers that have open events of the shard, or still run an event after the caller of `handle` was
+        cancelled. The replica has given the shard up before. Open events of other shards are settled as lost."""
 
     def set_lease(self, until: float) -> None:
         """Allows workers to handle events up to this time of `trio.current_time()`. Then running events are ended, and

@@ -4,6 +4,7 @@
 more, and what earlier chunks emitted is sent. The mark moves when brokers have acknowledged it.
 """
 
+import math
 from typing import Protocol
 
 import trio
@@ -33,10 +34,8 @@ from .wake import Wake
 
 SENDINGS_MAX = 4
 """How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
-
-
 LOOK_SECONDS_MIN = 0.001
-NEVER = float("inf")
+NEVER = math.inf
 _FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
 
 
@@ -94,7 +93,9 @@ class ShardTask:
         self._is_draining = False
         self._changed = Wake()
         self._claiming = trio.CancelScope()
-        self._to_send, self._sendings = trio.open_memory_channel[Sending](SENDINGS_MAX)
+        # Adding to it never waits. It has SENDINGS_MAX entries at most, and one for each chunk and each open event that
+        # was handed out before.
+        self._to_send, self._sendings = trio.open_memory_channel[Sending](math.inf)
 
     # What the replica asks
 
@@ -125,10 +126,10 @@ class ShardTask:
         """Whether an open event belongs to this shard, or came to it in the retry topic."""
         return self._line is not None and self._line.knows(settled.shard, settled.offset)
 
-    async def settle(self, settled: Settled) -> None:
+    def settle(self, settled: Settled) -> None:
         """Takes what became of an event that was open when its chunk ended."""
         if self._line is not None:
-            await self._carry_out(self._line.on_settled(settled, trio.current_time()))
+            self._carry_out(self._line.on_settled(settled, trio.current_time()))
 
     # The steps
 
@@ -195,7 +196,7 @@ class ShardTask:
                     self._take(line, found)
                     reader.confirm()
                 except OutOfRangeError:
-                    await self._find_log_start(line)
+                    await self._find_log_start(line, reader)
                 except KafkaError as error:
                     await reader.pause_after(error.message)
                 if interval:
@@ -209,18 +210,19 @@ class ShardTask:
             self._parts.metrics.read_bytes += len(found.records)
             self._changed.set()
 
-    async def _find_log_start(self, line: ShardLine) -> None:
-        """Goes on at the log start. Records before it were deleted; if it lies before what was read, the log was
-        truncated or made anew, and everything in it is handled."""
+    async def _find_log_start(self, line: ShardLine, reader: ShardReader) -> None:
+        """Goes on at the log start. Records before it were deleted. If it lies before what was read, the log was
+        truncated or made anew, and all its records are handled."""
         try:
             log_start = await self._parts.offsets.log_start(self.shard)
-        except (UnreachableError, RefusedError):
-            return  # the next read finds out
+        except (UnreachableError, RefusedError) as error:
+            await reader.pause_after(str(error) if isinstance(error, UnreachableError) else reason_of(error))
+            return
         if log_start > line.fetch_offset:
             effects = line.on_log_start(log_start)
         else:
             effects = line.on_log_end(log_start)
-        await self._carry_out(effects)
+        self._carry_out(effects)
 
     async def _hand_out(self, line: ShardLine) -> None:
         async with trio.open_nursery() as nursery:
@@ -235,7 +237,7 @@ class ShardTask:
                 with trio.move_on_at(looks_again_at) as waiting:
                     await self._changed.wait()
                 if waiting.cancelled_caught:
-                    await self._carry_out(line.on_time(trio.current_time(), *self._moment()))
+                    self._carry_out(line.on_time(trio.current_time(), *self._moment()))
 
     def _may_hand_out(self, now: float) -> bool:
         if self._is_fenced:
@@ -247,13 +249,13 @@ class ShardTask:
         outcome = await self._parts.workers.handle(chunk)
         now = trio.current_time()
         self._parts.metrics.queue_seconds.observe(max(0.0, now - began - outcome.handler_seconds))
-        await self._carry_out(line.on_outcome(chunk, outcome, now, *self._moment()))
+        self._carry_out(line.on_outcome(chunk, outcome, now, *self._moment()))
 
     def _moment(self) -> tuple[int, float]:
         """Returns the wall clock's time and a random number."""
         return self._parts.wall_clock.now_ms(), self._parts.chance.fraction()
 
-    async def _carry_out(self, effects: Effects) -> None:
+    def _carry_out(self, effects: Effects) -> None:
         self._facts.note(effects.facts)
         for fact in effects.facts:
             if isinstance(fact, AttemptFailed) and not fact.is_aside:
@@ -262,14 +264,14 @@ class ShardTask:
                 self._retried = None
         self._changed.set()
         if effects.sending is not None:
-            await self._to_send.send(effects.sending)
+            self._to_send.send_nowait(effects.sending)
 
     async def _send(self, line: ShardLine) -> None:
         async for sending in self._sendings:
             try:
                 await self._parts.sender.send(sending)
             except OutputRefusedError as refused:
-                await self._carry_out(line.on_send_refused(sending.ticket, str(refused)))
+                self._carry_out(line.on_send_refused(sending.ticket, str(refused)))
             else:
                 line.on_sent(sending.ticket)
                 self._changed.set()

@@ -243,7 +243,7 @@ class Replica:
                 found.sort(key=lambda task: task.shard.topic == self._config.topic)
                 task = next((each for each in found if each.knows(settled)), None)
                 if task is not None:
-                    await task.settle(settled)
+                    task.settle(settled)
 
     # The end
 

@@ -482,6 +482,19 @@ async def test_open_events_are_settled_when_they_are_acknowledged_or_their_worke
         assert await pool.next_settled() == [Settled(shard, 0, False), Settled(other, 0, False)]
 
 
+async def test_a_running_event_of_a_shard_that_was_given_up_is_ended(tmp_path: Path, signals: Signals) -> None:
+    async with running_pool(function_in(tmp_path, OBEDIENT), environment=environment_of(signals)) as pool:
+        (pid,) = pool.pids.values()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pool.handle, chunk_of("sleep"))
+            assert await signals.next() == "s"
+            nursery.cancel_scope.cancel()
+        await pool.abandon(Shard("orders", 0))
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        assert (await pool.handle(chunk_of("emit 1", shard=1))).next_offset == 1
+
+
 def test_workers_end_with_a_replica_that_was_killed(tmp_path: Path, signals: Signals) -> None:
     """One worker is idle, and the other holds Python's lock in the middle of an event."""
     source = function_in(tmp_path, OBEDIENT)

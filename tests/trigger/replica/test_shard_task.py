@@ -15,6 +15,12 @@ from tailrace.cluster.stream_state.replica_report import ShardState
 from tailrace.protocol.batches.record_batch import MAGIC_AT
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from tailrace.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -65,6 +71,16 @@ def _task(cluster: ScriptedBrokers, workers: InProcessWorkers) -> ShardTask:
     return ShardTask(Shard("orders", 0), 4, parts, _Owner())
 
 
+def _group_answer(request: OffsetFetchRequest | OffsetCommitRequest) -> Any:
+    """Answers that the offset 0 is committed, or takes a commit."""
+    if isinstance(request, OffsetCommitRequest):
+        committed = OffsetCommitResponseTopic("orders", partitions=[OffsetCommitResponsePartition(0)])
+        return OffsetCommitResponse(topics=[committed])
+    offset = OffsetFetchResponsePartitions(0, committed_offset=0)
+    topics = [OffsetFetchResponseTopics("orders", partitions=[offset])]
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup("billing", topics=topics)])
+
+
 async def test_a_shard_that_cannot_be_claimed_says_why_and_can_be_drained(autojump_clock: object) -> None:
     def script(_: ScriptedBroker, __: object) -> OffsetFetchResponse:
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -85,6 +101,30 @@ async def test_a_shard_that_cannot_be_claimed_says_why_and_can_be_drained(autoju
         assert [each["event"] for each in logged] == ["shard_not_claimed"]
 
 
+async def test_a_log_start_that_cannot_be_found_is_looked_for_after_a_pause(autojump_clock: object) -> None:
+    def script(_: ScriptedBroker, request: Any) -> Any:
+        match request:
+            case OffsetFetchRequest() | OffsetCommitRequest():
+                return _group_answer(request)
+            case FetchRequest():
+                lost = PartitionData(0, ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
+                return FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[lost])])
+            case ListOffsetsRequest():
+                refused = ListOffsetsPartitionResponse(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("orders", partitions=[refused])])
+        return None
+
+    async with scripted_brokers(script, 1) as cluster:
+        cluster.leaders["orders"] = [1]
+        task = _task(cluster, InProcessWorkers(Handled()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(task.run)
+            await trio.sleep(9.5)
+            assert task.report(0).error == "TOPIC_AUTHORIZATION_FAILED"
+            nursery.cancel_scope.cancel()
+        assert sum(isinstance(each, FetchRequest) for each in cluster.brokers[1].heard) == 10
+
+
 async def test_a_batch_that_makes_no_sense_is_read_again(autojump_clock: object) -> None:
     good = batch(b"a", b"b")
     corrupt = bytearray(good)
@@ -93,13 +133,8 @@ async def test_a_batch_that_makes_no_sense_is_read_again(autojump_clock: object)
 
     def script(_: ScriptedBroker, request: Any) -> Any:
         match request:
-            case OffsetFetchRequest():
-                offset = OffsetFetchResponsePartitions(0, committed_offset=0)
-                topics = [OffsetFetchResponseTopics("orders", partitions=[offset])]
-                return OffsetFetchResponse(groups=[OffsetFetchResponseGroup("billing", topics=topics)])
-            case OffsetCommitRequest():
-                committed = OffsetCommitResponseTopic("orders", partitions=[OffsetCommitResponsePartition(0)])
-                return OffsetCommitResponse(topics=[committed])
+            case OffsetFetchRequest() | OffsetCommitRequest():
+                return _group_answer(request)
             case FetchRequest() if answers:
                 found = PartitionData(0, high_watermark=2, log_start_offset=0, records=answers.pop(0))
                 return FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[found])])

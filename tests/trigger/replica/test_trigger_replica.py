@@ -11,7 +11,7 @@ from grouped_spu import GroupedSpu, grouped_spu
 from running_sc import PUBLIC
 from spus import ADDRESS, SC_PUBLIC
 from structlog.testing import capture_logs
-from trigger_replicas import Handled, ReplicaWorld, until
+from trigger_replicas import Handled, OpenEventWorkers, ReplicaWorld, until
 
 from tailrace.client.group_client import GroupClient
 from tailrace.client.log_facts import Partition
@@ -20,8 +20,8 @@ from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState, decode_report, encode_report
 from tailrace.protocol.batches.records import Record
-from tailrace.trigger.config.trigger_config import OnExhausted, Retry, RetryMode, SeekTo
-from tailrace.trigger.work import Output, Shard
+from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Retry, RetryMode, SeekTo
+from tailrace.trigger.work import Output, Settled, Shard
 
 SESSION = 10.0
 
@@ -482,6 +482,23 @@ async def test_output_that_cannot_be_sent_does_not_hold_up_the_stop(autojump_clo
         # It has left, so that another replica has the shard at once.
         other = await world.start(Handled(), "replica2")
         await until(lambda: other.marks == {0: 2}, 2.0)
+
+
+async def test_output_that_cannot_be_sent_does_not_hold_up_acknowledgements_of_other_shards(
+    autojump_clock: object,
+) -> None:
+    async with _orders(2) as (spu, world):
+        for shard in range(2):
+            await spu.produce("orders", shard, 20)
+        workers, output = OpenEventWorkers(), Output("nowhere", None, b"v")
+        replica = await world.start_with(workers, acknowledgement=Acknowledgement.EXPLICIT)
+        await until(lambda: len(workers.opened) == 40)
+        workers.settle(*(Settled(Shard("orders", 0), each, True, (output,)) for each in range(20)))
+        await trio.sleep(1.0)
+        workers.settle(*(Settled(Shard("orders", 1), each, True) for each in range(20)))
+        await until(lambda: replica.marks == {0: 0, 1: 20}, 5.0)
+        await spu.running.create("nowhere")
+        await until(lambda: replica.marks == {0: 20, 1: 20})
 
 
 async def test_a_shard_that_retries_says_so(autojump_clock: object) -> None:
