@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress
-from tailrace.client.log_client import EARLIEST, LATEST
+from tailrace.client.log_client import EARLIEST, LATEST, LogClient
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, unless_refused
 from tailrace.client.spu_client import SpuClient
@@ -46,16 +46,20 @@ class Claim(Struct, frozen=True):
 
 
 class GroupOffsets:
-    """Finds, claims and commits the offsets of one group, with one request at a time."""
+    """Finds, claims and commits the offsets of one group. Commits do not wait for leaders that do not respond."""
 
     def __init__(self, spus: SpuClient, group: str, member_id: str) -> None:
         """Takes an `SpuClient` that nothing else uses."""
         self._spus = spus
         self._groups = GroupClient(spus)
+        self._spus_of_logs = spus.another()
+        self._logs = LogClient(self._spus_of_logs)
         self._group = group
         self._member_id = member_id
         self._turn = trio.Lock()
-        """Held during a request: a connection carries one at a time."""
+        """Held during a request to the coordinator: a connection carries one at a time."""
+        self._turn_of_logs = trio.Lock()
+        """Held during a request to a leader."""
 
     async def claim(self, shard: Shard, epoch: int, seek_to: SeekTo) -> Claim:
         """Finds where the shard begins, and commits this offset with the epoch of its new owner.
@@ -63,13 +67,15 @@ class GroupOffsets:
         `seek_to` counts if no offset is committed. Raises FencedError if a later owner has claimed the shard, and
         UnreachableError and RefusedError.
         """
+        partition = Partition(*shard)
         async with self._turn:
-            partition = Partition(*shard)
             found = await self._committed(partition)
-            if found is not None and found.committed is not None:
-                claim = Claim(found.committed, was_committed=True)
-            else:
-                claim = Claim(await self._sought(partition, seek_to), was_committed=False)
+        if found is not None and found.committed is not None:
+            claim = Claim(found.committed, was_committed=True)
+        else:
+            timestamp = EARLIEST if seek_to is SeekTo.EARLIEST else LATEST
+            claim = Claim(await self._offset_at(partition, timestamp), was_committed=False)
+        async with self._turn:
             refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
             if refused is not None and refused.code == ErrorCode.STALE_MEMBER_EPOCH:
                 raise FencedError(shard, _epoch_of(await self._committed(partition)))
@@ -87,12 +93,12 @@ class GroupOffsets:
 
     async def log_start(self, shard: Shard) -> int:
         """Returns the first offset that the log of a shard still has. Raises UnreachableError and RefusedError."""
-        async with self._turn:
-            return await self._offset_at(Partition(*shard), EARLIEST)
+        return await self._offset_at(Partition(*shard), EARLIEST)
 
     def close(self) -> None:
         """Closes the connections."""
         self._spus.close()
+        self._spus_of_logs.close()
 
     async def _commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
         offsets = {Partition(*shard): mark.offset for shard, mark in marks.items()}
@@ -108,11 +114,9 @@ class GroupOffsets:
         found = (await self._groups.committed_in(self._group, [partition]))[partition]
         return unless_refused(found)
 
-    async def _sought(self, partition: Partition, seek_to: SeekTo) -> int:
-        return await self._offset_at(partition, EARLIEST if seek_to is SeekTo.EARLIEST else LATEST)
-
     async def _offset_at(self, partition: Partition, timestamp: int) -> int:
-        return unless_refused((await self._groups.logs.offsets_at([partition], timestamp))[partition])
+        async with self._turn_of_logs:
+            return unless_refused((await self._logs.offsets_at([partition], timestamp))[partition])
 
 
 def _epoch_of(committed: Progress | None) -> int:

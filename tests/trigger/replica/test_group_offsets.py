@@ -2,9 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import trio
 from grouped_spu import GroupedSpu, grouped_spu
+from scripted_brokers import ScriptedBroker, scripted_brokers
 from spus import ADDRESS
 
 from tailrace.client.group_client import GroupClient
@@ -12,6 +15,13 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from tailrace.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from tailrace.trigger.config.trigger_config import SeekTo
 from tailrace.trigger.replica.group_offsets import Claim, FencedError, GroupOffsets, Mark
 from tailrace.trigger.work import Shard
@@ -86,4 +96,22 @@ async def test_a_shard_that_does_not_exist(autojump_clock: object) -> None:
         offsets = _offsets(spu)
         with pytest.raises(RefusedError):
             await offsets.claim(Shard("orders", 7), 1, SeekTo.EARLIEST)
+        offsets.close()
+
+
+async def test_commits_do_not_wait_for_a_shard_without_a_leader(autojump_clock: object) -> None:
+    def script(_: ScriptedBroker, request: Any) -> Any:
+        if isinstance(request, OffsetCommitRequest):
+            committed = OffsetCommitResponseTopic("orders", partitions=[OffsetCommitResponsePartition(0)])
+            return OffsetCommitResponse(topics=[committed])
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup("billing")])
+
+    async with scripted_brokers(script) as cluster, trio.open_nursery() as nursery:
+        cluster.leaders["returns"] = [-1]
+        offsets = GroupOffsets(SpuClient(cluster.network, cluster.bootstrap, BOOTSTRAP), "billing", "replica1")
+        nursery.start_soon(offsets.claim, Shard("returns", 0), 1, SeekTo.EARLIEST)
+        await trio.sleep(1.0)
+        with trio.fail_after(1.0):
+            assert await offsets.commit({SHARD: Mark(2, 1)}) == {SHARD: None}
+        nursery.cancel_scope.cancel()
         offsets.close()
