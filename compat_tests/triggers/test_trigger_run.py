@@ -62,6 +62,14 @@ def keyed(context, event):
     if number == 77:
         os._exit(3)
 """,
+    "aged": """
+from tailrace.trigger import Retry, trigger
+
+@trigger("events", group="aged", seek_to="earliest", retry=Retry(attempts=1000, backoff=(30, 30), max_age=0.001))
+def aged(context, event):
+    if int(event.body) == 9:
+        raise ValueError("no luck with 9")
+""",
     "batches": """
 from tailrace.trigger import Retry, trigger
 
@@ -200,7 +208,8 @@ def test_all_ways_of_handling_commit_everything(cluster: tuple[str, str], tmp_pa
             _commits_all(bootstrap, dict.fromkeys(range(SHARDS), 98), group, "events")
         _has_values(bootstrap, "events.keyed.dead", {"0", "150", "77"})
         _has_values(bootstrap, "events.batches.dead", {"55"})
-        assert [replica.stop() for replica in replicas.values()] == [0, 0, 0]
+        _has_values(bootstrap, "events.aged.dead", {"9"})
+        assert [replica.stop() for replica in replicas.values()] == [0] * len(MODES)
     finally:
         for replica in replicas.values():
             replica.kill()
