@@ -175,3 +175,16 @@ def test_the_number_of_replicas_follows_the_lag_and_says_why() -> None:
         report(sc, 1, at)
         at += 2
     assert len(sc.kv.history) == writes
+
+
+def test_another_sc_continues_a_redeployment() -> None:
+    sc = with_trigger()
+    change(sc, revision=2)
+    sc.crash()
+    sc.settle()
+    sc.deliver(ReconciliationDue())
+    sc.settle()
+    assert status(sc).resolution is TriggerResolution.REDEPLOYING
+    assert running(sc) == {"replica1": 2, "replica2": 1, "replica3": 1}
+    report(sc, 1, 1.0, revision=2)
+    assert running(sc) == {"replica1": 2, "replica2": 2, "replica3": 1}
