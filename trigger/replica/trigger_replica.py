@@ -105,6 +105,8 @@ class Replica:
         self._to_start: dict[int, int] = {}
         """Shards that were lost and gained again, whose old tasks have not ended."""
         self._has_ended = trio.Condition()
+        self._nursery: trio.Nursery | None = None
+        """The owner of the tasks of shards; None before `run`."""
         self._is_stopping = trio.Event()
         self._has_news = trio.Event()
         """Set if the SC should get a report soon."""
@@ -192,6 +194,7 @@ class Replica:
         for topic in topics:
             task = ShardTask(Shard(topic, number), epoch, self._parts, self)
             self._running[task.shard] = running = _Running(task, trio.CancelScope())
+            assert self._nursery is not None, "the membership runs only while the replica does"
             self._nursery.start_soon(self._run_shard, running, name=f"shard {task.shard}")
 
     async def _run_shard(self, running: _Running) -> None:
@@ -202,10 +205,10 @@ class Replica:
                 await self._commit_last(task)
             if running.scope.cancelled_caught and not running.is_lost:
                 await self._committer.commit([task])  # its time is over, and its workers have ended
+            await self._parts.workers.abandon(task.shard)
         finally:
             del self._running[task.shard]
         self._has_news.set()
-        await self._parts.workers.abandon(task.shard)
         if not self._tasks_of(number):
             if not running.is_lost:
                 self._membership.released(number)
