@@ -19,15 +19,14 @@ from tailrace.trigger.functions.trigger_decorator import declared
 from tailrace.trigger.work import Output, Shard
 from tailrace.trigger.worker.chunk_runner import HandlerVerdicts
 from tailrace.trigger.worker.context import Context
-from tailrace.trigger.worker.event import Event, TriggerInfo
+from tailrace.trigger.worker.event import TRIGGER_KIND, Event, TriggerInfo
 from tailrace.trigger.worker.event_decoder import make_event
-from tailrace.trigger.worker.event_logger import EventLogger
+from tailrace.trigger.worker.event_logger import EventLogger, text_of
 
 Body = bytes | str | dict[str, Any] | list[Any] | None
 """Text stands for its UTF-8, and dicts and lists for their JSON."""
 TOPIC = "events"
 """The topic of events of a function without `@trigger`."""
-KIND = "kafka-cluster"
 DEFAULT_MS = 1_767_225_600_000
 """The time of a record that gets none: a fixed one, so that tests have the same result each day."""
 
@@ -92,13 +91,7 @@ class _CollectingLogger(EventLogger):
         self._show = show
 
     def write(self, level: str, message: object, args: tuple[object, ...], fields: dict[str, object]) -> None:
-        text = str(message)
-        if args:
-            try:
-                text = text % args
-            except (TypeError, ValueError):
-                text = " ".join([text, *map(str, args)])
-        line = LogLine(level, text, self.bound | fields)
+        line = LogLine(level, text_of(message, args), self.bound | fields)
         self.lines.append(line)
         if self._show is not None:
             self._show(line)
@@ -186,7 +179,7 @@ class FunctionUnderTest:
         self.context = Context(
             0,
             self._name,
-            KIND,
+            TRIGGER_KIND,
             lambda _, output: self._emitted.append(output),
             self._verdicts.acknowledge_up_to,
         )
@@ -245,7 +238,7 @@ class FunctionUnderTest:
             shard=Shard(parts.topic or self._topic, parts.shard),
             offset=offset,
             attempt=parts.attempt,
-            trigger=TriggerInfo(KIND, self._name),
+            trigger=TriggerInfo(TRIGGER_KIND, self._name),
             verdicts=self._verdicts,
         )
 

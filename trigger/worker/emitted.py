@@ -11,6 +11,8 @@ Content = bytes | bytearray | memoryview | str | dict[str, object] | list[object
 """What a handler may give as a key or a value. Text is sent as UTF-8, and dicts and lists as JSON."""
 Headers = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 
+PARTITION_MAX = 2**31 - 1
+TIMESTAMP_MAX = 2**63 - 1
 OUTPUT_BYTES_MAX = 64 * 2**20
 """The largest output. A broker takes far smaller records by default."""
 
@@ -26,8 +28,13 @@ def make_output(
     """Makes an output. Raises TypeError or ValueError, which names the wrong part."""
     if not isinstance(topic, str) or not topic:
         raise TypeError(f"emit: the topic must be a name, not {topic!r}")
-    if partition is not None and (not isinstance(partition, int) or partition < 0):
+    if partition is not None and not _is_number(partition, PARTITION_MAX):
         raise ValueError(f"emit: the partition must be a number from 0 on, not {partition!r}")
+    milliseconds = round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+    if milliseconds is not None and not _is_number(milliseconds, TIMESTAMP_MAX):
+        raise ValueError(
+            f"emit: the timestamp must be a datetime, or a whole number of milliseconds since 1970, not {timestamp!r}"
+        )
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     output = Output(
         _sendable(topic),
@@ -35,7 +42,7 @@ def make_output(
         _bytes(value, "value"),
         tuple([(_sendable(str(name)), _bytes(content, f"header {name!r}")) for name, content in pairs]),
         partition,
-        round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp,
+        milliseconds,
     )
     if size_of(output) > OUTPUT_BYTES_MAX:
         raise ValueError(f"emit: a record for {topic} has {size_of(output)} bytes, more than {OUTPUT_BYTES_MAX}")
@@ -48,6 +55,10 @@ def size_of(output: Output) -> int:
     if output.headers:
         size += sum(len(name) + len(content or b"") for name, content in output.headers)
     return size
+
+
+def _is_number(value: object, largest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= largest
 
 
 def _sendable(text: str) -> str:

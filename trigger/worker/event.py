@@ -9,6 +9,8 @@ from tailrace.protocol.batches.record_batch import BatchHeader
 from tailrace.protocol.batches.records import VARLONG_BYTES_MAX, read_headers, read_varint
 from tailrace.trigger.work import Shard
 
+TRIGGER_KIND = "kafka-cluster"
+"""What Nuclio calls a trigger of a Kafka topic."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTENT_TYPE = "content-type"
 _UNKNOWN_CONTENT = "application/octet-stream"

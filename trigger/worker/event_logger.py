@@ -68,12 +68,7 @@ class EventLogger:
         if self._settings is not None:
             logs.configure(self._settings.level, json=self._settings.json)
             self._settings = None
-        text = message if isinstance(message, str) else _shown(message)
-        if args:
-            try:
-                text = text % (args[0] if len(args) == 1 and isinstance(args[0], Mapping) else args)
-            except Exception:
-                text = " ".join([text, *map(_shown, args)])
+        text = text_of(message, args)
         ours: dict[str, object] = {}
         event = self._current()
         if event is not None:
@@ -86,6 +81,17 @@ class EventLogger:
         except Exception:
             # No line is worth a failed event, for example one with a field that JSON cannot have.
             logger.log(_LEVELS[level], text, **ours, fields=_shown(theirs))
+
+
+def text_of(message: object, args: tuple[object, ...]) -> str:
+    """Returns the text of a line. Arguments that do not fit are shown behind the message."""
+    text = message if isinstance(message, str) else _shown(message)
+    if not args:
+        return text
+    try:
+        return text % (args[0] if len(args) == 1 and isinstance(args[0], Mapping) else args)
+    except Exception:
+        return " ".join([text, *map(_shown, args)])
 
 
 def _shown(value: object) -> str:

@@ -28,6 +28,7 @@ from tailrace.trigger.work import Chunk, Outcome
 
 from .chunk_runner import ChunkRunner, HandlerVerdicts
 from .context import Context
+from .event import TRIGGER_KIND
 from .event_logger import ForwardingHandler, LogSettings
 from .failed_calls import message_of, position_of
 from .frames import SIZE_BYTES, CannotStart, Done, Ready, SettledLater, Start, Work, decode_to_worker, encode, size_in
@@ -36,8 +37,6 @@ from .nuclio_platform import Callback, call_back
 from .unsent_outputs import UnsentOutputs
 from .worker_page import CHUNK, LEASE_UNTIL, NONE, OPEN, OUTPUTS_END, RUNNING, SAFE
 
-TRIGGER_KIND = "kafka-cluster"
-"""What Nuclio calls a trigger of a Kafka topic."""
 _IDLE_LOOK_SECONDS = 0.1
 """How often the watchdog looks at a worker that has no lease."""
 

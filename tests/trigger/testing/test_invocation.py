@@ -40,6 +40,14 @@ def test_a_call_collects_what_the_function_did() -> None:
     assert (line.level, line.message, line.fields) == ("info", "Billed customer-7", {"amount": 3})
 
 
+def test_log_lines_read_as_those_of_a_worker() -> None:
+    def log(context: Any, event: Any) -> None:
+        context.logger.info("paid %(amount)d", {"amount": 3})
+        context.logger.info("paid %d", "three")
+
+    assert [line.message for line in invoke(log).logs] == ["paid 3", "paid %d 'three'"]
+
+
 def test_an_event_has_all_its_parts() -> None:
     moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

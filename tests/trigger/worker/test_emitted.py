@@ -28,6 +28,9 @@ def test_a_wrong_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make_output("", None, None, (), None, None)
     with pytest.raises(ValueError, match="partition must be a number"):
         make_output("out", None, None, (), -1, None)
+    for wrong in (1.5, 1.7e12, True, "now", -1, 2**63):
+        with pytest.raises(ValueError, match="timestamp must be a datetime, or a whole number of milliseconds"):
+            make_output("out", None, None, (), None, wrong)  # type: ignore[arg-type]
     monkeypatch.setattr(emitted, "OUTPUT_BYTES_MAX", 3)
     with pytest.raises(ValueError, match="has 4 bytes, more than 3"):
         make_output("out", "kk", "vv", (), None, None)
