@@ -60,7 +60,7 @@ class OutgoingLine:
         self.name: ProducerName | None = None
         """The producer id of all batches; None if the line needs a new one before it can send a batch."""
         self.failing_since: float | None = None
-        """When the leader was first asked in vain since it appended a batch; None if it was not asked in vain."""
+        """When the first attempt since the last appended batch failed; None if none has failed."""
         self._compression = compression
         self._waiting: deque[Waiting] = deque()
         self._under_way: list[Waiting] = []

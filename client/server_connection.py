@@ -241,11 +241,11 @@ _REASONS = {
 """Explanations of error codes that a server sent without a message."""
 
 
-def reason_of(refused: RefusedError) -> str:
-    """Returns the server's message, or an explanation if the server sent only a code."""
-    if str(refused) != error_name(refused.code):
-        return str(refused)
-    return _REASONS.get(ErrorCode(refused.code), str(refused)) if refused.code in set(ErrorCode) else str(refused)
+def reason_of(error: RefusedError | UnreachableError) -> str:
+    """Returns what the error says, or an explanation if the server sent only a code."""
+    if isinstance(error, UnreachableError) or str(error) != error_name(error.code):
+        return str(error)
+    return _REASONS.get(ErrorCode(error.code), str(error)) if error.code in set(ErrorCode) else str(error)
 
 
 def error_name(code: int) -> str:

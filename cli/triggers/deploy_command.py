@@ -19,7 +19,6 @@ from tailrace.cli.output.printing import counted
 from tailrace.client.sc_client import Document, ScClient
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.cluster.stream_state.replica_report import ReplicaState
 from tailrace.cluster.stream_state.stream_state import StreamRead
 from tailrace.controller.objects.objects import Trigger, TriggerResolution, replica_name
 from tailrace.protocol.error_codes import ErrorCode
@@ -33,7 +32,6 @@ from .trigger_options import GivenTrigger, add_function, add_settings, given_tri
 
 NAME = "trigger deploy"
 LOOK_SECONDS = 0.2
-_UP = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
 NOTHING_READ = StreamRead(0)
 
 
@@ -139,7 +137,7 @@ def is_running(facts: TriggerFacts, revision: int) -> bool:
 def _is_up(facts: TriggerFacts, replica: str, revision: int) -> bool:
     found = facts.replica(replica)
     report = None if found is None else found.current
-    return report is not None and report.revision >= revision and report.state in _UP
+    return report is not None and report.revision >= revision and report.state.is_up
 
 
 def _missing(facts: TriggerFacts, revision: int) -> list[str]:
@@ -158,7 +156,7 @@ def _missing(facts: TriggerFacts, revision: int) -> list[str]:
 def _late(facts: TriggerFacts, name: str, revision: int) -> str:
     found = facts.replica(name)
     report = None if found is None else found.current
-    if report is not None and report.revision < revision and report.state in _UP:
+    if report is not None and report.revision < revision and report.state.is_up:
         return f"{name} of trigger {facts.trigger.name} still runs revision {report.revision}"
     process = f"; its process: {found.process}" if found is not None and found.process else ""
     return f"{name} of trigger {facts.trigger.name} does not handle records yet{process}"

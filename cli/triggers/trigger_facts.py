@@ -8,16 +8,13 @@ from msgspec import Struct
 from tailrace.client.sc_client import Document
 from tailrace.client.server_connection import UnreachableError
 from tailrace.cluster.specs import NO_LEADER
-from tailrace.cluster.stream_state.replica_report import ReplicaReport, ShardReport
+from tailrace.cluster.stream_state.replica_report import CURRENT_SECONDS, ReplicaReport, ShardReport
 from tailrace.cluster.stream_state.stream_state import StreamMember, StreamRead
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import read_document
 from tailrace.controller.objects.objects import Trigger
 from tailrace.controller.objects.trigger_documents import HIDDEN
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
-
-CURRENT_SECONDS = 10.0
-"""A report that is older than this says nothing about what its replica does now."""
 
 
 class ReplicaFacts(Struct, frozen=True):

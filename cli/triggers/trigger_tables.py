@@ -6,7 +6,7 @@ from tailrace.cli.output.printing import duration_text
 from tailrace.cli.output.tables import fields, table
 from tailrace.cli.output.tones import Tone, Toned
 from tailrace.client.sc_client import Document
-from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardReport, ShardState
+from tailrace.cluster.stream_state.replica_report import ShardReport, ShardState
 from tailrace.cluster.stream_state.shard_ranges import format_shards
 from tailrace.controller.objects.objects import Trigger, TriggerResolution
 from tailrace.trigger.config.trigger_config import OnExhausted, TriggerConfig
@@ -34,7 +34,7 @@ def trigger_table(documents: Sequence[Document]) -> str:
                 trigger.spec.topic,
                 trigger.spec.group,
                 replicas_text(trigger),
-                sum(report.state in (ReplicaState.MEMBER, ReplicaState.WAITING) for report in reports),
+                sum(report.state.is_up for report in reports),
                 trigger.spec.revision,
                 sum(lags) if lags else None,
                 trigger.status.resolution.value,

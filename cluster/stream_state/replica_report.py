@@ -9,6 +9,9 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
+CURRENT_SECONDS = 10.0
+"""A report that is older than this says nothing about what its replica does now."""
+
 
 class ReportError(Exception):
     """A text is not a report of a replica; the message says what is wrong."""
@@ -24,6 +27,11 @@ class ReplicaState(StrEnum):
     """The replica handles shards."""
     STOPPING = "stopping"
     """The replica takes no further events, and leaves the group when the running ones have ended."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the replica handles shards, or would if there were free ones."""
+        return self in (ReplicaState.MEMBER, ReplicaState.WAITING)
 
 
 class ShardState(StrEnum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from tailrace.cluster.stream_state.replica_report import ReportError, decode_report
+from tailrace.cluster.stream_state.replica_report import CURRENT_SECONDS, ReportError, decode_report
 from tailrace.cluster.stream_state.stream_state import StreamStateError, decode_group_state
 from tailrace.controller.objects.object_documents import document_of
 from tailrace.controller.objects.objects import (
@@ -23,7 +23,7 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.objects.spu_documents import Document
 from tailrace.controller.state.actions import Delete, Put
 from tailrace.controller.state.events import TriggerReported
-from tailrace.controller.triggers.trigger_reports import CURRENT_SECONDS, REPORT_CHARACTERS_MAX
+from tailrace.controller.triggers.trigger_reports import REPORT_CHARACTERS_MAX
 from tailrace.controller.workflow.workflow import Workflow
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -105,7 +105,7 @@ class TriggerRequests:
         written = self._local.stream_state_of(topic).get(group)
         if text is None:
             return 0
-        if written is None or written.text != text:  # Somebody else has changed it since the write.
+        if written is None or written.text != text:  # Another member has changed it since the write.
             raise _changed(topic, group)
         return written.version
 

@@ -1,4 +1,4 @@
-"""WriteStreamState, version 0: writes the attribute of a group if nobody has changed it since the caller read it."""
+"""WriteStreamState, version 0: writes the attribute of a group if it has not changed since the caller read it."""
 
 from tailrace.controller.handlers import ObjectHost
 from tailrace.protocol.error_codes import KafkaError

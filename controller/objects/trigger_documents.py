@@ -55,8 +55,8 @@ def read_trigger(whole: Fields, spec: Fields) -> Trigger:
     if re.fullmatch(_NAME, name) is None:
         raise whole.fault(
             "name",
-            f"{shown(name)} cannot name a trigger: 1 to {NAME_CHARACTERS_MAX} ASCII letters, digits, '.', '_', '-', of "
-            "which the first is no dot",
+            f"{shown(name)} cannot name a trigger: 1 to {NAME_CHARACTERS_MAX} ASCII letters, digits, '.', '_' "
+            "and '-', and no dot at the start",
         )
     trigger_spec = TriggerSpec(
         spec.text("topic"),

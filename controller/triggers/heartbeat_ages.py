@@ -1,6 +1,6 @@
 """Measures the ages of the heartbeats in the state objects of streams, with the clock of the active SC alone.
 
-Members write times of their own clocks, which nobody compares. The SC notes when it first sees each heartbeat. So an
+Members write times of their own clocks, which are not compared. The SC notes when it first sees each heartbeat. So an
 age is a lower bound of the time since the member wrote it, also after another SC has become active and begins at 0.
 """
 

@@ -6,10 +6,8 @@ function that cannot be loaded stops one replica and not all of them.
 
 from collections.abc import Mapping
 
-from tailrace.cluster.stream_state.replica_report import ReplicaReport, ReplicaState
+from tailrace.cluster.stream_state.replica_report import ReplicaReport
 from tailrace.controller.objects.objects import replica_name
-
-_UP = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
 
 
 def next_revisions(
@@ -32,7 +30,7 @@ def awaited(revisions: tuple[int, ...], newest: int, reports: Mapping[str, Repli
     for index, revision in enumerate(revisions):
         name = replica_name(index)
         report = reports.get(name)
-        is_up = report is not None and report.revision == newest and report.state in _UP
+        is_up = report is not None and report.revision == newest and report.state.is_up
         if revision == newest and not is_up:
             return name
     return None

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tailrace.cluster.stream_state.replica_report import ReplicaReport
+from tailrace.cluster.stream_state.replica_report import CURRENT_SECONDS, ReplicaReport
 
 REPORT_CHARACTERS_MAX = 256 * 1024
 TOTAL_CHARACTERS_MAX = 16 * 1024 * 1024
 """How much all reports may take together. The oldest reports are dropped first."""
-CURRENT_SECONDS = 10.0
-"""A report that is older than this says nothing about what its replica does now."""
 
 
 class Reported(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the SC needs from whoever runs the replicas of deployed triggers."""
+"""The interface through which the SC starts and stops the replicas of deployed triggers."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol

@@ -13,10 +13,10 @@ Why no two members ever handle one shard at once:
 3. After an acknowledged heartbeat that was sent at time T, the member handles its shards until T + 95 % of its session
    timeout, even if it is frozen: workers know this time and begin no event after it. Without another acknowledged
    heartbeat it then gives up all shards.
-4. Others remove the member's entry only if its last heartbeat is older than the session timeout of that entry. Nobody
-   compares wall clocks. The Streaming Controller (SC) measures the age from when it accepted the heartbeat, which was
-   after T, and an SC that starts begins at age 0. So the entry stays until T + session timeout at least. An age that is
-   old when it is used does no harm: after a newer heartbeat the compare-and-set fails.
+4. Others remove the member's entry only if its last heartbeat is older than the session timeout of that entry. No
+   decision compares wall clocks. The Streaming Controller (SC) measures the age from when it accepted the heartbeat,
+   which was after T, and an SC that starts begins at age 0. So the entry stays until T + session timeout at least. An
+   age that is old when it is used does no harm: after a newer heartbeat the compare-and-set fails.
 5. An entry belongs to the process that is named in it. A restarted replica of the same name waits until the entry of
    its predecessor is gone or stale.
 
@@ -119,7 +119,7 @@ class Member:
 
     def __init__(self, config: MembershipConfig, process: str) -> None:
         """Takes a random name of this process, which tells its entry from that of an earlier process."""
-        assert process, "an entry without a process belongs to nobody"
+        assert process, "an entry names the process that wrote it"
         self.config = config
         self.process = process
         self.shards: dict[int, int] = {}
@@ -211,7 +211,7 @@ class Member:
         return self._retry(now, fraction, WaitReason.UNAVAILABLE)
 
     def released(self, shard: int) -> None:
-        """Gives up a shard of which all events are handled and committed."""
+        """Gives up a shard whose events are all handled and committed."""
         self.shards.pop(shard, None)
         self.releasing.discard(shard)
 
@@ -338,7 +338,7 @@ class Member:
         return self._wait(now + self._pause(self._failures, fraction), reason)
 
     def _pause(self, times: int, fraction: float) -> float:
-        """Returns a pause that doubles each time up to a limit, and of which chance takes up to a half."""
+        """Returns a pause that doubles each time up to a limit. Chance shortens it by up to a half."""
         longest = min(PAUSE_SECONDS_MAX, self.config.heartbeat_interval / 3)
         doubled = PAUSE_SECONDS_MIN * (1 << min(times - 1, _DOUBLINGS_MAX))
         return min(doubled, longest) * (1 + fraction) / 2

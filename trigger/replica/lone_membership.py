@@ -51,7 +51,7 @@ class LoneMembership:
         self._notify()
 
     def released(self, shard: int) -> None:
-        """Gives up a shard of which all events are handled and committed."""
+        """Gives up a shard whose events are all handled and committed."""
         self.shards = {each: epoch for each, epoch in self.shards.items() if each != shard}
         self._notify()
 

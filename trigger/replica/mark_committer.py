@@ -33,7 +33,7 @@ class Marked(Protocol):
     """The last committed offset, or -1."""
 
     def on_fenced(self) -> None:
-        """Takes note that another replica has claimed the shard. It may be called more than once."""
+        """Notes that another replica has claimed the shard. It may be called more than once."""
 
 
 class MarkCommitter:
@@ -60,7 +60,7 @@ class MarkCommitter:
         try:
             refusals = await self._offsets.commit(marks)
         except (UnreachableError, RefusedError) as error:
-            self._failed(str(error) if isinstance(error, UnreachableError) else reason_of(error), len(marks))
+            self._failed(reason_of(error), len(marks))
             return False
         is_done = True
         for shard, refused in refusals.items():

@@ -124,7 +124,7 @@ class Membership:
         self._has_left.set()
 
     def released(self, shard: int) -> None:
-        """Gives up a shard of which all events are handled and committed."""
+        """Gives up a shard whose events are all handled and committed."""
         self._member.released(shard)
         self._reported.discard(shard)
         self._asked.discard(shard)

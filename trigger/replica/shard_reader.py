@@ -22,7 +22,7 @@ READ_BYTES_MAX = 1024 * 1024
 READ_WAIT_SECONDS = 5.0
 """How long the leader may wait for new records. An idle shard costs one request in this time."""
 SILENCE_SECONDS_MAX = 3.0
-"""How much longer than it was asked to wait a leader may send nothing, before another leader is looked for."""
+"""How long a leader may send nothing after its time to wait is over. Then the reader looks for another leader."""
 PAUSE_SECONDS = 1.0
 _NAMED_FETCHES_MAX = 12
 """The last version of Fetch that names topics."""
@@ -65,10 +65,8 @@ class ShardReader:
         while True:
             try:
                 found = await self._fetch(offset, min(bytes_max, READ_BYTES_MAX), wait_seconds)
-            except UnreachableError as error:
-                problem = str(error)
-            except RefusedError as refused:
-                problem = reason_of(refused)
+            except (UnreachableError, RefusedError) as error:
+                problem = reason_of(error)
             else:
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OutOfRangeError(f"shard {self._shard} has no offset {offset}")

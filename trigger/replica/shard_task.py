@@ -160,10 +160,8 @@ class ShardTask:
                 # This replica owns the shard, so the other claim is from before the state object was made anew.
                 problem = str(fenced)
                 await self._owner.raise_epoch(fenced.epoch)
-            except UnreachableError as error:
-                problem = str(error)
-            except RefusedError as refused:
-                problem = reason_of(refused)
+            except (UnreachableError, RefusedError) as error:
+                problem = reason_of(error)
             else:
                 self.committed = claim.offset
                 self._problem = ""
@@ -216,7 +214,7 @@ class ShardTask:
         try:
             log_start = await self._parts.offsets.log_start(self.shard)
         except (UnreachableError, RefusedError) as error:
-            await reader.pause_after(str(error) if isinstance(error, UnreachableError) else reason_of(error))
+            await reader.pause_after(reason_of(error))
             return
         if log_start > line.fetch_offset:
             effects = line.on_log_start(log_start)

@@ -46,21 +46,17 @@ class ScStateStore:
         """Reads the state of the group. Raises StateUnavailableError."""
         try:
             return await self._client.read_stream_state(self._topic, self._group)
-        except UnreachableError as error:
-            raise StateUnavailableError(str(error)) from error
-        except RefusedError as refused:
-            raise StateUnavailableError(reason_of(refused)) from refused
+        except (UnreachableError, RefusedError) as error:
+            raise StateUnavailableError(reason_of(error)) from error
 
     async def write(self, state: GroupState, expected_version: int) -> int:
         """Replaces the state. Raises StateConflictError and StateUnavailableError."""
         try:
             return await self._client.write_stream_state(self._topic, self._group, expected_version, state)
-        except UnreachableError as error:
-            raise StateUnavailableError(str(error)) from error
-        except RefusedError as refused:
-            if refused.code == ErrorCode.INVALID_UPDATE_VERSION:
-                raise StateConflictError from refused
-            raise StateUnavailableError(reason_of(refused)) from refused
+        except (UnreachableError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.code == ErrorCode.INVALID_UPDATE_VERSION:
+                raise StateConflictError from error
+            raise StateUnavailableError(reason_of(error)) from error
 
     def reconnect(self) -> None:
         """Uses another connection from now on, because a request on this one has failed or was given up."""

@@ -49,7 +49,7 @@ class ReplicaMembership(Protocol):
         """Keeps the membership, and returns after `leave`."""
 
     def released(self, shard: int) -> None:
-        """Gives up a shard of which all events are handled and committed."""
+        """Gives up a shard whose events are all handled and committed."""
 
     async def leave(self) -> None:
         """Asks the replica to release all shards, and returns when it has left the group."""

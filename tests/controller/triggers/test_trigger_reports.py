@@ -1,6 +1,5 @@
-from tailrace.cluster.stream_state.replica_report import ReplicaReport
+from tailrace.cluster.stream_state.replica_report import CURRENT_SECONDS, ReplicaReport
 from tailrace.controller.triggers.trigger_reports import (
-    CURRENT_SECONDS,
     REPORT_CHARACTERS_MAX,
     TOTAL_CHARACTERS_MAX,
     Reported,
