@@ -254,12 +254,16 @@ class Replica:
         """Drains all shards, gives up what runs for too long, commits, and leaves the group."""
         self._parts.logger.info("replica_stopping", shards=self._numbers)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._drain)
-            with trio.move_on_after(self._config.stop_timeout + KILL_SECONDS_MAX + DEPARTURE_SECONDS_MAX) as patience:
+
+            async def depart() -> None:
                 await self._membership.leave()
-            nursery.cancel_scope.cancel()
-        if patience.cancelled_caught:
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(depart)
+            await self._drain()
+            await trio.sleep(DEPARTURE_SECONDS_MAX)
             self._parts.logger.warning("departure_failed", shards=self._numbers)
+            nursery.cancel_scope.cancel()
 
     async def _drain(self) -> None:
         """Kills events that do not end in time, so that their shards are released."""

@@ -264,6 +264,26 @@ async def test_handling_goes_on_without_the_sc_until_the_lease_ends_and_resumes(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_replica_stops_soon_and_commits_without_the_sc(autojump_clock: object) -> None:
+    async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
+        world = await _cluster_world(cluster, nursery, 1)
+        handled = Handled()
+        first = await world.start(handled, commit_interval=1000.0)
+        await cluster.produce(1, "orders", 0, b"v")
+        await handled.count(1)
+        await cluster.kill_sc()
+        began = trio.current_time()
+        with capture_logs() as logged:
+            await first.stop()
+        assert trio.current_time() - began < 6.0
+        assert "departure_failed" in [each["event"] for each in logged]
+        await cluster.start_sc()
+        second = await world.start(handled, "replica2")
+        await until(lambda: second.marks == {0: 1})
+        assert len(handled.events) == 1
+        nursery.cancel_scope.cancel()
+
+
 async def test_the_first_output_needs_no_sc(autojump_clock: object) -> None:
     async with cluster_of(1) as cluster, trio.open_nursery() as nursery:
         world = await _cluster_world(cluster, nursery, 1)
