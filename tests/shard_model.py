@@ -214,8 +214,9 @@ class ShardModel:
         """Checks what becomes of events that have failed."""
         config = self.config
         given_up = set()
-        for attempts in {self.failures[offset] for offset in bad}:
-            group = [offset for offset in bad if self.failures[offset] == attempts]
+        before = {offset: self.failures[offset] for offset in bad}
+        for attempts in set(before.values()):
+            group = [offset for offset in bad if before[offset] == attempts]
             if config.retry.split_batch and len(group) > 1 and not is_reported:
                 self.together_max.update(dict.fromkeys(group, -(-len(group) // 2)))
                 continue
