@@ -3,6 +3,10 @@
 A replica commits offsets with a metadata text that names the epoch of its shard and the replica itself. A coordinator
 keeps the text with the offset, so the fence survives a restart of the coordinator. Commits without such a text, such as
 those of ordinary consumers or of an administrator, are never fenced.
+
+A new owner reads the offset, and then claims it: it commits the same offset with its higher epoch. The previous owner
+may commit between the two. A commit with a higher epoch is therefore refused if it would move the offset back, and the
+new owner reads the offset again.
 """
 
 import re
@@ -32,7 +36,16 @@ def parse_commit_epoch(metadata: str) -> CommitEpoch | None:
     return None if found is None else CommitEpoch(int(found[1]), found[2])
 
 
-def is_fenced(stored: str, metadata: str) -> bool:
-    """Whether a commit with `metadata` comes from an older epoch than the commit whose metadata is stored."""
-    before, now = parse_commit_epoch(stored), parse_commit_epoch(metadata)
-    return before is not None and now is not None and now.epoch < before.epoch
+class StoredCommit(NamedTuple):
+    """An offset of a group and its metadata text."""
+
+    offset: int
+    metadata: str
+
+
+def is_fenced(stored: StoredCommit, commit: StoredCommit) -> bool:
+    """Whether a commit comes from an older epoch than the stored one, or claims an offset that is not the newest."""
+    before, now = parse_commit_epoch(stored.metadata), parse_commit_epoch(commit.metadata)
+    if before is None or now is None:
+        return False
+    return now.epoch < before.epoch or (now.epoch > before.epoch and commit.offset < stored.offset)

@@ -67,21 +67,27 @@ class GroupOffsets:
         `seek_to` counts if no offset is committed. Raises FencedError if a later owner has claimed the shard, and
         UnreachableError and RefusedError.
         """
+        while True:
+            claim = await self._beginning(shard, seek_to)
+            async with self._turn:
+                refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
+                if refused is None:
+                    return claim
+                if refused.code != ErrorCode.STALE_MEMBER_EPOCH:
+                    raise refused
+                known = _epoch_of(await self._committed(Partition(*shard)))
+            if known >= epoch:
+                raise FencedError(shard, known)
+            # The previous owner has committed more since the offset was read.
+
+    async def _beginning(self, shard: Shard, seek_to: SeekTo) -> Claim:
         partition = Partition(*shard)
         async with self._turn:
             found = await self._committed(partition)
         if found is not None and found.committed is not None:
-            claim = Claim(found.committed, was_committed=True)
-        else:
-            timestamp = EARLIEST if seek_to is SeekTo.EARLIEST else LATEST
-            claim = Claim(await self._offset_at(partition, timestamp), was_committed=False)
-        async with self._turn:
-            refused = (await self._commit({shard: Mark(claim.offset, epoch)}))[shard]
-            if refused is not None and refused.code == ErrorCode.STALE_MEMBER_EPOCH:
-                raise FencedError(shard, _epoch_of(await self._committed(partition)))
-        if refused is not None:
-            raise refused
-        return claim
+            return Claim(found.committed, was_committed=True)
+        timestamp = EARLIEST if seek_to is SeekTo.EARLIEST else LATEST
+        return Claim(await self._offset_at(partition, timestamp), was_committed=False)
 
     async def commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
         """Commits marks with one request; returns the refusal of each shard, or None.

@@ -24,7 +24,7 @@ from tailrace.broker.groups.offsets.offset_expiry import is_subscribed
 from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget, fetch_all, fetch_requested
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.stream_state.commit_epochs import PREFIX as TRIGGER_PREFIX
-from tailrace.cluster.stream_state.commit_epochs import is_fenced
+from tailrace.cluster.stream_state.commit_epochs import StoredCommit, is_fenced
 from tailrace.protocol.codec.primitives import NO_UUID
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -186,7 +186,7 @@ class OffsetRequests:
             expires_ms != NOT_GIVEN and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
         ):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        if self._is_fenced(group_id, topic, asked.partition_index, metadata):
+        if self._is_fenced(group_id, topic, asked.partition_index, StoredCommit(asked.committed_offset, metadata)):
             return ErrorCode.STALE_MEMBER_EPOCH
         if group_id not in self._table.groups:
             self._classic_groups.put_new(group_id, moment)
@@ -203,13 +203,16 @@ class OffsetRequests:
         self._table.output.counts.committed_offsets += 1
         return ErrorCode.NONE
 
-    def _is_fenced(self, group_id: str, topic: TopicSpec, partition: int, metadata: str) -> bool:
-        """Whether the commit comes from a replica of a trigger whose shard another replica has taken over."""
+    def _is_fenced(self, group_id: str, topic: TopicSpec, partition: int, commit: StoredCommit) -> bool:
+        """Whether the commit comes from a replica of a trigger whose shard another replica has taken over, or claims an
+        offset that was the newest only before."""
         if not self.committed.metadata_has_prefix(group_id, topic.name, partition, _TRIGGER_PREFIX):
             return False
         stored = self.committed.get(group_id, topic.name, partition)
         # The epochs of a topic begin again if the topic is deleted and created again.
-        return stored is not None and stored.topic_id in (topic.id, NO_UUID) and is_fenced(stored.metadata, metadata)
+        if stored is None or stored.topic_id not in (topic.id, NO_UUID):
+            return False
+        return is_fenced(StoredCommit(stored.offset, stored.metadata), commit)
 
     # OffsetFetch
 

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from tailrace.cluster.stream_state.commit_epochs import (
     CommitEpoch,
+    StoredCommit,
     format_commit_epoch,
     is_fenced,
     parse_commit_epoch,
@@ -12,6 +13,10 @@ from tailrace.cluster.stream_state.commit_epochs import (
 
 def _text(epoch: int, member_id: str = "replica1") -> str:
     return format_commit_epoch(CommitEpoch(epoch, member_id))
+
+
+def _at(offset: int, metadata: str) -> StoredCommit:
+    return StoredCommit(offset, metadata)
 
 
 def test_the_text_names_the_epoch_and_the_member() -> None:
@@ -39,12 +44,20 @@ def test_what_was_formatted_is_parsed(epoch: int, member_id: str) -> None:
 )
 def test_the_text_of_another_client_has_no_epoch(metadata: str) -> None:
     assert parse_commit_epoch(metadata) is None
-    assert not is_fenced(_text(5), metadata)
-    assert not is_fenced(metadata, _text(5))
+    assert not is_fenced(_at(3, _text(5)), _at(2, metadata))
+    assert not is_fenced(_at(3, metadata), _at(2, _text(5)))
 
 
 def test_only_an_older_epoch_is_fenced() -> None:
-    assert is_fenced(_text(5), _text(4))
-    assert not is_fenced(_text(5), _text(5, "replica2"))
-    assert not is_fenced(_text(5), _text(6))
-    assert is_fenced(_text(10), _text(9)), "epochs are compared as numbers"
+    stored = _at(3, _text(5))
+    assert is_fenced(stored, _at(3, _text(4)))
+    assert is_fenced(stored, _at(9, _text(4)))
+    assert not is_fenced(stored, _at(2, _text(5, "replica2")))
+    assert not is_fenced(stored, _at(3, _text(6)))
+    assert is_fenced(_at(3, _text(10)), _at(3, _text(9))), "epochs are compared as numbers"
+
+
+def test_the_claim_of_a_new_owner_moves_no_offset_back() -> None:
+    stored = _at(3, _text(5))
+    assert is_fenced(stored, _at(2, _text(6)))
+    assert not is_fenced(stored, _at(4, _text(6)))

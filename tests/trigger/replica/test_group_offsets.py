@@ -1,6 +1,6 @@
 """Tests where shards begin, claims and commits, with a real coordinator on a simulated network."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -81,6 +81,33 @@ async def test_a_late_commit_of_an_earlier_owner_is_fenced(autojump_clock: objec
         assert fenced.value.epoch == 2
         before.close()
         after.close()
+
+
+async def test_a_claim_keeps_what_the_previous_owner_commits_in_the_last_moment(autojump_clock: object) -> None:
+    async with grouped_spu() as spu, _topic(spu):
+        before, after = _offsets(spu), _LateClaim(SpuClient(spu.network, [ADDRESS], BOOTSTRAP), "billing", "replica2")
+        await before.claim(SHARD, 1, SeekTo.EARLIEST)
+
+        async def commit_late() -> None:
+            assert await before.commit({SHARD: Mark(4, 1)}) == {SHARD: None}
+
+        after.before_first_commit = commit_late
+        assert await after.claim(SHARD, 2, SeekTo.EARLIEST) == Claim(4, was_committed=True)
+        assert (await before.commit({SHARD: Mark(5, 1)}))[SHARD] is not None
+        before.close()
+        after.close()
+
+
+class _LateClaim(GroupOffsets):
+    """Offsets of a replica whose first commit comes after something else."""
+
+    before_first_commit: Callable[[], Awaitable[None]] | None = None
+
+    async def _commit(self, marks: Mapping[Shard, Mark]) -> dict[Shard, RefusedError | None]:
+        precede, self.before_first_commit = self.before_first_commit, None
+        if precede is not None:
+            await precede()
+        return await super()._commit(marks)
 
 
 async def test_the_log_start_of_a_shard(autojump_clock: object) -> None:

@@ -359,7 +359,7 @@ async def test_a_fenced_replica_moves_no_offset(autojump_clock: object) -> None:
         # Another owner, of which this replica knows nothing, has claimed the shard.
         spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
         partition = Partition("orders", 0)
-        answer = await GroupClient(spus).commit("billing", {partition: 2}, {partition: "trigger epoch=9 member=other"})
+        answer = await GroupClient(spus).commit("billing", {partition: 5}, {partition: "trigger epoch=9 member=other"})
         assert answer == {partition: None}
         spus.close()
         with capture_logs() as logged:
@@ -368,7 +368,7 @@ async def test_a_fenced_replica_moves_no_offset(autojump_clock: object) -> None:
             await trio.sleep(1.5)
             await spu.produce("orders", 0, 1)
             await trio.sleep(5.0)
-        assert await _committed(spu) == [2]
+        assert await _committed(spu) == [5]
         assert replica.metrics.fenced_commits >= 1
         assert [each["event"] for each in logged if each["event"] == "commit_fenced"] == ["commit_fenced"]
         assert len(handled.events) == 6
