@@ -62,7 +62,7 @@ POLICY ?= all
 REPLICAS ?= 3
 simulate: install
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) --policy $(POLICY) \
-		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(SMALL_TURNS),--small-turns) \
+		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
 # The fault run of triggers with all faults, in an order that SEED chooses, until RECORDS are handled.

@@ -16,6 +16,9 @@ from msgspec.structs import replace
 from .scenario import Scenario, group_scenario_of, scenario_of
 from .shrink import shrunk
 from .simulation import Outcome, simulate
+from .triggers.trigger_run import simulate_triggers
+from .triggers.trigger_scenario import TriggerScenario, trigger_scenario_of
+from .world import Print
 
 POLICIES = ("live", "majority", "nrw:3,2,2")
 BY_TURNS = (*POLICIES * 3, "nrw:5,3,3", "nrw:5,2,4")
@@ -32,6 +35,7 @@ class Task(Struct, frozen=True):
     topic: tuple[tuple[str, str], ...] = ()
     """Topic configs that override those of the seed."""
     has_groups: bool = False
+    has_triggers: bool = False
     groups: tuple[str, ...] | None = None
     """The kinds of groups, or None for the seed's choice."""
     has_erasers: bool | None = None
@@ -46,8 +50,10 @@ class Task(Struct, frozen=True):
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
+        if self.has_triggers:
+            make = trigger_scenario_of
         more: dict[str, Any] = {} if self.kinds is None else {"faults": self.kinds}
-        if not self.has_groups:
+        if not (self.has_groups or self.has_triggers):
             more["may_shelve"] = self.may_shelve
         replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
         scenario = make(self.seed, self.policy, replicas=replicas, **more)
@@ -71,6 +77,8 @@ class Task(Struct, frozen=True):
             words += f" REPLICAS={self.replicas}"
         if self.has_groups:
             words += " GROUPS=1"
+        if self.has_triggers:
+            words += " TRIGGERS=1"
         if self.has_small_turns:
             words += " SMALL_TURNS=1"
         return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
@@ -89,8 +97,15 @@ class Report(Struct, frozen=True):
     failure: str | None
 
 
+def simulated(scenario: Scenario, show: Print | None = None) -> Outcome:
+    """Simulates a scenario of any kind."""
+    if isinstance(scenario, TriggerScenario):
+        return simulate_triggers(scenario, show)
+    return simulate(scenario, show)
+
+
 def run_task(task: Task) -> Report:
-    outcome = simulate(task.scenario())
+    outcome = simulated(task.scenario())
     failure = None if outcome.failure is None else describe(outcome.failure)
     return Report(
         task,
@@ -118,6 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--groups", action="store_true", help="test consumer groups")
+    parser.add_argument("--triggers", action="store_true", help="test triggers")
     parser.add_argument(
         "--small-turns",
         action="store_true",
@@ -132,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
         return replay(options)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     tasks = [task_of(seed, options.policy, options.replicas, has_groups=options.groups) for seed in seeds]
-    tasks = [replace(task, has_small_turns=options.small_turns) for task in tasks]
+    tasks = [replace(task, has_small_turns=options.small_turns, has_triggers=options.triggers) for task in tasks]
     return run_all(tasks, options.processes, options.failures)
 
 
@@ -151,13 +167,14 @@ def replay(options: argparse.Namespace) -> int:
         options.replicas,
         chosen,
         has_groups=options.groups,
+        has_triggers=options.triggers,
         has_small_turns=options.small_turns,
     )
     scenario = task.scenario()
     print(scenario.describe())
     for fault in scenario.faults:
         print(f"  {fault}")
-    outcome = simulate(scenario, _print if options.verbose else None)
+    outcome = simulated(scenario, _print if options.verbose else None)
     if outcome.failure is None:
         print(f"passed: {outcome.acknowledged} records, {outcome.elections} elections, {outcome.seconds:.1f} s")
         return 0
@@ -214,7 +231,7 @@ def _reports(tasks: Sequence[Task], processes: int) -> Iterator[Report]:
 
 def _shrink(task: Task) -> None:
     scenario = task.scenario()
-    kept, outcome = shrunk(scenario, simulate)
+    kept, outcome = shrunk(scenario, simulated)
     print(f"it still fails with {len(kept)} of its {len(scenario.faults)} faults:\n{_named(outcome)}")
     print(f"replay: {task.command(kept)}", flush=True)
 

@@ -63,6 +63,8 @@ class Scenario(Struct, frozen=True):
     timeouts: Timeouts = field(default_factory=Timeouts)
     """The timeouts of the groups' members."""
     faults: Sequence[Fault] = ()
+    faults_end: float = FAULTS_END
+    """When all faults are over."""
 
     @property
     def is_synced_before_acknowledging(self) -> bool:

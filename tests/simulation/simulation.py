@@ -21,7 +21,7 @@ from tailrace.storage.verification.verification import replicas_below, verify_ch
 from .consumer import Consumer
 from .determinism import random_of, run_seeded
 from .eraser import Eraser
-from .faults import FaultContext, carry_out
+from .faults import Catalogue, FaultContext, carry_out
 from .files import Keep
 from .flips import flipped_logs, logs_to_repair, will_doubt
 from .group_faults import GROUP_CATALOGUE
@@ -35,7 +35,7 @@ from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
 from .quorum_reader import QuorumReader
-from .scenario import FAULTS_END, Scenario
+from .scenario import Scenario
 from .shelf_files import below_data
 from .turns import early_copies, small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
@@ -71,14 +71,15 @@ class Outcome(Struct):
     """A digest of everything that was sent, which is equal for equal seeds."""
 
 
-def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
+def simulate(scenario: Scenario, show: Print | None = None, kind: "type[Run] | None" = None) -> Outcome:
+    """Simulates a scenario; `kind` is the kind of run, if the scenario needs another one than `Run`."""
     outcome = Outcome(scenario)
     try:
         with (
             small_turns(scenario.seed) if scenario.has_small_turns else nullcontext(),
             early_copies(scenario.seed) if scenario.copies_early else nullcontext(),
         ):
-            run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
+            run_seeded(scenario.seed, (kind or Run)(scenario, outcome, show).run)
     except BaseException as error:
         failure = _first(error)
         if not isinstance(failure, Exception):
@@ -94,7 +95,11 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-class _Run:
+class Run:
+    """One run: the cluster, its load, its faults and its checks."""
+
+    catalogue: Catalogue = GROUP_CATALOGUE
+
     def __init__(self, scenario: Scenario, outcome: Outcome, show: Print | None) -> None:
         self.scenario = scenario
         self.outcome = outcome
@@ -147,7 +152,7 @@ class _Run:
                 TOPIC,
                 self.histories,
                 scenario.partitions_added,
-                scenario.groups,
+                self.group_kinds,
                 scenario.timeouts,
                 self.faults.moments,
                 nursery,
@@ -166,16 +171,23 @@ class _Run:
 
     # load
 
+    @property
+    def group_kinds(self) -> Sequence[str]:
+        """The kinds of the groups that consume the topic."""
+        return self.scenario.groups
+
     async def _create_topic(self) -> None:
+        await self._create(TOPIC, self.scenario.partitions - self.scenario.partitions_added)
+
+    async def _create(self, name: str, partitions: int) -> None:
         client = PatientClient(self.world, "admin", random_of(self.scenario.seed, "admin"))
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in self.scenario.topic.items()]
-        partitions = self.scenario.partitions - self.scenario.partitions_added
-        topic = CreatableTopic(TOPIC, partitions, self.scenario.replicas, configs=configs)
+        topic = CreatableTopic(name, partitions, self.scenario.replicas, configs=configs)
         request = CreateTopicsRequest([topic], timeout_ms=1500)
         done = False
         while not done:
             if trio.current_time() > CREATION_SECONDS_MAX:
-                raise SimulationError(f"the topic cannot be created: {client.last_reason}")
+                raise SimulationError(f"topic {name} cannot be created: {client.last_reason}")
             async with client.trying(), client.connected(1) as connected:
                 version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
                 answered = (await client.ask(connected, ApiKey.CREATE_TOPICS, version, request)).topics[0]
@@ -201,7 +213,7 @@ class _Run:
                     history,
                     random_of(scenario.seed, name),
                     batches=scenario.batches,
-                    pause_seconds=FAULTS_END / scenario.batches,
+                    pause_seconds=scenario.faults_end / scenario.batches,
                     # A replica that has lost data may refuse everything that an idempotent producer sends then.
                     is_idempotent=is_idempotent and not scenario.may_lose,
                     keys=KEYS if scenario.is_compacted else 0,
@@ -238,7 +250,7 @@ class _Run:
             nursery.start_soon(meddler.run, self.faults.is_over)
         self.groups.start()
         if scenario.faults or scenario.groups:
-            await carry_out_until(self.faults, scenario.faults, FAULTS_END)
+            await carry_out_until(self.faults, self.catalogue, scenario.faults, scenario.faults_end)
         self.outcome.faults = len(self.faults.done)
 
     def _start_movers(self, nursery: trio.Nursery) -> None:
@@ -541,8 +553,8 @@ def _writes(scenario: Scenario) -> int:
     return int(scenario.policy.rpartition(",")[2])
 
 
-async def carry_out_until(context: FaultContext, faults: Any, ends: float) -> None:
+async def carry_out_until(context: FaultContext, catalogue: Catalogue, faults: Any, ends: float) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(carry_out, context, GROUP_CATALOGUE, faults)
+        nursery.start_soon(carry_out, context, catalogue, faults)
         await trio.sleep_until(ends)
         context.is_over.set()

@@ -1,0 +1,158 @@
+"""Bugs in triggers that somebody might write, which are planted like those in `planted_bugs`."""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+from simulation.runner import Task
+
+from tailrace.broker.groups.coordinator.offset_requests import OffsetRequests
+from tailrace.trigger.membership.member import Member
+from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
+from tailrace.trigger.replica.trigger_replica import Replica
+from tailrace.trigger.shards.shard_line import ShardLine
+
+from .trigger_scenario import TriggerScenario
+
+
+class PlantedTriggerBug(Struct, frozen=True):
+    plant: Callable[[pytest.MonkeyPatch], None]
+    faults: tuple[str, ...] | None = None
+    """The kinds of faults in the seeds of the search, or None for all kinds."""
+    first_seed: int = 0
+    """The first seed of the search, near the seed that last detected the bug."""
+
+    def scenarios(self) -> Iterator[TriggerScenario]:
+        """Yields the scenarios in which the bug may be detected."""
+        for seed in count(self.first_seed):
+            scenario = Task(seed, "live", 3, kinds=self.faults, has_triggers=True).scenario()
+            assert isinstance(scenario, TriggerScenario)
+            yield scenario
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+# claims and commits
+
+
+def handles_before_it_has_claimed(patch: pytest.MonkeyPatch) -> None:
+    """Begins at the committed offset without a commit of its own, so that its predecessor is not fenced."""
+
+    async def commit(self: GroupOffsets, marks: Any) -> Any:
+        return dict.fromkeys(marks)
+
+    async def claim(self: GroupOffsets, *arguments: Any) -> Claim:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(self, "_commit", commit.__get__(self))
+            return await original(self, *arguments)
+
+    original = GroupOffsets.claim
+    patch.setattr(GroupOffsets, "claim", claim)
+
+
+def accepts_commits_of_deposed_owners(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetRequests, "_is_fenced", lambda self, *arguments: False)
+
+
+def takes_shards_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    def write(self: Member, read: Any, view: Any, wanted: Any, wall_ms: int) -> Any:
+        step = original(self, read, view, wanted, wall_ms)
+        self._pending = replace(self._pending, epochs=dict.fromkeys(wanted, 1))
+        return replace(step, state=replace(step.state, epoch=1))
+
+    original = Member._write
+    patch.setattr(Member, "_write", write)
+
+
+def leaves_without_a_last_commit(patch: pytest.MonkeyPatch) -> None:
+    async def commit_last(self: Replica, task: Any) -> None:
+        pass
+
+    patch.setattr(Replica, "_commit_last", commit_last)
+
+
+# leases
+
+
+def counts_the_lease_from_the_reply(patch: pytest.MonkeyPatch) -> None:
+    def on_written(self: Member, now: float, sent_at: float, version: int, fraction: float) -> Any:
+        return original(self, now, now, version, fraction)
+
+    original = Member.on_written
+    patch.setattr(Member, "on_written", on_written)
+
+
+def lets_workers_go_on_after_the_lease(patch: pytest.MonkeyPatch) -> None:
+    def on_lease(self: Replica, lease: Any) -> None:
+        original(self, lease)
+        self._parts.workers.set_lease(math.inf)
+
+    original = Replica.on_lease
+    patch.setattr(Replica, "on_lease", on_lease)
+
+
+def compares_wall_clocks(patch: pytest.MonkeyPatch) -> None:
+    def on_read(self: Member, now: float, wall_ms: int, fraction: float, read: Any) -> Any:
+        ages_ms = {each.member_id: wall_ms - each.last_heartbeat_ms for each in read.state.members}
+        return original(self, now, wall_ms, fraction, replace(read, ages_ms=ages_ms))
+
+    original = Member.on_read
+    patch.setattr(Member, "on_read", on_read)
+
+
+def takes_over_the_entry_of_its_predecessor_at_once(patch: pytest.MonkeyPatch) -> None:
+    def is_stale(self: Member, member: Any, read: Any) -> bool:
+        return member.member_id == self.config.member_id or original(self, member, read)
+
+    original = Member._is_stale
+    patch.setattr(Member, "_is_stale", is_stale)
+
+
+def releases_shards_before_they_are_drained(patch: pytest.MonkeyPatch) -> None:
+    def on_release(self: Replica, shards: Collection[int]) -> None:
+        original(self, shards)
+        for number in shards:
+            self._membership.released(number)
+
+    original = Replica.on_release
+    patch.setattr(Replica, "on_release", on_release)
+
+
+# marks
+
+
+def marks_events_before_their_output_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShardLine, "mark", property(lambda self: self._handled))
+
+
+def marks_the_highest_event_that_was_handed_out(patch: pytest.MonkeyPatch) -> None:
+    def on_outcome(self: ShardLine, chunk: Any, outcome: Any, *arguments: Any) -> Any:
+        reached = outcome.next_offset if outcome.failure is None else outcome.failure.end
+        highest[self] = max(highest.get(self, 0), reached)
+        return original(self, chunk, outcome, *arguments)
+
+    highest: dict[ShardLine, int] = {}
+    original = ShardLine.on_outcome
+    mark = ShardLine.mark.fget  # type: ignore[attr-defined]
+    patch.setattr(ShardLine, "on_outcome", on_outcome)
+    patch.setattr(ShardLine, "mark", property(lambda self: max(mark(self), highest.get(self, 0))))
+
+
+LATE = ("freeze_replica", "cut_replica_off", "cut_replica_one_way", "clog_replica", "cut_replica_from_brokers")
+
+TRIGGER_BUGS = (
+    PlantedTriggerBug(handles_before_it_has_claimed),
+    PlantedTriggerBug(accepts_commits_of_deposed_owners, faults=LATE),
+    PlantedTriggerBug(takes_shards_without_a_new_epoch),
+    PlantedTriggerBug(leaves_without_a_last_commit, faults=("stop_replica", "redeploy")),
+    PlantedTriggerBug(compares_wall_clocks, faults=("jump_clock_of_replica",)),
+    PlantedTriggerBug(releases_shards_before_they_are_drained, faults=("stop_replica", "redeploy")),
+    PlantedTriggerBug(marks_events_before_their_output_is_acknowledged),
+    PlantedTriggerBug(marks_the_highest_event_that_was_handed_out),
+)

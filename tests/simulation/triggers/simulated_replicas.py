@@ -1,0 +1,203 @@
+"""The replicas of a trigger in a simulation: real ones, each on a machine of its own, with simulated workers.
+
+What they claim and commit, and what brokers acknowledge, is reported to a `TriggerHistory`.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import trio
+from simulation.determinism import random_of
+from simulation.faulty_network import ProcessNetwork
+from simulation.files import SimulatedFiles
+from simulation.world import HostClock, World, sc_address
+
+from tailrace.client.record_producer import RecordProducer
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.seams import Seams
+from tailrace.trigger.config.trigger_config import Retry, SeekTo, TriggerConfig
+from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
+from tailrace.trigger.replica.membership_task import Membership
+from tailrace.trigger.replica.replica_setup import ReplicaServers, replica_of
+from tailrace.trigger.replica.trigger_replica import Replica, ReplicaName
+
+from .simulated_workers import Handler, SimulatedWorkers
+from .stopped_processes import ProcessHost, StoppableProcess, current_process
+from .trigger_history import TriggerError, TriggerHistory
+from .trigger_scenario import GROUP, OUTPUT_TOPIC, TriggerScenario
+
+RESTART_SECONDS = 0.2
+"""How long a supervisor waits before it restarts a replica that has ended."""
+
+
+class ReplicaProcess:
+    """One process of a replica."""
+
+    def __init__(self, process: StoppableProcess, network: ProcessNetwork) -> None:
+        self.process = process
+        self.network = network
+        self.scope = trio.CancelScope()
+        self.ended = trio.Event()
+        self.is_killed = False
+        self.workers: SimulatedWorkers
+        self.replica: Replica | None = None
+
+
+class ReplicaMachine:
+    """The machine of one replica, on which its processes run one after the other."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"replica{number}"
+        self.host = f"replica-{number}"
+        self.clock = HostClock()
+        self.running: ReplicaProcess | None = None
+        self.starts = 0
+
+
+class SimulatedReplicas:
+    def __init__(
+        self,
+        world: World,
+        nursery: trio.Nursery,
+        host: ProcessHost,
+        scenario: TriggerScenario,
+        topic: str,
+        history: TriggerHistory,
+        broken: list[str],
+    ) -> None:
+        """Prepares machines; errors that nobody expects become sentences in `broken`."""
+        self.machines = [ReplicaMachine(number) for number in range(1, scenario.members + 1)]
+        self.history = history
+        self._world = world
+        self._nursery = nursery
+        self._host = host
+        self._scenario = scenario
+        self._broken = broken
+        self._logger = world._logger
+        self.config = TriggerConfig(
+            name="billing",
+            topic=topic,
+            group=GROUP,
+            replicas=scenario.wanted,
+            max_workers=scenario.workers,
+            seek_to=SeekTo.EARLIEST,
+            session_timeout=scenario.session_seconds,
+            heartbeat_interval=scenario.session_seconds / 4,
+            commit_interval=scenario.commit_seconds,
+            retry=Retry(attempts=history.attempts, backoff=(0.05, 0.2)),
+            stop_timeout=1.0,
+        )
+
+    def machine(self, target: int) -> ReplicaMachine:
+        """Returns the machine that a fault has chosen."""
+        return self.machines[target % len(self.machines)]
+
+    def start(self, machine: ReplicaMachine) -> None:
+        """Starts the replica of a machine, unless it runs."""
+        if machine.running is not None:
+            return
+        machine.starts += 1
+        process = StoppableProcess(self._host, f"{machine.name}#{machine.starts}")
+        machine.running = running = ReplicaProcess(process, self._world.internet.process_on(machine.host))
+        chance = random_of(self._scenario.seed, process.name)
+        handler = Handler(chance, OUTPUT_TOPIC, slow=self._scenario.slow)
+        running.workers = SimulatedWorkers(
+            self._nursery, self._host, process, self.config.max_workers, handler, self.history, self._broken.append
+        )
+        with process.entered():
+            self._nursery.start_soon(self._run, machine, running, name=process.name)
+
+    def start_all(self) -> None:
+        """Starts all replicas that do not run."""
+        for each in self.machines:
+            self.start(each)
+
+    async def _run(self, machine: ReplicaMachine, running: ReplicaProcess) -> None:
+        name = running.process.name
+        seed = random_of(self._scenario.seed, name, "chance").getrandbits(64)
+        seams = Seams(running.network, SimulatedFiles(), machine.clock, RandomChance(seed))
+        servers = ReplicaServers([sc_address(number) for number in self._world.scs])
+        logger = self._logger.bind(at=name)
+        try:
+            with running.scope:
+                async with replica_of(
+                    ReplicaName(self.config.name, machine.name), self.config, running.workers, servers, seams, logger
+                ) as running.replica:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(running.workers.run)
+                        await running.replica.run()
+                        nursery.cancel_scope.cancel()
+                    self._note_departure(running.replica, name)
+        except Exception as error:
+            if not running.is_killed:
+                self._on_error(name, error)
+        finally:
+            running.workers.kill_all()
+            running.network.die()
+            running.ended.set()
+            if machine.running is running:
+                machine.running = None
+
+    def _on_error(self, name: str, error: BaseException) -> None:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        self._broken.append(str(error) if isinstance(error, TriggerError) else f"{name} ended: {error!r}")
+
+    def _note_departure(self, replica: Replica, name: str) -> None:
+        membership = replica._membership
+        assert isinstance(membership, Membership)
+        if membership._member.has_left and not replica._running:
+            self.history.on_left(name)
+
+    def kill(self, machine: ReplicaMachine) -> None:
+        """Kills the replica with SIGKILL; the kernel then kills its workers."""
+        running, machine.running = machine.running, None
+        if running is not None:
+            running.is_killed = True
+            running.process.resume()
+            running.network.die()
+            running.scope.cancel()
+            running.workers.kill_all()
+
+    async def stop(self, machine: ReplicaMachine) -> None:
+        """Stops the replica as SIGTERM does, and returns when it has ended."""
+        running = machine.running
+        if running is not None and running.replica is not None:
+            running.replica.stop()
+            await running.ended.wait()
+
+
+@contextmanager
+def reporting(history: TriggerHistory) -> Iterator[None]:
+    """Reports to a history what replicas claim, commit and send, within the `with` block."""
+    claim_real, commit_real, send_real = GroupOffsets.claim, GroupOffsets.commit, RecordProducer.send
+
+    async def claim(self: GroupOffsets, shard: Any, epoch: int, seek_to: SeekTo) -> Claim:
+        owner = current_process().name
+        history.on_claiming(owner, shard.number)
+        claimed = await claim_real(self, shard, epoch, seek_to)
+        history.on_claimed(owner, shard.number, epoch, claimed.offset)
+        return claimed
+
+    async def commit(self: GroupOffsets, marks: Mapping[Any, Any]) -> Any:
+        owner = current_process().name
+        history.on_committing(owner, {shard.number: mark.offset for shard, mark in marks.items()})
+        refusals = await commit_real(self, marks)
+        for shard, refused in refusals.items():
+            if refused is None:
+                history.on_committed(shard.number, marks[shard].offset)
+        return refusals
+
+    async def send(self: RecordProducer, records: Any) -> None:
+        kept = list(records)
+        await send_real(self, kept)
+        history.on_outputs_acknowledged(bytes(each.value) for each in kept if each.topic == OUTPUT_TOPIC)
+        history.on_dead_letters_acknowledged(bytes(each.value) for each in kept if each.topic != OUTPUT_TOPIC)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupOffsets, "claim", claim)
+        patch.setattr(GroupOffsets, "commit", commit)
+        patch.setattr(RecordProducer, "send", send)
+        yield
