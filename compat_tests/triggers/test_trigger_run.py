@@ -5,6 +5,7 @@ Tailrace's own parts: a replica without a Streaming Controller runs against Apac
 
 import json
 import re
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,13 +149,21 @@ def _commits_all(bootstrap: str, counts: dict[int, int], group: str = "billing",
     wait_until(lambda: _committed(bootstrap, group, topic) == counts, 20, f"commits of {counts} by {group}")
 
 
+def _scraped(replica: Server, path: str) -> str:
+    lines = [json.loads(line) for line in replica.errors().splitlines()]
+    (address,) = [line["address"] for line in lines if line["event"] == "metrics_served"]
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as response:
+        text: str = response.read().decode()
+    return text
+
+
 def test_every_record_is_handled_once_and_committed_and_a_restart_repeats_nothing(
     cluster: tuple[str, str], function: str, tmp_path: Path
 ) -> None:
     bootstrap, sc = cluster
     _produce(bootstrap, 0, 3000)
     replica = Server(tmp_path, "replica", REPLICA_READY)
-    command = tailrace("trigger", "run", function, "--sc", sc)
+    command = tailrace("trigger", "run", function, "--sc", sc, "--metrics", "127.0.0.1:0", "--log-format", "json")
     try:
         ready = replica.start(command)
         assert ready.groups() == ("replica1", "bill", "orders", str(SHARDS))
@@ -162,6 +171,8 @@ def test_every_record_is_handled_once_and_committed_and_a_restart_repeats_nothin
         orders = {f"{number % SHARDS}/{number // SHARDS}: order {number}" for number in range(3000)}
         assert Counter(invoices) == Counter(orders)
         _commits_all(bootstrap, dict.fromkeys(range(SHARDS), 1000))
+        assert 'tailrace_trigger_events_total{trigger="bill"} 3000.0' in _scraped(replica, "/metrics")
+        assert _scraped(replica, "/readyz") == "ready: member\n"
         (member,) = json.loads(tailrace_output("trigger", "state", "orders", "--sc", sc))
         assert (member["member_id"], member["shards"]) == ("replica1", f"0-{SHARDS - 1}")
         assert replica.stop() == 0
