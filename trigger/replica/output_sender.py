@@ -32,6 +32,9 @@ class Topics(Protocol):
     async def ensure(self, topic: str) -> None:
         """Creates a topic unless it exists. Raises UnreachableError and RefusedError."""
 
+    def forget(self, topic: str) -> None:
+        """Looks for a topic again the next time, because it may have been deleted."""
+
 
 class Producer(Protocol):
     """Sends records."""
@@ -93,6 +96,8 @@ class OutputSender:
             return str(error)
         except RefusedError as refused:
             if refused.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                for topic in side_topics:
+                    self._side_topics.forget(topic)
                 return str(refused)  # a person may create the topic
             number = refused.number if isinstance(refused, RecordRefusedError) else -1
             if refused.code not in _TOO_LARGE or number < first_letter or outputs[number].value is None:

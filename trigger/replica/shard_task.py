@@ -154,7 +154,7 @@ class ShardTask:
         while True:
             try:
                 if self._is_retry_topic:
-                    await parts.side_topics.ensure(self.shard.topic)
+                    await parts.side_topics.ensure(self.shard.topic, self.shard.number + 1)
                 claim = await parts.offsets.claim(self.shard, self.epoch, self._seek_to)
             except FencedError as fenced:
                 # This replica owns the shard, so the other claim is from before the state object was made anew.

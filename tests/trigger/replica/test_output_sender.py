@@ -44,6 +44,9 @@ class _Topics:
     async def ensure(self, topic: str) -> None:
         self.ensured.append(topic)
 
+    def forget(self, topic: str) -> None:
+        self.ensured.append(f"not {topic}")
+
 
 def _sender(producer: _Producer, topics: _Topics | None = None) -> tuple[OutputSender, ReplicaMetrics]:
     metrics, chance = ReplicaMetrics(), RandomChance(1)
@@ -101,3 +104,11 @@ async def test_an_output_waits_until_its_topic_is_created(autojump_clock: object
         await sender.send(Sending(1, (OUTPUT,)))
     assert [each.get("reason") for each in logged] == ["there is no topic invoices", None]
     assert (len(producer.sent), metrics.outputs) == (4, 1)
+
+
+async def test_a_topic_of_dead_letters_that_was_deleted_is_created_again(autojump_clock: object) -> None:
+    unknown = RecordRefusedError("there is no topic", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    topics, dead = _Topics(), "orders.billing.dead"
+    sender, _ = _sender(_Producer(unknown), topics)
+    await sender.send(Sending(1, (), (LETTER,)))
+    assert topics.ensured == [dead, f"not {dead}", dead]

@@ -13,6 +13,7 @@ from spus import ADDRESS, SC_PUBLIC
 from structlog.testing import capture_logs
 from trigger_replicas import Handled, OpenEventWorkers, ReplicaWorld, until
 
+from tailrace.client.admin_client import AdminClient
 from tailrace.client.group_client import GroupClient
 from tailrace.client.log_facts import Partition
 from tailrace.client.sc_client import ScClient
@@ -623,6 +624,21 @@ async def test_events_that_are_retried_aside_do_not_hold_their_shard(autojump_cl
         assert sorted(handled.events) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 3)]
         assert await _committed(spu, 2) == [4, 4]
         assert sum(spu.running.replica("orders.billing.dead", each).log.log_end for each in range(2)) == 1
+
+
+async def test_the_retry_topic_grows_with_its_topic(autojump_clock: object) -> None:
+    async with _orders() as (spu, world):
+        handled = Handled()
+        handled.failing = {(1, 0): 1}
+        retry = Retry(backoff=(5.0, 5.0), mode=RetryMode.ASIDE)
+        replica = await world.start(handled, retry=retry)
+        await until(lambda: replica.marks == {0: 0})
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        await AdminClient(spus).add_partitions("orders", 2)
+        await until(lambda: 1 in replica.marks)
+        await spu.produce("orders", 1, 2)
+        await until(lambda: handled.of(1) == [1, 0])
+        spus.close()
 
 
 async def test_events_that_are_given_up_become_dead_letters(autojump_clock: object) -> None:
