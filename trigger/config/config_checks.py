@@ -6,11 +6,14 @@ A setting that has no effect beside the others is refused, because its author ex
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from tailrace.cluster.topic_names import check_topic_name
+from tailrace.protocol.error_codes import KafkaError
+
 from .setting_values import duration_text
 from .trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
 
 LEASE_PART = 0.8
-"""The part of the session timeout after which a replica without a heartbeat handles no further event."""
+"""The part of the session timeout after which a replica without a heartbeat hands out no further event."""
 
 
 class ConfigCheckError(Exception):
@@ -43,6 +46,7 @@ def _faults(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
     yield from _access(config)
     yield from _batches(config, given)
     yield from _retries(config, given)
+    yield from _side_topics(config)
     yield from _acknowledgements(config, given)
 
 
@@ -115,11 +119,40 @@ def _retries(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
         f"the topic of dead letters has no effect, because an event that keeps failing is handled by "
         f"{config.on_exhausted}",
     )
+
+
+def _side_topics(config: TriggerConfig) -> Iterator[_Fault]:
+    is_aside = config.retry.mode is RetryMode.ASIDE
+    yield _Fault(
+        is_aside and not _may_name_topic(config.retry_topic),
+        ("group", "topic"),
+        f"the retry topic cannot have the name {config.retry_topic}: choose a shorter group of ASCII letters, digits, "
+        "'.', '_' and '-', or retries in-order",
+    )
+    yield _Fault(
+        config.on_exhausted is OnExhausted.DEAD_LETTER and not _may_name_topic(config.dead_letter_topic),
+        ("group", "topic"),
+        f"the topic of dead letters cannot have the name {config.dead_letter_topic}: give another one with "
+        "dead_letters, or choose a shorter group of ASCII letters, digits, '.', '_' and '-'",
+    )
+    yield _Fault(
+        is_aside and config.dead_letter_topic == config.retry_topic,
+        ("dead_letters",),
+        f"dead letters cannot go to {config.retry_topic}, which is the retry topic",
+    )
     yield _Fault(
         config.dead_letter_topic == config.topic,
         ("dead_letters",),
         f"dead letters cannot go to {config.topic}, because the function would handle them again and again",
     )
+
+
+def _may_name_topic(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except KafkaError:
+        return False
+    return True
 
 
 def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:

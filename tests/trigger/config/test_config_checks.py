@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tailrace.trigger.config.config_checks import ConfigCheckError, check_config
+from tailrace.trigger.config.config_checks import LEASE_PART, ConfigCheckError, check_config
 from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Order, Retry, RetryMode, TriggerConfig
+from tailrace.trigger.membership.member_lease import HAND_OUT_FRACTION
 
 CONFIG = TriggerConfig(name="bill", topic="orders", group="billing")
 
@@ -24,6 +25,7 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
 def test_a_heartbeat_must_come_before_the_lease_ends(heartbeat: float) -> None:
     assert "too long for the session timeout of 10s: it must be shorter than 8s" in _fault(heartbeat_interval=heartbeat)
     check_config(replace(CONFIG, heartbeat_interval=7.9), ("heartbeat_interval",))
+    assert LEASE_PART == HAND_OUT_FRACTION, "the lease of a member ends then"
 
 
 def test_the_least_number_of_replicas_is_not_larger_than_the_largest() -> None:
@@ -82,3 +84,16 @@ def test_dead_letters_do_not_return_to_the_function() -> None:
 def test_settings_of_explicit_acknowledgement_need_it(name: str, value: object) -> None:
     assert "choose explicit acknowledgement" in _fault(**{name: value})
     check_config(replace(CONFIG, **{name: value}, acknowledgement=Acknowledgement.EITHER), (name,))
+
+
+@pytest.mark.parametrize("group", ["my group", "team/billing", "g" * 249])
+def test_the_topics_of_failed_records_can_have_their_names(group: str) -> None:
+    assert "the topic of dead letters cannot have the name" in _fault("group", group=group)
+    check_config(replace(CONFIG, group=group, dead_letters="dead"), ("group", "dead_letters"))
+    check_config(replace(CONFIG, group=group, on_exhausted=OnExhausted.SKIP), ("group", "on_exhausted"))
+    aside = Retry(mode=RetryMode.ASIDE)
+    assert "the retry topic cannot have the name" in _fault("group", group=group, retry=aside, dead_letters="dead")
+
+
+def test_dead_letters_do_not_go_to_the_retry_topic() -> None:
+    assert "which is the retry topic" in _fault(retry=Retry(mode=RetryMode.ASIDE), dead_letters="orders.billing.retry")
