@@ -427,7 +427,7 @@ async def test_open_events_are_settled_when_they_are_acknowledged_or_their_worke
     source = function_in(
         tmp_path,
         """
-        import os, threading
+        import os, pathlib, threading
 
         later = []
 
@@ -443,25 +443,29 @@ async def test_open_events_are_settled_when_they_are_acknowledged_or_their_worke
                     while later:
                         later.pop().acknowledge()
                 case b"thread":
-                    threading.Timer(0.01, end, (context, event)).start()
+                    threading.Thread(target=end, args=(context, event)).start()
                 case b"raise":
                     raise ValueError("no")
                 case b"exit":
                     os._exit(1)
 
         def end(context, event):
+            pathlib.Path(os.environ["LATER"]).read_bytes()  # waits until the test opens the pipe as well
             context.emit("out", "late", event=event)
             event.acknowledge()
         """,
     )
+    later = tmp_path / "later"
+    os.mkfifo(later)
     shard, other = Shard("orders", 0), Shard("orders", 1)
-    async with running_pool(source, acknowledgement="explicit") as pool:
+    async with running_pool(source, acknowledgement="explicit", environment={"LATER": str(later)}) as pool:
         outcome = await pool.handle(chunk_of("open", "now", "open", "all"))
         assert (outcome.next_offset, outcome.opened) == (4, ())
         assert [output.value for output in outcome.outputs] == [b"kept", b"kept"]
 
         outcome = await pool.handle(chunk_of("thread"))
         assert outcome.opened == (0,)
+        later.write_bytes(b"")
         assert await pool.next_settled() == [Settled(shard, 0, True, (Output("out", None, b"late"),))]
 
         outcome = await pool.handle(chunk_of("open", "now", "raise"))
