@@ -137,7 +137,7 @@ async def _pause(client: ScClient, arguments: argparse.Namespace) -> None:
 
 async def _resume(client: ScClient, arguments: argparse.Namespace) -> None:
     updated, trigger = await _change(client, arguments.name, await _spec(client, arguments.name), {"paused": False})
-    show_documents(arguments, updated, lambda: f"resumed trigger {trigger.name}; it goes on where it has stopped")
+    show_documents(arguments, updated, lambda: f"resumed trigger {trigger.name}; it goes on where it stopped")
 
 
 async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:

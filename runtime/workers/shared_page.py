@@ -22,11 +22,17 @@ class SharedPage:
 
     def __init__(self, descriptor: int | None = None) -> None:
         """Makes a new page, or opens the one that another process has handed over. Takes the descriptor."""
+        is_new = descriptor is None
         if descriptor is None:
             descriptor = os.memfd_create("tailrace-page")
-            os.truncate(descriptor, _SLOT_BYTES + CONTENT_BYTES)
         self.descriptor = descriptor
-        view = memoryview(mmap.mmap(descriptor, _SLOT_BYTES + CONTENT_BYTES))
+        try:
+            if is_new:
+                os.truncate(descriptor, _SLOT_BYTES + CONTENT_BYTES)
+            view = memoryview(mmap.mmap(descriptor, _SLOT_BYTES + CONTENT_BYTES))
+        except BaseException:
+            os.close(descriptor)
+            raise
         self.numbers: memoryview[int] = view[:_HALF].cast("q")
         self.times: memoryview[float] = view[_HALF:_SLOT_BYTES].cast("d")
         self.content = view[_SLOT_BYTES:]

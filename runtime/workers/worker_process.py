@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import trio
 
@@ -126,14 +126,20 @@ def start_worker(arguments: Sequence[str], environment: Mapping[str, str]) -> Wo
     The worker shares standard output and standard error of this process, and has no standard input. It runs in a
     session of its own, so that Ctrl-C reaches only this process.
     """
-    page = SharedPage()
-    claims = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-    its_input, to_worker = os.pipe()
-    from_worker, its_output = os.pipe()
-    with suppress(OSError):  # the system has a limit for all pipes of a user
-        fcntl.fcntl(to_worker, fcntl.F_SETPIPE_SZ, TO_WORKER_BYTES)
-    descriptors = (its_input, its_output, claims, page.descriptor)
-    try:
+    with ExitStack() as on_failure, ExitStack() as always:
+        page = SharedPage()
+        on_failure.callback(page.close)
+        claims = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        on_failure.callback(os.close, claims)
+        its_input, to_worker = os.pipe()
+        always.callback(os.close, its_input)
+        on_failure.callback(os.close, to_worker)
+        from_worker, its_output = os.pipe()
+        always.callback(os.close, its_output)
+        on_failure.callback(os.close, from_worker)
+        with suppress(OSError):  # the system has a limit for all pipes of a user
+            fcntl.fcntl(to_worker, fcntl.F_SETPIPE_SZ, TO_WORKER_BYTES)
+        descriptors = (its_input, its_output, claims, page.descriptor)
         process = subprocess.Popen(
             [*arguments, ",".join(map(str, descriptors))],
             stdin=subprocess.DEVNULL,
@@ -147,14 +153,7 @@ def start_worker(arguments: Sequence[str], environment: Mapping[str, str]) -> Wo
             process.kill()
             process.wait()
             raise
-    except BaseException:
-        for descriptor in (to_worker, from_worker, claims):
-            os.close(descriptor)
-        page.close()
-        raise
-    finally:
-        os.close(its_input)
-        os.close(its_output)
+        on_failure.pop_all()
     os.set_blocking(to_worker, False)
     os.set_blocking(from_worker, False)
     return WorkerProcess(process, pidfd, to_worker, from_worker, claims, page)

@@ -59,8 +59,3 @@ class ReplayProgress:
                 break
             parts.append(part)
         return PREFIX + ",".join(parts) if parts else ""
-
-    @property
-    def is_kept_whole(self) -> bool:
-        """Whether the metadata names all ranges."""
-        return self.metadata.count(",") + 1 >= len(self._firsts) - 1 or len(self._firsts) == 1

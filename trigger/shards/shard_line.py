@@ -170,11 +170,7 @@ class ShardLine:
 
     @property
     def _may_hand_out(self) -> bool:
-        return (
-            not self.is_draining
-            and self.stopped is None
-            and sum(unsent.records for unsent in self._unsent.values()) < UNSENT_RECORDS_MAX
-        )
+        return not self.is_draining and self.stopped is None and self.unsent_records < UNSENT_RECORDS_MAX
 
     @property
     def _room(self) -> int:

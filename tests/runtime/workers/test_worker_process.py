@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import sys
@@ -85,6 +86,21 @@ async def test_what_a_worker_has_started_ends_with_it_though_it_ended_by_itself(
         await trio.lowlevel.wait_readable(child)
         os.close(child)
         worker.close()
+
+
+def test_a_worker_without_enough_descriptors_is_an_error_and_leaks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, calls = os.pipe, iter((True, False))
+
+    def limited() -> tuple[int, int]:
+        if next(calls):
+            return pipe()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pipe", limited)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="Too many open files"):
+        started("")
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_missing_program_is_an_error_and_leaks_no_descriptor() -> None:

@@ -8,7 +8,7 @@ def test_what_is_done_in_order_moves_the_offset() -> None:
     progress = ReplayProgress(5)
     progress.add(5, 6)
     progress.add(6, 8)
-    assert (progress.offset, progress.metadata, progress.is_kept_whole) == (8, "", True)
+    assert (progress.offset, progress.metadata) == (8, "")
     assert [progress.is_done(offset) for offset in (0, 5, 7, 8)] == [True, True, True, False]
 
 
@@ -38,7 +38,6 @@ def test_ranges_that_do_not_fit_are_left_out() -> None:
     progress = ReplayProgress(0)
     for offset in range(1, 5_001, 2):
         progress.add(offset, offset + 1)
-    assert not progress.is_kept_whole
     assert len(progress.metadata) <= TEXT_CHARACTERS_MAX
     again = ReplayProgress(0, progress.metadata)
     assert again.is_done(501)
