@@ -17,11 +17,12 @@ from tailrace.trigger.config.trigger_config import Acknowledgement
 from tailrace.trigger.config.trigger_settings import Given
 from tailrace.trigger.functions.trigger_decorator import declared
 from tailrace.trigger.work import Output, Shard
-from tailrace.trigger.worker.chunk_runner import HandlerVerdicts
+from tailrace.trigger.worker.chunk_runner import HandlerVerdicts, completed
 from tailrace.trigger.worker.context import Context
 from tailrace.trigger.worker.event import TRIGGER_KIND, Event, TriggerInfo
 from tailrace.trigger.worker.event_decoder import make_event
 from tailrace.trigger.worker.event_logger import EventLogger, text_of
+from tailrace.trigger.worker.failed_calls import refuse_awaitable
 
 Body = bytes | str | dict[str, Any] | list[Any] | None
 """Text stands for its UTF-8, and dicts and lists for their JSON."""
@@ -164,6 +165,7 @@ class FunctionUnderTest:
         self._takes_batches = "batch_size" in layer if takes_batches is None else takes_batches
         module = sys.modules.get(function.__module__)
         self._init_context = init_context or getattr(function, "__globals__", vars(module)).get("init_context")
+        self._is_async = any(map(inspect.iscoroutinefunction, (function, self._init_context)))
         self._is_prepared = False
         self._runner: asyncio.Runner | None = None
         """The event loop of an `async def`, which lives until `close`, because connections belong to their loop."""
@@ -218,8 +220,8 @@ class FunctionUnderTest:
         self.close()
 
     def _run(self, call: Coroutine[Any, Any, Invocation]) -> Invocation:
-        if not any(map(inspect.iscoroutinefunction, (self._function, self._init_context))):
-            return _run_without_loop(call)
+        if not self._is_async:
+            return completed(call)  # a plain function may be tested in any surroundings
         if _is_under_asyncio():
             call.close()
             raise RuntimeError("this test runs under asyncio: call the function with `await invoke_async(...)`")
@@ -246,7 +248,7 @@ class FunctionUnderTest:
         if not self._is_prepared:
             self._is_prepared = True
             if self._init_context is not None:
-                await _completed(self._init_context(self.context))
+                await _completed(self._init_context(self.context), is_async=self._is_async)
         self._emitted.clear()
         self._logger.lines.clear()
         verdicts = self._verdicts.of_worker
@@ -254,7 +256,9 @@ class FunctionUnderTest:
         self.context.handled = events[0] if events else None
         token = self.context.handled_in_task.set(self.context.handled)
         try:
-            returned = await _completed(self._function(self.context, argument))
+            returned = await _completed(
+                self._function(self.context, argument), is_async=inspect.iscoroutinefunction(self._function)
+            )
             if isinstance(argument, list):
                 verdicts.fail_by_ids(returned)
         finally:
@@ -317,16 +321,8 @@ def _is_under_asyncio() -> bool:
     return True
 
 
-async def _completed(result: object) -> Any:
-    return await result if inspect.isawaitable(result) else result
-
-
-def _run_without_loop(call: Coroutine[Any, Any, Invocation]) -> Invocation:
-    """Runs a call that never waits, because the function is a plain one. It may be tested in any surroundings."""
-    try:
-        call.send(None)
-    except StopIteration as done:
-        result: Invocation = done.value
-        return result
-    call.close()
-    raise RuntimeError("the function returned something that must be awaited: define it with async def")
+async def _completed(result: object, *, is_async: bool) -> Any:
+    if is_async:
+        return await result if inspect.isawaitable(result) else result
+    refuse_awaitable(result)
+    return result

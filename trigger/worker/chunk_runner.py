@@ -16,7 +16,7 @@ from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Shard
 from .context import Context
 from .event import Event, TriggerInfo
 from .event_decoder import open_batch
-from .failed_calls import failure_of
+from .failed_calls import failure_of, refuse_awaitable
 from .held_events import HeldEvents
 from .nuclio_platform import keeps_open
 from .unsent_outputs import UnsentOutputs
@@ -178,6 +178,8 @@ class ChunkRunner:
                     result = call(context, unit)
                     if is_async:
                         result = await result
+                    elif result is not None:
+                        refuse_awaitable(result)
                 except BaseException as error:
                     numbers[RUNNING] = NONE
                     failure = self._failed(error, events, offset, end)

@@ -1,5 +1,6 @@
 """Says what went wrong in a call of a handler: class, message, traceback, and the line of the user's source."""
 
+import inspect
 import os
 import traceback
 from types import TracebackType
@@ -9,6 +10,15 @@ from tailrace.trigger.work import Failure, FailureKind
 MESSAGE_CHARACTERS_MAX = 4096
 TRACEBACK_CHARACTERS_MAX = 16 * 1024
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def refuse_awaitable(result: object, function: str = "the function") -> None:
+    """Raises TypeError if a plain function has returned something that still has to be awaited, so that it has not run.
+    A decorator around an `async def` may do so."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError(f"{function} returned something that must be awaited: define it with async def")
 
 
 def failure_of(

@@ -22,7 +22,7 @@ from tailrace.runtime.workers.watchdog import start_watchdog
 from tailrace.runtime.workers.worker_side import EndOfWorkError, WorkerSide, die_with_parent, ignore_stop_signals
 from tailrace.trigger.config.trigger_config import Acknowledgement
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
-from tailrace.trigger.functions.function_loader import Function, load
+from tailrace.trigger.functions.function_loader import INIT_CONTEXT, Function, load
 from tailrace.trigger.functions.function_source import FunctionLoadError
 from tailrace.trigger.work import Chunk, Outcome
 
@@ -30,7 +30,7 @@ from .chunk_runner import ChunkRunner, HandlerVerdicts
 from .context import Context
 from .event import TRIGGER_KIND
 from .event_logger import ForwardingHandler, LogSettings
-from .failed_calls import message_of, position_of
+from .failed_calls import message_of, position_of, refuse_awaitable
 from .frames import SIZE_BYTES, CannotStart, Done, Ready, SettledLater, Start, Work, decode_to_worker, encode, size_in
 from .held_events import HeldEvents
 from .nuclio_platform import Callback, call_back
@@ -186,7 +186,7 @@ def run(side: WorkerSide) -> None:
                 runner.run(program.call_back(program.context.platform.pending_callbacks()))
         else:
             if init_context is not None:
-                _initialised(init_context, function, program.context)
+                _initialised_at_once(init_context, function, program.context)
             side.write([encode(Ready())])
             program.serve()
             if callbacks := program.context.platform.pending_callbacks():
@@ -219,6 +219,14 @@ def _initialised(init_context: Callable[[Context], Any], function: Function, con
     except BaseException as error:
         raise _not_initialised(error, function) from None
     return result
+
+
+def _initialised_at_once(init_context: Callable[[Context], Any], function: Function, context: Context) -> None:
+    result = _initialised(init_context, function, context)
+    try:
+        refuse_awaitable(result, INIT_CONTEXT)
+    except TypeError as error:
+        raise _not_initialised(error, function) from None
 
 
 async def _initialised_in_loop(init_context: Callable[[Context], Any], function: Function, context: Context) -> None:

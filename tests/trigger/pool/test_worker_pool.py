@@ -329,6 +329,19 @@ async def test_a_function_that_cannot_be_loaded_is_one_clear_error(tmp_path: Pat
         def handler(context, event): ...
         """
     ) == ("/billing.py: init_context failed: ConnectionError: the database is away (billing.py:3 in init_context)")
+    assert await error_of(
+        """
+        async def connect(context): ...
+
+        def init_context(context):
+            return connect(context)
+
+        def handler(context, event): ...
+        """
+    ) == (
+        "/billing.py: init_context failed: TypeError: init_context returned something that must be awaited: define it "
+        "with async def"
+    )
     assert await error_of("import os\nos._exit(7)") == (
         "/billing.py: 5 workers in a row have ended: the last one ended with status 7 before it had handled an event"
     )

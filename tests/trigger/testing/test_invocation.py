@@ -61,6 +61,14 @@ def test_an_event_has_all_its_parts() -> None:
     assert invoke(look).returned[-1] is None
 
 
+def test_a_plain_function_that_returns_a_coroutine_fails_as_in_a_worker() -> None:
+    async def handle() -> str:
+        return "done"
+
+    with pytest.raises(TypeError, match="must be awaited: define it with async def"):
+        invoke(lambda context, event: handle())
+
+
 def test_what_the_function_raises_reaches_the_test() -> None:
     with pytest.raises(AttributeError):
         invoke(bill, "order without a key")

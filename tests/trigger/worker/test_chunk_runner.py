@@ -146,6 +146,16 @@ def test_only_events_of_the_running_call_can_fail_and_acknowledging_needs_a_sett
         kept[0].acknowledge()
 
 
+def test_a_plain_function_that_returns_a_coroutine_has_not_handled_the_event() -> None:
+    async def handle(event: Event) -> None:
+        raise AssertionError("no loop runs this")
+
+    outcome = Running(lambda context, event: handle(event)).run(chunk_of("a"))
+    assert (outcome.next_offset, outcome.events) == (0, 0)
+    assert outcome.failure is not None
+    assert outcome.failure.message == "the function returned something that must be awaited: define it with async def"
+
+
 def test_tasks_run_although_the_handler_never_waits() -> None:
     ran: list[int] = []
 
