@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from tailrace.client.sc_client import Document
-from tailrace.cluster.stream_state.replica_report import ReplicaState, ShardState
+from tailrace.cluster.stream_state.replica_report import CURRENT_SECONDS, UP_STATES, ShardState
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.objects.objects import (
     Object,
@@ -22,9 +22,6 @@ from tailrace.controller.objects.objects import (
 from tailrace.controller.state.cluster_mirror import mirrored_spu
 from tailrace.runtime.network import Address
 
-REPORT_MS_MAX = 10_000
-"""A report of a trigger's replica that is older than this says nothing about what the replica does now."""
-_READY = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
 MIN_INSYNC = "min.insync.replicas"
 
 
@@ -123,14 +120,14 @@ def facts_of_objects(objects: Sequence[Object], triggers: Sequence[Document] = (
 def _trigger(document: Document) -> TriggerSummary:
     status = document.get("status") or {}
     wanted = [each for each in status.get("replicas") or () if "revision" in each and "report" in each]
-    reports = [each["report"] for each in wanted if each.get("reportAgeMs", 0) <= REPORT_MS_MAX]
+    reports = [each["report"] for each in wanted if each.get("reportAgeMs", 0) <= CURRENT_SECONDS * 1000]
     shards = [shard for report in reports for shard in report.get("shards") or ()]
     return TriggerSummary(
         str(document.get("name")),
         str(status.get("resolution")),
         str(status.get("reason", "")),
         len(status.get("revisions") or ()),
-        sum(report.get("state") in _READY for report in reports),
+        sum(report.get("state") in UP_STATES for report in reports),
         tuple(sorted(shard["shard"] for shard in shards if shard.get("state") == ShardState.STOPPED)),
     )
 

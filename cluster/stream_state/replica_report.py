@@ -31,7 +31,11 @@ class ReplicaState(StrEnum):
     @property
     def is_up(self) -> bool:
         """Whether the replica handles shards, or would if there were free ones."""
-        return self in (ReplicaState.MEMBER, ReplicaState.WAITING)
+        return self in UP_STATES
+
+
+UP_STATES = frozenset({ReplicaState.MEMBER, ReplicaState.WAITING})
+"""The states in which a replica handles shards, or would if there were free ones."""
 
 
 class ShardState(StrEnum):

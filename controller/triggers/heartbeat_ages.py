@@ -25,7 +25,7 @@ class HeartbeatAges:
         self._seen: dict[str, dict[str, SeenHeartbeat]] = {}
 
     def note(self, event: Stored | Removed, now: float) -> None:
-        """Takes note of the heartbeats in an attribute that was stored, or forgets those of one that was removed."""
+        """Notes the heartbeats in an attribute that was stored, or forgets those of one that was removed."""
         if isinstance(event, Removed):
             self._seen.pop(event.key, None)
         elif isinstance(event.object, StreamAttribute):

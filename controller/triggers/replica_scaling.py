@@ -56,7 +56,7 @@ class LagHistory(Struct):
     reports: int = 0
 
     def note(self, reports: Collection[ReplicaReport], now: float) -> None:
-        """Takes note of the newest reports of all replicas."""
+        """Notes the newest reports of all replicas."""
         lag_seconds = max((shard.lag_seconds for report in reports for shard in report.shards if shard.lag), default=0)
         self.late_since = (self.late_since or now) if lag_seconds > LATE_SECONDS else None
         if lag_seconds >= PROMPT_SECONDS:

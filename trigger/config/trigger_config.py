@@ -57,7 +57,7 @@ class Retry(Struct, frozen=True):
     """The pause before the second attempt, and the longest pause. Pauses double, and chance shortens them."""
     mode: RetryMode = RetryMode.IN_ORDER
     max_age: float | None = None
-    """The age in seconds from which on a failed record is given up without more attempts; None for no limit."""
+    """The age in seconds at which a failed record is given up without more attempts; None for no limit."""
     split_batch: bool = False
     """Whether a failed batch of events is cut in halves, so that one bad event fails alone."""
 

@@ -109,7 +109,7 @@ SETTINGS: Mapping[str, Setting] = {
         choice(RetryMode), "MODE", "in-order (default): the shard waits; aside: a retry topic takes the event."
     ),
     "retry_max_age": Setting(
-        seconds(0.001, 365 * 86400), "DURATION", "Age of a record from which on it is not tried again (default: none)."
+        seconds(0.001, 365 * 86400), "DURATION", "Age at which a record is not tried again (default: none)."
     ),
     "split_batch": Setting(yes_or_no, "BOOLEAN", "Cut a failed list of events in halves, to find the bad event."),
     "on_exhausted": Setting(

@@ -73,14 +73,14 @@ class WaitReason(StrEnum):
 
 
 class Wait(Struct, frozen=True):
-    """Nothing is to be done until a time, or until the shell learns of something new."""
+    """The member does nothing until a time, or until the shell learns of something new."""
 
     until: float
     reason: WaitReason
 
 
 class Write(Struct, frozen=True):
-    """The state is to be replaced, if it still has its version."""
+    """The member replaces the state, if the state still has its version."""
 
     state: GroupState
     expected_version: int
@@ -350,7 +350,7 @@ class Member:
     # Losses
 
     def _keep(self, listed: frozenset[int]) -> None:
-        """Gives up shards that are no longer in the entry of this member, without having been released."""
+        """Gives up shards that the entry of this member has lost, although the member did not release them."""
         if not listed:
             self._lose_all()
         for shard in self.shards.keys() - listed:

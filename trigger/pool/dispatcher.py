@@ -159,7 +159,7 @@ class Dispatcher:
         return bool(self._waiting) or any(worker.sent for worker in self.workers.values())
 
     def seen(self, job: Job) -> None:
-        """Takes note that the task has got its outcome, so that what happened after it may be told."""
+        """Notes that the task has got its outcome, so that what happened after it may be told."""
         if job.worker is not None:
             job.worker.undelivered -= 1
             self._release(job.worker)

@@ -86,7 +86,7 @@ class ShardReader:
         await trio.sleep(PAUSE_SECONDS)
 
     def confirm(self) -> None:
-        """Takes note that what was read makes sense, so that the shard has no problem any more."""
+        """Notes that what was read makes sense, so that the shard has no problem any more."""
         if self.problem:
             self._logger.info("shard_readable_again", topic=self._shard.topic, shard=self._shard.number)
             self.problem = ""

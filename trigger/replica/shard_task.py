@@ -62,7 +62,7 @@ class Owner(Protocol):
         """Whether events may be given to workers."""
 
     async def raise_epoch(self, above: int) -> None:
-        """Gets epochs above that of a claim from before the state object was made anew."""
+        """Gets epochs above the given one, which a claim has from before the state object was made anew."""
 
 
 class ShardTask:

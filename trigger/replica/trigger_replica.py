@@ -177,7 +177,7 @@ class Replica:
         return self._lease is not None and now < self._lease.hand_out_until
 
     async def raise_epoch(self, above: int) -> None:
-        """Gets epochs above that of a claim from before the state object was made anew."""
+        """Gets epochs above the given one, which a claim has from before the state object was made anew."""
         await self._membership.raise_epoch(above)
         for shard, each in self._running.items():
             each.task.epoch = self._membership.shards.get(shard.number, each.task.epoch)

@@ -26,7 +26,7 @@ class ChunkSize:
         self._event_seconds = 0.0
 
     def learn(self, events: int, seconds: float) -> None:
-        """Takes note of how long these events took together."""
+        """Notes how long these events took together."""
         if not events:
             return
         # A function that becomes slow is noticed at once, and one that becomes fast after a few chunks.

@@ -65,7 +65,7 @@ class FetchedBatches:
 
     def __init__(self, offset: int, bytes_max: int) -> None:
         self.end = offset
-        """The offset from which on the next fetch reads."""
+        """The offset from which the next fetch reads."""
         self.memory = 0
         """How many bytes the batches take."""
         self._bytes_max = bytes_max
@@ -118,11 +118,11 @@ class FetchedBatches:
             self._last_decoded = (None, {})
 
     def skip_to(self, offset: int) -> None:
-        """Takes note that the log has no records between the end and the offset."""
+        """Notes that the log has no records between the end and the offset."""
         self.end = max(self.end, offset)
 
     def truncate(self, offset: int) -> int:
-        """Forgets the batches with records at or after the offset. Returns from where on the next fetch reads."""
+        """Forgets the batches with records at or after the offset. Returns where the next fetch begins."""
         while self._batches and self._batches[-1].end > offset:
             batch = self._batches.pop()
             offset = min(offset, self._bases.pop())
@@ -161,7 +161,7 @@ class FetchedBatches:
         return any(_cut(batch.offsets(), first, end) for batch in self.between(first, end))
 
     def offset_after(self, first: int, count: int, end: int) -> tuple[int, int]:
-        """Returns an end such that at most `count` records lie between `first` and it, and how many these are.
+        """Returns the end of a range with at most `count` records from `first` on, and the number of these records.
 
         The end is at most `end`, and lies behind gaps that follow the last of the records.
         """

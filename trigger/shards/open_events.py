@@ -65,7 +65,7 @@ class OpenEvents:
         return self._events.pop(offset, None)
 
     def settle_early(self, offset: int, is_acknowledged: bool) -> None:
-        """Takes note that an event in the hands of a worker will be settled as soon as it is open."""
+        """Notes that an event in the hands of a worker will be settled as soon as it is open."""
         self._early[offset] = is_acknowledged
 
     def forget_early(self, lowest: int) -> None:

@@ -247,7 +247,7 @@ class ShardLine:
         return self._effects(pending, min(event.offset for event in expired))
 
     def on_sent(self, ticket: int) -> None:
-        """Takes note that the brokers have acknowledged everything in a `Sending`."""
+        """Notes that the brokers have acknowledged everything in a `Sending`."""
         self._unsent.pop(ticket, None)
 
     def on_send_refused(self, ticket: int, reason: str) -> Effects:

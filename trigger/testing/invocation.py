@@ -190,7 +190,7 @@ class FunctionUnderTest:
         self.context.logger = self._logger
 
     def invoke(self, body: Body | EventParts = None, **parts: Any) -> Invocation:
-        """Calls the function with one event, and returns what it did. `parts` are those of `event`."""
+        """Calls the function with one event, and returns what it did. `parts` are the parts that `event` takes."""
         return self._run(self.invoke_async(body, **parts))
 
     def invoke_batch(self, events: Sequence[Body | EventParts]) -> Invocation:
@@ -276,7 +276,7 @@ class FunctionUnderTest:
 
 
 def invoke(function: Function, body: Body | EventParts = None, **parts: Any) -> Invocation:
-    """Calls the function once with one event. `parts` are those of `event`, such as `key` and `headers`.
+    """Calls the function once with one event. `parts` are the parts that `event` takes, such as `key` and `headers`.
 
     A function with a batch size gets a list of this one event. An `async def` runs under asyncio.
     """
