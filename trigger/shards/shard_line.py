@@ -283,9 +283,10 @@ class ShardLine:
 
     @property
     def oldest_timestamp_ms(self) -> int | None:
-        """The timestamp of the batch with the first record that is not handled; None if no such batch was fetched."""
+        """The timestamp of the batch with the first record that is not handled; None if no such batch was fetched, or
+        if it has no timestamp."""
         batch = self._batches.find(self._handled)
-        return None if batch is None else batch.header.base_timestamp
+        return None if batch is None or batch.header.base_timestamp < 0 else batch.header.base_timestamp
 
     @property
     def buffered_bytes(self) -> int:
@@ -367,7 +368,7 @@ class ShardLine:
 
     def _age(self, offset: int, wall_ms: int) -> float:
         record = self._order.original(offset).record
-        return 0.0 if record is None else (wall_ms - record.timestamp) / 1000
+        return 0.0 if record is None or record.timestamp < 0 else (wall_ms - record.timestamp) / 1000
 
     def _effects(self, pending: _Pending, lowest: int) -> Effects:
         """Makes the effects of one event of the line. The mark stays at or before `lowest` until they are sent."""

@@ -16,6 +16,7 @@ from shard_workers import (
     take,
 )
 
+from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Retry, RetryMode
 from tailrace.trigger.shards.line_effects import (
     AttemptFailed,
@@ -190,6 +191,14 @@ def test_a_failed_record_that_is_too_old_is_given_up_before_its_attempts_are_use
     effects = line.on_outcome(chunk, failed(0), 1.0, WALL_MS + 60_000, 0.0)
     assert effects.sending is not None
     assert [letter.offset for letter in effects.sending.dead_letters] == [0]
+
+
+def test_a_record_without_a_timestamp_has_no_age() -> None:
+    records = bytes(build_batch([Record(0, -1, None, b"v")], base_offset=0))
+    line = line_with(records, retry=Retry(attempts=2, max_age=60))
+    assert line.oldest_timestamp_ms is None
+    effects = line.on_outcome(next_chunk(line), failed(0), 0.0, WALL_MS, 0.0)
+    assert effects.sending is None, "it is retried"
 
 
 def test_records_whose_worker_ended_are_handed_out_again_before_the_event_that_ended_it() -> None:
