@@ -176,15 +176,12 @@ class RecordProducer:
         records may have been sent nevertheless, and none is under way any more. If the call is cancelled, what was not
         under way is not sent.
         """
-        sending = _Sending()
+        sending, outgoing = _Sending(), list(records)
         try:
-            async with self._admission:
-                for number, each in enumerate(records):
-                    try:
-                        await self._add(each, sending, number)
-                    except (RefusedError, UnreachableError) as error:
-                        sending.fail(number, error)
-                        break
+            await self._look_up_new(outgoing, sending)
+            if sending.error is None:
+                async with self._admission:
+                    await self._add_all(outgoing, sending)
             sending.on_appended()
             await sending.ended.wait()
         except BaseException:
@@ -193,11 +190,27 @@ class RecordProducer:
         if sending.error is not None:
             raise sending.error
 
+    async def _look_up_new(self, outgoing: Sequence[Outgoing], sending: _Sending) -> None:
+        """Looks up topics that are new here. Meanwhile other calls of `send` go on."""
+        for number, each in enumerate(outgoing):
+            if each.topic not in self._topics:
+                try:
+                    await self._look_up(each.topic)
+                except (RefusedError, UnreachableError) as error:
+                    sending.fail(number, error)
+                    return
+
+    async def _add_all(self, outgoing: Sequence[Outgoing], sending: _Sending) -> None:
+        for number, each in enumerate(outgoing):
+            try:
+                await self._add(each, sending, number)
+            except (RefusedError, UnreachableError) as error:
+                sending.fail(number, error)
+                return
+
     async def _add(self, outgoing: Outgoing, sending: _Sending, number: int) -> None:
-        topic = self._topics.get(outgoing.topic)
-        if topic is None:
-            topic = await self._look_up(outgoing.topic)
-        elif trio.current_time() - topic.looked_up_at > TOPIC_AGE_SECONDS_MAX:
+        topic = self._topics[outgoing.topic]
+        if trio.current_time() - topic.looked_up_at > TOPIC_AGE_SECONDS_MAX:
             self._begin_lookup(outgoing.topic)
         if outgoing.partition is not None and outgoing.partition not in topic.numbers:
             topic = await self._look_up(outgoing.topic)  # it may have more partitions meanwhile

@@ -172,9 +172,7 @@ def _check_only_deployed(arguments: argparse.Namespace) -> None:
 
 def _servers(sc: str | None, config: TriggerConfig | None, environment: Mapping[str, str]) -> ReplicaServers:
     """Chooses the servers: the SC that is named, or else brokers that are named, or else the SC of `tailrace up`."""
-    brokers = [
-        parse_address(each, "--bootstrap", port_min=1) for each in (config.brokers if config is not None else ())
-    ]
+    brokers = [] if config is None else _brokers(config)
     origin = "--sc" if sc is not None else SC_VARIABLE
     sc = sc or environment.get(SC_VARIABLE) or None
     named = environment.get(BOOTSTRAP_VARIABLE)

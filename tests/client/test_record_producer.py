@@ -189,6 +189,25 @@ async def test_a_topic_may_be_new_but_not_unknown(autojump_clock: object) -> Non
         assert caught.value.number == 1
 
 
+async def test_an_unknown_topic_holds_up_no_other(autojump_clock: object) -> None:
+    async with (
+        grouped_spu() as spu,
+        _producing(spu.network, [ADDRESS]) as (producer, _),
+        trio.open_nursery() as nursery,
+    ):
+        await spu.running.create("orders", 1)
+        await producer.send(_outputs(b"a"))
+
+        async def send_to_nowhere() -> None:
+            with pytest.raises(RecordRefusedError, match="no topic nope"):
+                await producer.send(_outputs(b"v", topic="nope"))
+
+        nursery.start_soon(send_to_nowhere)
+        await trio.sleep(0.5)
+        with trio.fail_after(0.5):
+            await producer.send(_outputs(b"b"))
+
+
 async def test_partitions_that_were_added_are_found_and_deleted_topics_are_not(autojump_clock: object) -> None:
     async with grouped_spu() as spu, _producing(spu.network, [ADDRESS]) as (producer, client):
         topic = await spu.running.create("orders", 1)
