@@ -18,11 +18,25 @@ from tailrace.trigger.shards.shard_line import ShardLine
 
 from .trigger_scenario import TriggerScenario
 
+LONG_EVENTS: dict[str, Any] = {
+    "members": 3,
+    "wanted": 2,
+    "workers": 2,
+    "session_seconds": 1.5,
+    "slow": 0.3,
+    "slow_seconds": (2.5,),
+    "batches": 8,
+    "link_seconds": 0.0005,
+}
+"""A scenario with events that take longer than a session, and with a replica that waits to take over."""
+
 
 class PlantedTriggerBug(Struct, frozen=True):
     plant: Callable[[pytest.MonkeyPatch], None]
     faults: tuple[str, ...] | None = None
     """The kinds of faults in the seeds of the search, or None for all kinds."""
+    has_long_events: bool = False
+    """Whether many events take longer than a session, so that some run when a lease ends."""
     first_seed: int = 0
     """The first seed of the search, near the seed that last detected the bug."""
 
@@ -31,7 +45,7 @@ class PlantedTriggerBug(Struct, frozen=True):
         for seed in count(self.first_seed):
             scenario = Task(seed, "live", 3, kinds=self.faults, has_triggers=True).scenario()
             assert isinstance(scenario, TriggerScenario)
-            yield scenario
+            yield replace(scenario, **LONG_EVENTS) if self.has_long_events else scenario
 
     @property
     def name(self) -> str:
@@ -44,15 +58,9 @@ class PlantedTriggerBug(Struct, frozen=True):
 def handles_before_it_has_claimed(patch: pytest.MonkeyPatch) -> None:
     """Begins at the committed offset without a commit of its own, so that its predecessor is not fenced."""
 
-    async def commit(self: GroupOffsets, marks: Any) -> Any:
-        return dict.fromkeys(marks)
+    async def claim(self: GroupOffsets, shard: Any, epoch: int, seek_to: Any) -> Claim:
+        return await self._beginning(shard, seek_to)
 
-    async def claim(self: GroupOffsets, *arguments: Any) -> Claim:
-        with pytest.MonkeyPatch.context() as within:
-            within.setattr(self, "_commit", commit.__get__(self))
-            return await original(self, *arguments)
-
-    original = GroupOffsets.claim
     patch.setattr(GroupOffsets, "claim", claim)
 
 
@@ -151,7 +159,12 @@ TRIGGER_BUGS = (
     PlantedTriggerBug(accepts_commits_of_deposed_owners, faults=LATE),
     PlantedTriggerBug(takes_shards_without_a_new_epoch),
     PlantedTriggerBug(leaves_without_a_last_commit, faults=("stop_replica", "redeploy")),
+    PlantedTriggerBug(counts_the_lease_from_the_reply, faults=("fade_away",), has_long_events=True),
+    PlantedTriggerBug(
+        lets_workers_go_on_after_the_lease, faults=("freeze_replica", "cut_replica_off"), has_long_events=True
+    ),
     PlantedTriggerBug(compares_wall_clocks, faults=("jump_clock_of_replica",)),
+    PlantedTriggerBug(takes_over_the_entry_of_its_predecessor_at_once, faults=("replace_lost_replica",)),
     PlantedTriggerBug(releases_shards_before_they_are_drained, faults=("stop_replica", "redeploy")),
     PlantedTriggerBug(marks_events_before_their_output_is_acknowledged),
     PlantedTriggerBug(marks_the_highest_event_that_was_handed_out),

@@ -3,23 +3,27 @@
 What they claim and commit, and what brokers acknowledge, is reported to a `TriggerHistory`.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.determinism import random_of
 from simulation.faulty_network import ProcessNetwork
 from simulation.files import SimulatedFiles
 from simulation.world import HostClock, World, sc_address
 
 from tailrace.client.record_producer import RecordProducer
+from tailrace.controller.key_value.interface import NO_VERSION, Put
+from tailrace.controller.objects.objects import FunctionSnapshot, Trigger, TriggerSpec
+from tailrace.controller.state.object_codec import decode, encode, key_of
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.seams import Seams
 from tailrace.trigger.config.trigger_config import Retry, SeekTo, TriggerConfig
 from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
-from tailrace.trigger.replica.membership_task import Membership
 from tailrace.trigger.replica.replica_setup import ReplicaServers, replica_of
 from tailrace.trigger.replica.trigger_replica import Replica, ReplicaName
 
@@ -41,6 +45,7 @@ class ReplicaProcess:
         self.scope = trio.CancelScope()
         self.ended = trio.Event()
         self.is_killed = False
+        self.stop_began_at = math.inf
         self.workers: SimulatedWorkers
         self.replica: Replica | None = None
 
@@ -70,6 +75,7 @@ class SimulatedReplicas:
         """Prepares machines; errors that nobody expects become sentences in `broken`."""
         self.machines = [ReplicaMachine(number) for number in range(1, scenario.members + 1)]
         self.history = history
+        self.is_deployed = scenario.is_deployed
         self._world = world
         self._nursery = nursery
         self._host = host
@@ -90,6 +96,22 @@ class SimulatedReplicas:
             stop_timeout=1.0,
         )
 
+    async def deploy(self, count: int) -> None:
+        """Stores a trigger with so many configured replicas, as an SC does that gets the command."""
+        function = FunctionSnapshot("billing.py", "")
+        spec = TriggerSpec(self.config.topic, GROUP, function, replicas=count)
+        name = self.config.name
+        while True:
+            key = key_of(Trigger(name, spec))
+            entry = await self._world.store.get(key)
+            found = None if entry is None else decode(key, entry.value, entry.version)
+            assert found is None or isinstance(found, Trigger)
+            deployed = Trigger(name, spec) if found is None else replace(found, spec=spec)
+            version = NO_VERSION if entry is None else entry.version
+            (written,) = await self._world.store.write([Put(key, encode(deployed), version)])
+            if written is not None:
+                return
+
     def machine(self, target: int) -> ReplicaMachine:
         """Returns the machine that a fault has chosen."""
         return self.machines[target % len(self.machines)]
@@ -102,7 +124,8 @@ class SimulatedReplicas:
         process = StoppableProcess(self._host, f"{machine.name}#{machine.starts}")
         machine.running = running = ReplicaProcess(process, self._world.internet.process_on(machine.host))
         chance = random_of(self._scenario.seed, process.name)
-        handler = Handler(chance, OUTPUT_TOPIC, slow=self._scenario.slow)
+        scenario = self._scenario
+        handler = Handler(chance, OUTPUT_TOPIC, slow=scenario.slow, slow_seconds=scenario.slow_seconds)
         running.workers = SimulatedWorkers(
             self._nursery, self._host, process, self.config.max_workers, handler, self.history, self._broken.append
         )
@@ -129,7 +152,7 @@ class SimulatedReplicas:
                         nursery.start_soon(running.workers.run)
                         await running.replica.run()
                         nursery.cancel_scope.cancel()
-                    self._note_departure(running.replica, name)
+                    self._note_departure(running)
         except Exception as error:
             if not running.is_killed:
                 self._on_error(name, error)
@@ -145,26 +168,35 @@ class SimulatedReplicas:
             error = error.exceptions[0]
         self._broken.append(str(error) if isinstance(error, TriggerError) else f"{name} ended: {error!r}")
 
-    def _note_departure(self, replica: Replica, name: str) -> None:
-        membership = replica._membership
-        assert isinstance(membership, Membership)
-        if membership._member.has_left and not replica._running:
-            self.history.on_left(name)
+    def _note_departure(self, running: ReplicaProcess) -> None:
+        """Notes an orderly departure. It committed everything, unless it had to give up after `stop_timeout`."""
+        if trio.current_time() < running.stop_began_at + self.config.stop_timeout:
+            self.history.on_left(running.process.name)
 
     def kill(self, machine: ReplicaMachine) -> None:
-        """Kills the replica with SIGKILL; the kernel then kills its workers."""
-        running, machine.running = machine.running, None
+        """Kills the replica with SIGKILL."""
+        running = self.take(machine)
         if running is not None:
-            running.is_killed = True
-            running.process.resume()
-            running.network.die()
-            running.scope.cancel()
-            running.workers.kill_all()
+            self.kill_process(running)
+
+    def take(self, machine: ReplicaMachine) -> ReplicaProcess | None:
+        """Makes the machine forget its process, which runs on, so that another one can be started."""
+        running, machine.running = machine.running, None
+        return running
+
+    def kill_process(self, running: ReplicaProcess) -> None:
+        """Kills a process of a replica with SIGKILL; the kernel then kills its workers."""
+        running.is_killed = True
+        running.process.resume()
+        running.network.die()
+        running.scope.cancel()
+        running.workers.kill_all()
 
     async def stop(self, machine: ReplicaMachine) -> None:
         """Stops the replica as SIGTERM does, and returns when it has ended."""
         running = machine.running
         if running is not None and running.replica is not None:
+            running.stop_began_at = min(running.stop_began_at, trio.current_time())
             running.replica.stop()
             await running.ended.wait()
 
@@ -173,6 +205,7 @@ class SimulatedReplicas:
 def reporting(history: TriggerHistory) -> Iterator[None]:
     """Reports to a history what replicas claim, commit and send, within the `with` block."""
     claim_real, commit_real, send_real = GroupOffsets.claim, GroupOffsets.commit, RecordProducer.send
+    lost_real = Replica.on_lost
 
     async def claim(self: GroupOffsets, shard: Any, epoch: int, seek_to: SeekTo) -> Claim:
         owner = current_process().name
@@ -196,7 +229,12 @@ def reporting(history: TriggerHistory) -> Iterator[None]:
         history.on_outputs_acknowledged(bytes(each.value) for each in kept if each.topic == OUTPUT_TOPIC)
         history.on_dead_letters_acknowledged(bytes(each.value) for each in kept if each.topic != OUTPUT_TOPIC)
 
+    def on_lost(self: Replica, shards: Collection[int]) -> None:
+        history.on_lost(current_process().name, shards)
+        lost_real(self, shards)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replica, "on_lost", on_lost)
         patch.setattr(GroupOffsets, "claim", claim)
         patch.setattr(GroupOffsets, "commit", commit)
         patch.setattr(RecordProducer, "send", send)

@@ -35,9 +35,10 @@ class Handler(Struct, frozen=True):
     fails: float = 0.03
     dies: float = 0.005
     """The probability that the worker dies in an event."""
-    slow_seconds: tuple[float, ...] = (0.3, 1.5)
     slow: float = 0.02
-    """The probability of an event that takes one of these times."""
+    """The probability that an event takes long."""
+    slow_seconds: tuple[float, ...] = (0.3, 1.5)
+    """How long such an event may take."""
 
     def seconds(self) -> float:
         """Returns how long an event takes."""
@@ -162,8 +163,12 @@ class SimulatedWorkers:
         return ()
 
     async def abandon(self, shard: Shard) -> None:
-        """See `Workers.abandon`; no event is open here."""
+        """See `Workers.abandon`; no event is open here, but one of a cancelled chunk may still run."""
         await trio.lowlevel.checkpoint()
+        for each in list(self.live):
+            if each.job is not None and each.job.is_given_up:
+                each.kill()
+                await each.ended.wait()
 
     def set_lease(self, until: float) -> None:
         """See `Workers.set_lease`."""

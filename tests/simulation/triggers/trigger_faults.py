@@ -19,15 +19,18 @@ def catalogue_of(replicas: SimulatedReplicas) -> Catalogue:
         for each in (
             kill_replica,
             kill_worker,
+            replace_lost_replica,
             freeze_replica,
             freeze_workers,
             freeze_replica_and_workers,
             stop_replica,
             redeploy,
+            scale,
             cut_replica_from_scs,
             cut_replica_from_brokers,
             cut_replica_off,
             cut_replica_one_way,
+            fade_away,
             clog_replica,
             jump_clock_of_replica,
             reset_connections_of_replica,
@@ -43,6 +46,19 @@ async def kill_replica(replicas: SimulatedReplicas, context: FaultContext, fault
     replicas.kill(machine)
     await context.last(fault.seconds if Random(fault.seed).random() < 0.5 else RESTART_SECONDS)
     replicas.start(machine)
+
+
+async def replace_lost_replica(replicas: SimulatedReplicas, context: FaultContext, fault: Fault) -> None:
+    """Starts a replica of the same name although the other one still runs, because a supervisor has lost sight of it.
+
+    The other one is killed later, when it is found.
+    """
+    machine = replicas.machine(fault.target)
+    lost = replicas.take(machine)
+    replicas.start(machine)
+    await context.last(fault.seconds)
+    if lost is not None:
+        replicas.kill_process(lost)
 
 
 async def kill_worker(replicas: SimulatedReplicas, context: FaultContext, fault: Fault) -> None:
@@ -105,6 +121,12 @@ async def redeploy(replicas: SimulatedReplicas, context: FaultContext, fault: Fa
         await context.last(0.3)
 
 
+async def scale(replicas: SimulatedReplicas, context: FaultContext, fault: Fault) -> None:
+    """Changes the configured number of replicas of a deployed trigger."""
+    if replicas.is_deployed:
+        await replicas.deploy(Random(fault.seed).randint(1, len(replicas.machines)))
+
+
 async def cut_replica_from_scs(replicas: SimulatedReplicas, context: FaultContext, fault: Fault) -> None:
     """Cuts a replica off from the SCs; it still reaches the brokers."""
     await _cut(replicas, context, fault, [each.host for each in context.world.scs.values()])
@@ -125,6 +147,19 @@ async def cut_replica_one_way(replicas: SimulatedReplicas, context: FaultContext
     host = replicas.machine(fault.target).host
     speaks = Random(fault.seed).random() < 0.5
     await block(context, [(each, host) if speaks else (host, each) for each in context.world.hosts], fault)
+
+
+async def fade_away(replicas: SimulatedReplicas, context: FaultContext, fault: Fault) -> None:
+    """Lets the replies of the SCs come later, almost too late, and then cuts the replica off from the SCs."""
+    host, session_seconds = replicas.machine(fault.target).host, replicas.config.session_timeout
+    links = [context.world.internet.link(each.host, host) for each in context.world.scs.values()]
+    late = 0.17 * session_seconds
+    for link in links:
+        link.slowed_by += late
+    await context.last(session_seconds * Random(fault.seed).uniform(0.5, 1.0))
+    await _cut(replicas, context, fault, [each.host for each in context.world.scs.values()])
+    for link in links:
+        link.slowed_by -= late
 
 
 async def _cut(replicas: SimulatedReplicas, context: FaultContext, fault: Fault, others: list[str]) -> None:

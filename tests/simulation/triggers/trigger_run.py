@@ -53,6 +53,8 @@ class TriggerRun(Run):
         )
         self.catalogue = catalogue_of(self.replicas)
         await self._create(self.replicas.config.dead_letter_topic, self.scenario.partitions)
+        if self.scenario.is_deployed:
+            await self.replicas.deploy(self.scenario.wanted)
         self.replicas.start_all()
         await super()._work(nursery)
 

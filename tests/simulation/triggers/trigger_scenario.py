@@ -15,15 +15,18 @@ OUTPUT_TOPIC = "bills"
 REPLICA_FAULTS: Final[Mapping[str, float]] = {
     "kill_replica": 5,
     "kill_worker": 2,
+    "replace_lost_replica": 2,
     "freeze_replica": 6,
     "freeze_workers": 2,
     "freeze_replica_and_workers": 2,
     "stop_replica": 3,
     "redeploy": 2,
+    "scale": 4,
     "cut_replica_from_scs": 3,
     "cut_replica_from_brokers": 3,
     "cut_replica_off": 5,
     "cut_replica_one_way": 3,
+    "fade_away": 2,
     "clog_replica": 3,
     "jump_clock_of_replica": 1,
     "reset_connections_of_replica": 1,
@@ -60,12 +63,16 @@ class TriggerScenario(Scenario, frozen=True, kw_only=True):
     """How many replicas of the trigger run."""
     wanted: int = 3
     """The configured number of replicas."""
+    is_deployed: bool = False
+    """Whether the SC knows the trigger, so that the configured number of replicas can change."""
     workers: int = 2
     """How many workers each replica has."""
     session_seconds: float = 2.0
     commit_seconds: float = 0.3
     slow: float = 0.02
     """The probability that an event takes long."""
+    slow_seconds: tuple[float, ...] = (0.3, 1.5)
+    """How long such an event may take."""
 
     @property
     def partition_count(self) -> int:
@@ -73,9 +80,11 @@ class TriggerScenario(Scenario, frozen=True, kw_only=True):
         return 2 * self.partitions + 1 + int(self.broker["offsets.topic.num.partitions"])
 
     def describe(self) -> str:
+        deployed = " in a deployed trigger" * self.is_deployed
         return (
-            f"{super().describe()}; {self.members} replicas of the trigger with {self.workers} workers, {self.wanted} "
-            f"configured, with sessions of {self.session_seconds:g} s and commits every {self.commit_seconds:g} s"
+            f"{super().describe()}; {self.members} replicas with {self.workers} workers each, {self.wanted} "
+            f"configured{deployed}; sessions take {self.session_seconds:g} s, commits come every "
+            f"{self.commit_seconds:g} s"
         )
 
 
@@ -93,6 +102,7 @@ def trigger_scenario_of(
         "log.cleaner.backoff.ms": "1000000",  # all commits stay in the log, which shows their order
     }
     members = chance.choice((2, 3, 3))
+    batches = chance.choice((20, 60))
     weights = {name: (TRIGGER_FAULTS[name], None) for name in faults}
     return TriggerScenario(
         seed,
@@ -106,15 +116,16 @@ def trigger_scenario_of(
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02)),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        batches=chance.choice((20, 60)),
+        batches=batches,
         groups=("trigger",),
         faults_end=FAULTS_END,
         members=members,
-        wanted=members,
+        wanted=members - chance.choice((0, 1, 1)),  # one that has nothing to take takes over at once
+        is_deployed=random_of(seed, "deployed trigger").random() < 0.5,
         workers=chance.choice((1, 2)),
         session_seconds=chance.choice((1.5, 2.0, 3.0)),
         commit_seconds=chance.choice((0.1, 0.3, 1.0)),
-        slow=chance.choice((0.0, 0.02, 0.1)),
+        slow=chance.choice((0.0, 0.02, 0.1 if batches == 20 else 0.02)),
         faults=plan(
             random_of(seed, "faults of triggers"),
             weights,  # type: ignore[arg-type]
