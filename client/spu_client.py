@@ -7,6 +7,7 @@ as well.
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
+from uuid import UUID
 
 import trio
 
@@ -96,6 +97,8 @@ class SpuClient:
         """The server that is asked which SPUs there are."""
         self._addresses: dict[int, Address] = {}
         """The SPUs that were online when the guide was last asked."""
+        self.topic_ids: dict[str, UUID] = {}
+        """The ids of topics when they were last looked up. A topic that is made anew gets another id."""
         self._servers: dict[int, _Server] = {}
         self._patient_until: float | None = None
         """When the requests that are being sent are given up; None while none are."""
@@ -118,6 +121,8 @@ class SpuClient:
             # Otherwise a command that looks again and again would lose its patience although each look succeeds.
             self._spent_seconds = trio.current_time() - began
         self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
+        if wanted:
+            self.topic_ids |= {each.name: each.topic_id for each in response.topics if each.name and each.topic_id.int}
         return response
 
     async def spus(self) -> list[int]:

@@ -91,7 +91,7 @@ class Outcome(Struct, frozen=True):
     events: int = 0
     """How many events were handled."""
     outputs: tuple[Output, ...] = ()
-    """What the handled events emitted, in order. A failed event emits nothing, unless it is a batch of which only some
+    """What the handled events emitted, in order. A failed event emits nothing. A batch still emits if only some of its
     events failed."""
     failure: Failure | None = None
     """The event at `next_offset` or later that failed. The worker takes no event after it. Events between `next_offset`

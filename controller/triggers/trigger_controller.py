@@ -1,4 +1,4 @@
-"""The controller of triggers: how many replicas each should have, of which revision, and why.
+"""The controller of triggers: how many replicas each should have, which revision they run, and why.
 
 It decides the status of triggers, and tells the provisioner which replicas to run. A trigger without a topic has no
 replicas, and neither has one that is paused.

@@ -3,6 +3,8 @@
 A shard has a connection of its own, because a read without new records waits at the leader.
 """
 
+from uuid import UUID
+
 import trio
 from msgspec import Struct
 
@@ -51,6 +53,7 @@ class ShardReader:
         self._chance = chance
         self._logger = logger
         self._leader: int | None = None
+        self._topic_id: UUID | None = None
         self.problem = ""
         """Why the shard cannot be read at the moment; empty if it can be read."""
 
@@ -99,6 +102,9 @@ class ShardReader:
         if self._leader is None:
             partition = Partition(*self._shard)
             self._leader = unless_refused((await self._spus.leaders([partition]))[partition])
+            before, self._topic_id = self._topic_id, self._spus.topic_ids.get(self._shard.topic)
+            if before not in (None, self._topic_id):
+                raise OutOfRangeError(f"the topic of shard {self._shard} was made anew")
         wanted = FetchPartition(self._shard.number, fetch_offset=offset, partition_max_bytes=bytes_max)
         request = FetchRequest(
             max_wait_ms=round(wait_seconds * 1000),

@@ -43,7 +43,7 @@ class Loop:
 
 
 def run(loops: list[Loop], until: float, now: float = 0.0) -> float:
-    """Runs the loops in the order of their times, and releases at once what is to be released."""
+    """Runs the loops in the order of their times, and releases at once what members should release."""
     while True:
         loop = min(loops, key=lambda each: each.wait.until)
         if loop.wait.until > until:

@@ -37,10 +37,10 @@ class _Topic:
         self.told.append(("release", sorted(shards)))
 
     def on_lost(self, shards: Collection[int]) -> None:
-        raise AssertionError("nobody takes shards")
+        raise AssertionError("no replica takes shards")
 
     def on_rebalanced(self, rebalance: Rebalance) -> None:
-        raise AssertionError("nobody shares shards")
+        raise AssertionError("no replica shares shards")
 
 
 async def test_it_has_all_shards_also_those_that_come_later(autojump_clock: object) -> None:

@@ -357,7 +357,7 @@ async def test_a_fenced_replica_moves_no_offset(autojump_clock: object) -> None:
         replica = await world.start(handled)
         await handled.count(5)
         await trio.sleep(1.5)
-        # Another owner, of which this replica knows nothing, has claimed the shard.
+        # Another owner has claimed the shard, and this replica does not know it.
         spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
         partition = Partition("orders", 0)
         answer = await GroupClient(spus).commit("billing", {partition: 5}, {partition: "trigger epoch=9 member=other"})
@@ -452,6 +452,24 @@ async def test_an_offset_beyond_the_log_begins_again_at_its_start(autojump_clock
         assert "handled_records_truncated" in [each["event"] for each in logged]
         await replica.stop()
         assert await _committed(spu) == [5]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 30.0])
+async def test_a_topic_that_is_made_anew_is_handled_from_its_start(autojump_clock: object, seconds: float) -> None:
+    async with _orders() as (spu, world):
+        await spu.produce("orders", 0, 3)
+        handled = Handled()
+        replica = await world.start(handled)
+        await until(lambda: replica.marks == {0: 3})
+        await spu.running.delete(spu.running.spu.cluster.topics["orders"])
+        await trio.sleep(seconds)
+        await spu.running.create("orders", 2)
+        for shard in range(2):
+            await spu.produce("orders", shard, 5)
+        await until(lambda: replica.marks == {0: 5, 1: 5})
+        assert handled.of(0) == [0, 1, 2, 0, 1, 2, 3, 4]
+        assert handled.of(1) == list(range(5))
+        await replica.stop()
 
 
 async def test_the_mark_waits_for_the_brokers_to_acknowledge_the_output(autojump_clock: object) -> None:
