@@ -51,7 +51,11 @@ class ChildReplicaLauncher:
 
     async def launch(self, wanted: KeepReplica) -> RunningProcess:
         """Starts a replica. Raises OSError if it could not be started."""
-        log = self._log(wanted.trigger, wanted.replica)
+        try:
+            log = self._log(wanted.trigger, wanted.replica)
+        except OSError as error:
+            path = self._path(wanted.trigger, wanted.replica)
+            raise OSError(f"its log {path} cannot be opened: {error.strerror}") from error
         try:
             child = await start_child(replica_command(wanted, self._controller), self._environment, joins_errors=True)
         except OSError as error:
@@ -62,7 +66,7 @@ class ChildReplicaLauncher:
         return _ReplicaChild(child, log)
 
     def read_log(self, trigger: str, replica: str, after: int, bytes_max: int) -> LogPart | None:
-        """Reads a part of the output of a replica, also of one that ran in an earlier process."""
+        """Reads a part of the output of a replica, also of one that ran in an earlier process. Raises OSError."""
         if not self._files.exists(self._path(trigger, replica)):
             return None
         return self._log(trigger, replica).read(after, bytes_max)
@@ -74,7 +78,10 @@ class ChildReplicaLauncher:
         await self._files.discard_tree(f"{self._directory}/{trigger}")
 
     def last_line(self, trigger: str, replica: str) -> str:
-        return self._log(trigger, replica).last_line()
+        try:
+            return self._log(trigger, replica).last_line()
+        except OSError:  # the disk does not allow it, and the replica is started again nevertheless
+            return ""
 
     def _path(self, trigger: str, replica: str) -> str:
         return f"{self._directory}/{trigger}/{replica}.log"

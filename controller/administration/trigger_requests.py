@@ -131,7 +131,12 @@ class TriggerRequests:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no trigger {name:.300}")
         if _REPLICA_NAME.fullmatch(replica) is None:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{replica!r:.300} is not the name of a replica")
-        part = self._workflow.replicas.read_log(name, replica, after, min(max(bytes_max, 1), LOG_BYTES_MAX))
+        try:
+            part = self._workflow.replicas.read_log(name, replica, after, min(max(bytes_max, 1), LOG_BYTES_MAX))
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {replica} of {name} cannot be read: {error.strerror}"
+            ) from error
         if part is None:
             raise KafkaError(
                 ErrorCode.RESOURCE_NOT_FOUND,

@@ -51,11 +51,12 @@ class BoundedLog:
         self._bytes += min(len(data), self._half_bytes_max)
 
     def _begin(self) -> None:
+        if self._files.exists(self._path):  # otherwise no new file could be opened the last time
+            self._files.rename(self._path, self._old_path)
+        new = self._files.open(self._path, create=True)
         self._file.close()
-        self._files.rename(self._path, self._old_path)
         self._start += self._old_bytes
-        self._old_bytes, self._bytes = self._bytes, 0
-        self._file = self._files.open(self._path, create=True)
+        self._old_bytes, self._bytes, self._file = self._bytes, 0, new
 
     def read(self, after: int, bytes_max: int) -> LogPart:
         """Reads whole lines after a position, or the last lines for LAST.

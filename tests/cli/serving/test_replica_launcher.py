@@ -63,6 +63,14 @@ async def test_the_output_of_a_replica_goes_to_its_log(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "triggers" / "bill").exists()
 
 
+async def test_a_disk_that_takes_no_log_stops_only_the_replica(tmp_path: Path) -> None:
+    launched = launcher(tmp_path)
+    (tmp_path / "data").write_text("no directory")
+    with pytest.raises(OSError, match=r"its log .*/triggers/bill/replica1\.log cannot be opened: Not a directory"):
+        await launched.launch(KeepReplica("bill", "replica1", 1, None))
+    assert launched.last_line("bill", "replica1") == ""
+
+
 async def test_what_a_replica_prints_while_it_stops_is_kept_too(tmp_path: Path) -> None:
     program = """
         import signal, sys

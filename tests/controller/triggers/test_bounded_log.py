@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from simulation.files import SimulatedFiles
+from spus import lack_open_files
 
 from tailrace.controller.triggers.bounded_log import LAST, BoundedLog, LogPart
 from tailrace.runtime.files import Files, RealFiles
@@ -28,6 +29,19 @@ def test_whole_lines_are_read_from_where_the_last_part_ended(files: Files, path:
     assert log.read(0, 5) == LogPart("one\n", 4)
     assert log.read(LAST, 8) == LogPart("three\n", 14)
     assert log.last_line() == "three"
+    log.close()
+
+
+def test_a_log_goes_on_after_no_file_could_be_opened(monkeypatch: pytest.MonkeyPatch, files: Files, path: str) -> None:
+    log = BoundedLog(files, path, half_bytes_max=8)
+    log.append(b"line1\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "open", lambda *_, **__: lack_open_files())
+        for _ in range(2):
+            with pytest.raises(OSError, match="Too many open files"):
+                log.append(b"lost\n")
+    log.append(b"line2\n")
+    assert log.read(0, 100) == LogPart("line1\nline2\n", 12)
     log.close()
 
 
