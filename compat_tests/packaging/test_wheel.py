@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("protocol", "runtime", "storage", "broker", "cli", "testing")
+PACKAGES = ("protocol", "runtime", "storage", "broker", "client", "trigger", "cli", "testing")
 RUN_SECONDS_MAX = 60
 
 
