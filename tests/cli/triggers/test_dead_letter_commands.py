@@ -233,8 +233,10 @@ async def test_a_replay_that_was_interrupted_goes_on_where_it_stopped(
         assert await world.letters("replay", DEAD) == 0
         capsys.readouterr()
         values = [each.value for each in await world.records("orders")]
-        # The letter before the refused one was sent with it.
-        assert values == [b"value-%d" % number for number in (0, 1, 2, 3, 3, 5)]
+        portion, rest = [b"value-0", b"value-1", b"value-2"], [b"value-3", b"value-5"]
+        assert values[:3] == portion and values[-2:] == rest
+        # What is in a portion with the refused letter may have been sent before the refusal, and is sent again.
+        assert values[3:-2] in ([], rest[:1], rest)
         assert len(await world.records("later")) == 1
 
 
