@@ -10,21 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 
-ROOT = Path(__file__).parents[1]
+from product import PACKAGES, ROOT
+
 PAGE = ROOT / "docs" / "ARCHITECTURE.md"
-PACKAGES = (
-    "protocol",
-    "runtime",
-    "cluster",
-    "storage",
-    "server",
-    "broker",
-    "controller",
-    "client",
-    "trigger",
-    "cli",
-    "testing",
-)
 NAMED_AFTER_AN_API = (
     "protocol/messages",
     "protocol/internal",

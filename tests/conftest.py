@@ -1,4 +1,4 @@
-"""What all fast tests share: they are many, so the same little less for each is much for all of them."""
+"""What all fast tests share. There are thousands of them, so small savings add up."""
 
 import gc
 import signal
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 import structlog
+from product import PACKAGES
 from simulation.virtual_clock import VirtualClock
 
 
@@ -16,7 +17,7 @@ def pytest_configure() -> None:
     structlog.configure(
         processors=[structlog.processors.add_log_level, structlog.processors.KeyValueRenderer(key_order=["event"])]
     )
-    # Nothing here is timed, for a machine may be busy; each run looks at other examples.
+    # Nothing here is timed, because a machine may be busy. Each run looks at other examples.
     busy = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("all", deadline=None, max_examples=50, suppress_health_check=busy)
     hypothesis.settings.load_profile("all")
@@ -31,17 +32,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     """Fails the session if a package of ours was imported under its bare name: a second copy of every class."""
-    bare = {
-        "protocol",
-        "runtime",
-        "storage",
-        "broker",
-        "controller",
-        "client",
-        "trigger",
-        "cli",
-        "testing",
-    } & sys.modules.keys()
+    bare = ({*PACKAGES} - {"cluster"}) & sys.modules.keys()  # compat_tests has a module `cluster`
     if bare:
         raise pytest.UsageError(f"imported without the tailrace prefix: {sorted(bare)}")
 

@@ -50,7 +50,7 @@ class RecordingOwner:
         self.rebalances.append(rebalance)
 
     def release_all(self) -> None:
-        """Says that what is to be released is handled and committed."""
+        """Reports that all shards to release are handled and committed."""
         assert self.membership is not None
         for shard in sorted(self.releasing):
             del self.epochs[shard]

@@ -93,7 +93,7 @@ class World:
     # Time
 
     def pass_time(self, seconds: float) -> None:
-        """Only time passes: nobody acts."""
+        """Lets time pass without any other event."""
         self.now += seconds
         self.wall_ms += int(seconds * 1000)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from architecture_map import written
+from product import PACKAGES, ROOT
 
 from tailrace.broker.descriptions.replica_counts import ReplicaCounts
 from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
@@ -23,23 +24,9 @@ from tailrace.protocol.apis import API_TABLE
 from tailrace.server.metric_text import render
 from tailrace.trigger.replica.replica_metrics import ReplicaGauges, ReplicaMetrics, replica_families
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
-)
-PACKAGES = (
-    "protocol",
-    "runtime",
-    "cluster",
-    "storage",
-    "server",
-    "broker",
-    "controller",
-    "client",
-    "trigger",
-    "cli",
-    "testing",
 )
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -1,23 +1,8 @@
 """Every module has a test file of its name, so that its expectations are easy to find."""
 
-from pathlib import Path
-
 import pytest
+from product import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = (
-    "protocol",
-    "runtime",
-    "cluster",
-    "storage",
-    "server",
-    "broker",
-    "controller",
-    "client",
-    "trigger",
-    "cli",
-    "testing",
-)
 GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
 
 # Modules without a test file of their own, and why that is right.

@@ -5,21 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from product import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = (
-    "protocol",
-    "runtime",
-    "cluster",
-    "storage",
-    "server",
-    "broker",
-    "controller",
-    "client",
-    "trigger",
-    "cli",
-    "testing",
-)
 NAMED_AFTER_AN_API = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
 FILES_PER_PACKAGE_MAX = 24
 
@@ -52,3 +39,11 @@ def test_a_file_name_means_one_file() -> None:
 def test_a_package_is_small_enough_to_take_in_at_a_glance(package: str) -> None:
     files = [path for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
     assert len(files) <= FILES_PER_PACKAGE_MAX
+
+
+def test_every_package_is_named_wherever_packages_are_listed() -> None:
+    """Otherwise a new package is missing from the installation, from the image, or from the checks of the sources."""
+    linked = {path.name for path in (ROOT / "src" / "tailrace").iterdir() if path.is_symlink()}
+    in_image = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert linked == set(PACKAGES)
+    assert linked <= in_image

@@ -3,15 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from product import PACKAGES, ROOT
 
 from tailrace.protocol.error_codes import ErrorCode
 
-ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "client", "trigger", "cli")
 GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
 OF_CLIENTS = {"NoBrokersAvailable", "Connection refused", "Broker may not be available"}
 """Texts of clients, which do not occur in our code."""

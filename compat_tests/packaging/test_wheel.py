@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from product import PACKAGES
 
-PACKAGES = ("protocol", "runtime", "storage", "broker", "client", "trigger", "cli", "testing")
 RUN_SECONDS_MAX = 60
 
 

@@ -72,7 +72,7 @@ class SimulatedReplicas:
         history: TriggerHistory,
         broken: list[str],
     ) -> None:
-        """Prepares machines; errors that nobody expects become sentences in `broken`."""
+        """Prepares machines. Unexpected errors become sentences in `broken`."""
         self.machines = [ReplicaMachine(number) for number in range(1, scenario.members + 1)]
         self.history = history
         self.is_deployed = scenario.is_deployed

@@ -109,7 +109,7 @@ class TriggerRun(Run):
             if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                 found = parse_commit_epoch(value.metadata)
                 if key.group != GROUP or key.topic != TOPIC or found is None:
-                    raise TriggerError(f"nobody but the trigger commits, and there is {key} with {value}")
+                    raise TriggerError(f"only the trigger commits, but there is {key} with {value}")
                 yield Commit(key.partition, value.offset, found.epoch, found.member_id)
 
     def _records(self, topic: str) -> Iterator[Record]:
