@@ -4,17 +4,18 @@ A worker gets a record as it was in its first shard, so that the function sees n
 was written twice, because the replica died in between, is handled once.
 """
 
-from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from msgspec import Struct
 
-from tailrace.protocol.batches.records import build_batch, read_records
+from tailrace.protocol.batches.records import Record, build_batch, read_records
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.work import Chunk, Outcome, Shard
 
-from .fetched_batches import FetchedBatches
+from .fetched_batches import FetchedBatch, FetchedBatches
+from .loaded_records import LoadedRecords
 from .pieces import NEVER, UNLIMITED, Failed, Original, Remains
 from .retry_records import RetryRecord, read_retry
 
@@ -23,6 +24,8 @@ DELAYED_RECORDS_MAX = 1000
 
 
 class _Delayed(Struct):
+    offset: int
+    """Where the record lies in the retry topic."""
     retried: RetryRecord | None
     """None if its batch cannot be decoded."""
     end: int
@@ -40,15 +43,11 @@ class DelayedRecords:
         self._batch_size = config.batch_size
         self._pause_max = config.retry.backoff[1]
         self._chunks_max = config.max_workers + 1
-        self._cursor = offset
-        self._decoded: deque[tuple[int, _Delayed]] = deque()
-        """Records before the cursor that may not be handed out yet."""
-        self._records: dict[int, _Delayed] = {}
+        self._loaded = LoadedRecords(offset, batches, self._decode, DELAYED_RECORDS_MAX)
+        self._records = self._loaded.unhandled
         """All records that are loaded and not handled."""
         self._own: dict[tuple[Shard, int], int] = {}
         """Where these records lie in the retry topic, by their first shard and offset."""
-        self._loaded: deque[int] = deque()
-        """The offsets of all records that were loaded, from the first one on that is not handled."""
         self._heap: list[tuple[float, int]] = []
         """The records by the time at which they are due. It may have records that were handled since."""
         self._in_hand: dict[int, int] = {}
@@ -58,13 +57,7 @@ class DelayedRecords:
     @property
     def lowest(self) -> int:
         """The first record that is not handled, given up, or written again."""
-        self._forget_handled()
-        if self._loaded:
-            return self._loaded[0]
-        if self._decoded:
-            return self._decoded[0][0]
-        self._cursor = self._batches.after_gap(self._cursor)
-        return self._cursor
+        return self._loaded.lowest
 
     @property
     def chunks_in_hand(self) -> int:
@@ -87,7 +80,7 @@ class DelayedRecords:
 
     def first_offset(self, offset: int) -> int:
         delayed = self._records.get(offset)
-        return offset if delayed is None else self._first(offset, delayed)[1]
+        return offset if delayed is None else self._first(delayed)[1]
 
     def original(self, offset: int) -> Original:
         delayed = self._records.get(offset)
@@ -107,60 +100,47 @@ class DelayedRecords:
             delayed = self._records.get(offset)
             if delayed is None or delayed.in_hand is not None or delayed.due != due:
                 continue
-            delayed.in_hand = chunk = self._chunk(offset, delayed)
+            delayed.in_hand = chunk = self._chunk(delayed)
             self._in_hand[id(chunk)] = offset
             return chunk
         return None
 
-    def _chunk(self, offset: int, delayed: _Delayed) -> Chunk:
+    def _chunk(self, delayed: _Delayed) -> Chunk:
         attempt = delayed.attempts + 1
         if delayed.retried is None:
-            batch = self._batches.find(offset)
+            batch = self._batches.find(delayed.offset)
             assert batch is not None, "batches are kept until their records are handled"
-            return Chunk(self._shard, (batch.data,), offset, delayed.end, attempt, batch_size=self._batch_size)
+            return Chunk(self._shard, (batch.data,), delayed.offset, delayed.end, attempt, batch_size=self._batch_size)
         record = delayed.retried.record
         data = bytes(build_batch([record], base_offset=record.offset))
         return Chunk(
             delayed.retried.shard, (data,), record.offset, record.offset + 1, attempt, batch_size=self._batch_size
         )
 
-    def _forget_handled(self) -> None:
-        while self._loaded and self._loaded[0] not in self._records:
-            self._loaded.popleft()
-
     def _load(self, end: int) -> None:
-        self._forget_handled()
-        while len(self._loaded) < DELAYED_RECORDS_MAX and self._decode(end):
-            offset, delayed = self._decoded[0]
-            first = self._first(offset, delayed)
-            if first in self._own and not self._is_same(self._records[self._own[first]], delayed):
+        while (delayed := self._loaded.next(end)) is not None:
+            first = self._first(delayed)
+            if first not in self._own:
+                self._loaded.load()
+                self._own[first] = delayed.offset
+                heappush(self._heap, (delayed.due, delayed.offset))
+            elif self._is_same(self._records[self._own[first]], delayed):
+                self._loaded.skip()  # the earlier one is not handled, and what becomes of it counts for both
+            else:
                 return  # the topic was made anew; the new record waits, so that workers know one by this name
-            self._decoded.popleft()
-            if first in self._own:  # the earlier one is not handled, and what becomes of it counts for both
-                continue
-            self._own[first] = offset
-            self._records[offset] = delayed
-            self._loaded.append(offset)
-            heappush(self._heap, (delayed.due, offset))
 
-    def _decode(self, end: int) -> bool:
-        """Finds the records of the next batch. Returns whether there is one."""
-        while not self._decoded:
-            self._cursor = self._batches.after_gap(self._cursor)
-            batch = self._batches.find(self._cursor)
-            if batch is None or self._cursor >= end:
-                return False
-            try:
-                for record in read_records(batch.data):
-                    if record.offset >= self._cursor:
-                        retried = read_retry(record, self._shard)
-                        pause = min(max(0.0, (retried.due_ms - batch.arrived_ms) / 1000), self._pause_max)
-                        delayed = _Delayed(retried, record.offset + 1, retried.attempt - 1, batch.arrived + pause)
-                        self._decoded.append((record.offset, delayed))
-            except KafkaError:
-                self._decoded = deque([(self._cursor, _Delayed(None, batch.end, 0, batch.arrived))])
-            self._cursor = batch.end
-        return True
+    def _decode(self, batch: FetchedBatch, first: int) -> Iterable[_Delayed]:
+        """Finds the records of a batch from an offset on."""
+        try:
+            records = [record for record in read_records(batch.data) if record.offset >= first]
+        except KafkaError:
+            return [_Delayed(first, None, batch.end, 0, batch.arrived)]
+        return [self._delayed(record, batch) for record in records]
+
+    def _delayed(self, record: Record, batch: FetchedBatch) -> _Delayed:
+        retried = read_retry(record, self._shard)
+        pause = min(max(0.0, (retried.due_ms - batch.arrived_ms) / 1000), self._pause_max)
+        return _Delayed(record.offset, retried, record.offset + 1, retried.attempt - 1, batch.arrived + pause)
 
     def take_back(self, chunk: Chunk, outcome: Outcome) -> Remains:
         """Takes back a record from a worker."""
@@ -194,12 +174,12 @@ class DelayedRecords:
     def forget(self, offset: int) -> None:
         delayed = self._records.pop(offset, None)
         if delayed is not None:
-            del self._own[self._first(offset, delayed)]
+            del self._own[self._first(delayed)]
 
-    def _first(self, offset: int, delayed: _Delayed) -> tuple[Shard, int]:
+    def _first(self, delayed: _Delayed) -> tuple[Shard, int]:
         """Returns where a record was first."""
         if delayed.retried is None:
-            return self._shard, offset
+            return self._shard, delayed.offset
         return delayed.retried.shard, delayed.retried.record.offset
 
     @staticmethod
@@ -208,8 +188,6 @@ class DelayedRecords:
 
     def truncate(self, end: int) -> None:
         """Forgets all records at or after `end`, also those that workers have."""
-        self._cursor = min(self._cursor, end)
-        self._decoded = deque(found for found in self._decoded if found[0] < end)
-        self._loaded = deque(offset for offset in self._loaded if offset < end)
         for offset in [offset for offset in self._records if offset >= end]:
             self.forget(offset)
+        self._loaded.truncate(end)

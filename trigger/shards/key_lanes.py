@@ -1,8 +1,7 @@
 """Hands out the records of a shard in lanes, one for each key: records with different keys are handled in parallel.
 
 Records with the same key wait for each other, so a chunk takes a lane as a whole, and a failed event holds up only its
-own lane. A record without a key has a lane of its own. The records from the first one that is not handled on are
-bounded in number, so that little is repeated if the replica dies.
+own lane. A record without a key has a lane of its own.
 
 A worker gets batches that have only the records of its chunk, cut out without decoding them.
 """
@@ -27,6 +26,7 @@ from tailrace.trigger.work import Chunk, Failure, Outcome, Shard
 
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatch, FetchedBatches
+from .loaded_records import LoadedRecords
 from .pieces import NEVER, UNLIMITED, Failed, Original, Remains, failed_range, opened_of, reported_of
 
 LOADED_RECORDS_MAX = 10_000
@@ -83,13 +83,9 @@ class KeyLanes:
         self._batch_seconds = config.batch_seconds
         self._chunks_max = config.max_workers + 1
         self._size = ChunkSize(seconds_max)
-        self._cursor = offset
-        self._decoded: deque[_Entry] = deque()
-        """Records before the cursor that are not in a lane yet."""
-        self._entries: dict[int, _Entry] = {}
+        self._loaded = LoadedRecords(offset, batches, self._decode, LOADED_RECORDS_MAX)
+        self._entries = self._loaded.unhandled
         """All records in lanes, in the hands of workers, or open."""
-        self._loaded: deque[int] = deque()
-        """The offsets of all records that were put into lanes, from the first one on that is not handled."""
         self._lanes: dict[Key, _Lane] = {}
         self._waiting = 0
         """How many records are in lanes."""
@@ -104,13 +100,7 @@ class KeyLanes:
     @property
     def lowest(self) -> int:
         """The first record that is neither handled nor given up."""
-        self._forget_handled()
-        if self._loaded:
-            return self._loaded[0]
-        if self._decoded:
-            return self._decoded[0].offset
-        self._cursor = self._batches.after_gap(self._cursor)
-        return self._cursor
+        return self._loaded.lowest
 
     @property
     def chunks_in_hand(self) -> int:
@@ -217,35 +207,14 @@ class KeyLanes:
             seconds_max=self._size.seconds_max,
         )
 
-    def _forget_handled(self) -> None:
-        while self._loaded and self._loaded[0] not in self._entries:
-            self._loaded.popleft()
-
     def _load(self, end: int) -> None:
         """Puts records before `end` into lanes."""
-        self._forget_handled()
-        while len(self._loaded) < LOADED_RECORDS_MAX:
-            if not self._decoded and not self._decode(end):
-                return
-            if self._decoded[0].offset >= end:
-                return
-            entry = self._decoded.popleft()
-            self._entries[entry.offset] = entry
-            self._loaded.append(entry.offset)
+        while (entry := self._loaded.next(end)) is not None:
+            self._loaded.load()
             self._insert(entry)
 
-    def _decode(self, end: int) -> bool:
-        """Finds the records of the next batch. Returns whether there is one."""
-        while not self._decoded:
-            self._cursor = self._batches.after_gap(self._cursor)
-            batch = self._batches.find(self._cursor)
-            if batch is None or self._cursor >= end:
-                return False
-            self._decoded.extend(entry for entry in self._records_of(batch) if entry.offset >= self._cursor)
-            self._cursor = batch.end
-        return True
-
-    def _records_of(self, batch: FetchedBatch) -> Iterable[_Entry]:
+    def _decode(self, batch: FetchedBatch, first: int) -> Iterable[_Entry]:
+        """Finds the records of a batch from an offset on."""
         header = batch.header
         shift = HEADER_SIZE if header.compression is Compression.NONE else 0
         try:
@@ -262,11 +231,10 @@ class KeyLanes:
                 for record in keyed_records(body, header.record_count)
             ]
         except KafkaError:
-            first = max(batch.base, self._cursor)
             return [_Entry(first, batch.end, first, batch, 0, 0)]
         if not shift:
             self._batches.opened(batch, body)
-        return entries
+        return (entry for entry in entries if entry.offset >= first)
 
     def take_back(self, chunk: Chunk, outcome: Outcome) -> Remains:
         """Takes back records from a worker. Their lanes go on with what was not handled."""
@@ -332,10 +300,7 @@ class KeyLanes:
 
     def truncate(self, end: int) -> None:
         """Forgets all records at or after `end`, also those that workers have."""
-        self._cursor = min(self._cursor, end)
-        self._decoded = deque(entry for entry in self._decoded if entry.offset < end)
-        self._loaded = deque(offset for offset in self._loaded if offset < end)
-        self._entries = {offset: entry for offset, entry in self._entries.items() if offset < end}
+        self._loaded.truncate(end)
         for lane in self._lanes.values():
             lane.entries = deque(entry for entry in lane.entries if entry.offset < end)
         for hand in self._in_hand.values():
