@@ -32,13 +32,10 @@ from msgspec import Struct
 
 from tailrace.cluster.stream_state.rebalance_causes import Rebalance, RebalanceCause
 from tailrace.cluster.stream_state.stream_state import NO_VERSION, GroupState, StreamMember, StreamRead
+from tailrace.runtime.backoff import PAUSE_SECONDS_MAX, doubled_pause_seconds
 
 from .fair_shares import fair_share
 from .member_lease import MemberLease, lease_from
-
-PAUSE_SECONDS_MIN = 0.05
-PAUSE_SECONDS_MAX = 1.0
-_DOUBLINGS_MAX = 10
 
 
 class MembershipConfig(Struct, frozen=True, kw_only=True):
@@ -243,7 +240,7 @@ class Member:
         )
 
     def _wanted(self, read: StreamRead, view: _View) -> frozenset[int]:
-        """Returns the shards that the entry of this member should have, and begins to release what is too much."""
+        """Returns the shards that the entry of this member should have. Begins to release those beyond its share."""
         kept = view.listed & view.existing
         if view.is_taken:
             return frozenset()
@@ -338,10 +335,8 @@ class Member:
         return self._wait(now + self._pause(self._failures, fraction), reason)
 
     def _pause(self, times: int, fraction: float) -> float:
-        """Returns a pause that doubles each time up to a limit. Chance shortens it by up to a half."""
         longest = min(PAUSE_SECONDS_MAX, self.config.heartbeat_interval / 3)
-        doubled = PAUSE_SECONDS_MIN * (1 << min(times - 1, _DOUBLINGS_MAX))
-        return min(doubled, longest) * (1 + fraction) / 2
+        return doubled_pause_seconds(times, fraction, longest=longest)
 
     def _wait(self, until: float, reason: WaitReason) -> Wait:
         self.wait_reason = reason

@@ -2,10 +2,9 @@
 
 from enum import Enum, auto
 
+from tailrace.runtime.backoff import doubled_pause_seconds
 from tailrace.trigger.config.trigger_config import Acknowledgement, Retry, TriggerConfig
 from tailrace.trigger.work import Failure, FailureKind
-
-_DOUBLINGS_MAX = 40
 
 
 class Verdict(Enum):
@@ -34,6 +33,4 @@ def verdict(retry: Retry, failure: Failure, attempts: int, age_seconds: float) -
 def pause_seconds(retry: Retry, attempts: int, fraction: float) -> float:
     """Returns how long the next attempt waits. `fraction` is a random number from 0 to 1, which makes the pause up to
     half shorter, so that events that failed together are not retried together."""
-    shortest, longest = retry.backoff
-    doubled = shortest * 2.0 ** min(attempts - 1, _DOUBLINGS_MAX)
-    return min(doubled, longest) * (1 - fraction / 2)
+    return doubled_pause_seconds(attempts, 1 - fraction, *retry.backoff)
