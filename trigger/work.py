@@ -19,7 +19,7 @@ class Shard(NamedTuple):
         return f"{self.topic}/{self.number}"
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Struct, frozen=True, array_like=True):
     """Records of one shard that one worker handles, one after the other."""
 
     shard: Shard
@@ -80,6 +80,11 @@ class Failure(Struct, frozen=True):
     """Where in the user's source the exception was raised, for example `billing.py:14 in bill`."""
     failed_offsets: tuple[int, ...] = ()
     """The events of the batch that the handler itself reported as failed; empty if the whole batch failed."""
+
+    @property
+    def text(self) -> str:
+        """The error and its message, for people."""
+        return f"{self.error}: {self.message}".rstrip(": ")
 
 
 class Outcome(Struct, frozen=True):

@@ -1,29 +1,25 @@
 """Why shards move between the members of a group: the causes that metrics, logs and `tailrace trigger explain` name."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
 
 class RebalanceCause(StrEnum):
+    """Why a member got, released or lost shards. The reference of metrics and logs explains each cause."""
+
     JOINED = "joined"
+    """A replica registered itself and took its share of the free shards."""
     STALE_MEMBER_REMOVED = "stale-member-removed"
+    """A replica sent no heartbeat within its session timeout and was removed."""
     SCALED = "scaled"
+    """The number of replicas or of shards has changed, so each replica has another share."""
     LEFT = "left"
-
-
-CAUSES: Mapping[RebalanceCause, str] = {
-    RebalanceCause.JOINED: "a replica registered itself and took its share of the free shards",
-    RebalanceCause.STALE_MEMBER_REMOVED: "a replica sent no heartbeat within its session timeout and was removed",
-    RebalanceCause.SCALED: "the number of replicas or of shards has changed, so each replica has another share",
-    RebalanceCause.LEFT: "a replica stopped and released its shards at once",
-}
-"""What each cause means, for people."""
+    """A replica stopped and released its shards at once."""
 
 
 class Rebalance(Struct, frozen=True):
-    """One change of who handles which shards, which one write of the state has made."""
+    """Shards that one member got, released or lost by one write of the state."""
 
     cause: RebalanceCause
     member_id: str

@@ -12,6 +12,7 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.trigger.membership.member_lease import MemberLease
 
 from .membership_task import ShardOwner
+from .wake import Wake
 
 LOOK_SECONDS = 30.0
 """How often the replica looks for new shards."""
@@ -33,7 +34,7 @@ class LoneMembership:
         self._logger = logger
         self._epoch = 1
         self._is_leaving = False
-        self._changed = trio.Event()
+        self._changed = Wake()
 
     async def run(self) -> None:
         """Handles all shards, also those that are added later, and returns after `leave`."""
@@ -48,12 +49,12 @@ class LoneMembership:
         self._owner.on_release(tuple(self.shards))
         while self.shards:
             await self._changed.wait()
-        self._notify()
+        self._changed.set()
 
     def released(self, shard: int) -> None:
         """Gives up a shard whose events are all handled and committed."""
         self.shards = {each: epoch for each, epoch in self.shards.items() if each != shard}
-        self._notify()
+        self._changed.set()
 
     async def raise_epoch(self, above: int) -> None:
         """Gives all shards epochs above one that a stored commit has."""
@@ -76,7 +77,3 @@ class LoneMembership:
             self.shards = {**self.shards, **gained}
             self._owner.on_gained(gained)
         return LOOK_SECONDS
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()

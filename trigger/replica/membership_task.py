@@ -20,6 +20,7 @@ from tailrace.trigger.membership.member import Member, MembershipConfig, Wait, W
 from tailrace.trigger.membership.member_lease import MemberLease
 
 from .state_store import StateConflictError, StateStore, StateUnavailableError
+from .wake import Wake
 
 _WAITING_FOR = {
     WaitReason.BELOW_SHARE: "other replicas still have some of the shards of this one",
@@ -35,7 +36,7 @@ class ShardOwner(Protocol):
     """What a replica does when its shards change. Every call returns at once, and never waits."""
 
     def on_lease(self, lease: MemberLease) -> None:
-        """Handles shards until the ends of a lease. It comes before `on_gained`, and with each heartbeat."""
+        """Handles shards until the ends of a lease. This call comes before `on_gained`, and with each heartbeat."""
 
     def on_gained(self, shards: Mapping[int, int]) -> None:
         """Begins to handle shards; each comes with its epoch."""
@@ -47,7 +48,7 @@ class ShardOwner(Protocol):
         """Stops handling these shards at once, and kills the workers that handle their events."""
 
     def on_rebalanced(self, rebalance: Rebalance) -> None:
-        """Counts a change of who handles which shards, which this replica has made."""
+        """Counts shards that this replica's write of the state has moved."""
 
 
 class Membership:
@@ -76,8 +77,8 @@ class Membership:
         self._asked: set[int] = set()
         """The shards that the replica was asked to release."""
         self._lease: MemberLease | None = None
-        self._changed = trio.Event()
-        """Set, and replaced, when shards, epochs or the lease may have changed."""
+        self._changed = Wake()
+        """Wakes tasks when shards, epochs or the lease may have changed."""
         self._woken = trio.Event()
         self._has_left = trio.Event()
 
@@ -87,24 +88,9 @@ class Membership:
         return self._member.shards
 
     @property
-    def lease(self) -> MemberLease | None:
-        """Until when the replica may handle its shards; None if it has none."""
-        return self._member.lease
-
-    @property
-    def share(self) -> int:
-        """How many shards the replica should have, as far as it knows."""
-        return self._member.share
-
-    @property
     def waiting_for(self) -> str:
         """What the replica waits for, in words; empty if it has its share of the shards."""
         return self.problem or _WAITING_FOR.get(self._member.wait_reason, "")
-
-    @property
-    def wait_reason(self) -> WaitReason:
-        """Why the replica reads the state object not now but later."""
-        return self._member.wait_reason
 
     async def run(self) -> None:
         """Keeps the membership, and returns after `leave`.
@@ -188,9 +174,8 @@ class Membership:
     async def _watch_lease(self) -> None:
         """Gives up the shards when the lease ends."""
         while True:
-            changed = self._changed
             with trio.move_on_at(math.inf if self._lease is None else self._lease.handle_until):
-                await changed.wait()
+                await self._changed.wait()
             self._member.on_time(trio.current_time())
             if self._member.lease is None and self._lease is not None:
                 self._report()
@@ -216,7 +201,6 @@ class Membership:
         if release:
             self._owner.on_release(release)
         self._changed.set()
-        self._changed = trio.Event()
 
     def _is_unavailable(self, problem: str) -> Wait:
         if not self.problem:

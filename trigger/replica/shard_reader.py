@@ -40,7 +40,6 @@ class Reading(Struct, frozen=True):
     records: bytes
     """Whole batches, perhaps with a part of another one at the end; empty if there is no new record."""
     high_watermark: int
-    log_start: int
 
 
 class ShardReader:
@@ -74,7 +73,7 @@ class ShardReader:
                 if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise OutOfRangeError(f"shard {self._shard} has no offset {offset}")
                 if not found.error_code:
-                    return Reading(_bytes(found.records), found.high_watermark, found.log_start_offset)
+                    return Reading(_bytes(found.records), found.high_watermark)
                 problem = error_name(found.error_code)
             self._leader = None
             failures += 1
@@ -89,7 +88,7 @@ class ShardReader:
         await trio.sleep(PAUSE_SECONDS)
 
     def confirm(self) -> None:
-        """Notes that what was read makes sense, so that the shard has no problem any more."""
+        """Clears the problem of the shard, because what was read makes sense."""
         if self.problem:
             self._logger.info("shard_readable_again", topic=self._shard.topic, shard=self._shard.number)
             self.problem = ""

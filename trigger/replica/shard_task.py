@@ -21,6 +21,7 @@ from tailrace.runtime.wall_clock import WallClock
 from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
 from tailrace.trigger.pool.workers import Workers
 from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, GivenUp, Handled, Sending, ShardStopped
+from tailrace.trigger.shards.pieces import NEVER
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Chunk, Settled, Shard
 
@@ -35,7 +36,6 @@ from .wake import Wake
 SENDINGS_MAX = 4
 """How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
 LOOK_SECONDS_MIN = 0.001
-NEVER = math.inf
 _FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
 
 
@@ -74,8 +74,6 @@ class ShardTask:
         """The epoch of the last write that gave the shard to this replica. Commits carry it."""
         self.committed = -1
         """The last committed offset, or -1."""
-        self.is_drained = False
-        """Whether nothing is handled any more, and all output is acknowledged. The last mark may not be committed."""
         self._parts = parts
         self._owner = owner
         self._is_retry_topic = shard.topic == parts.config.retry_topic
@@ -134,7 +132,8 @@ class ShardTask:
     # The steps
 
     async def run(self) -> None:
-        """Runs until the shard is drained. Cancel it to give up the running events."""
+        """Runs until the shard is drained: no event is running, and all output is acknowledged. The caller commits the
+        last mark. Cancel it to give up the running events."""
         with self._claiming:
             self._line = await self._claimed_line()
         line = self._line
@@ -146,7 +145,6 @@ class ShardTask:
                 nursery.start_soon(self._send, line)
                 await self._hand_out(line)
                 nursery.cancel_scope.cancel()
-        self.is_drained = True
 
     async def _claimed_line(self) -> ShardLine:
         parts = self._parts
@@ -333,8 +331,7 @@ class ShardTask:
         if state is ShardState.UNREACHABLE and self._reader is not None:
             return -1, 0, self._reader.problem
         if state is ShardState.RETRYING and self._retried is not None:
-            failure = self._retried.failure
-            return failure.offset, self._retried.attempt, f"{failure.error}: {failure.message}".rstrip(": ")
+            return self._retried.failure.offset, self._retried.attempt, self._retried.failure.text
         return -1, 0, self._parts.sender.problem
 
     @staticmethod

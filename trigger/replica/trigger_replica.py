@@ -169,7 +169,7 @@ class Replica:
                 each.scope.cancel()
 
     def on_rebalanced(self, rebalance: Rebalance) -> None:
-        """Counts a change of who handles which shards."""
+        """Counts shards that a write of the state has moved."""
         self.metrics.rebalances[rebalance.cause.value] += 1
 
     def may_hand_out(self, now: float) -> bool:

@@ -37,7 +37,7 @@ class RetryRecord(Struct, frozen=True):
 def retry_output(aside: RetryAside, retry_topic: str) -> Output:
     """Makes the record for the retry topic, in the partition that has the number of the shard."""
     record, failure = aside.record, aside.failure
-    error = f"{failure.error}: {failure.message}".rstrip(": ")[:_ERROR_LENGTH_MAX]
+    error = failure.text[:_ERROR_LENGTH_MAX]
     values = (
         aside.shard.topic,
         str(aside.shard.number),

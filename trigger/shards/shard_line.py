@@ -1,4 +1,4 @@
-"""The line of one shard: what is handled next, what becomes of a failed event, and up to where all is handled.
+"""The line of one shard: what is handled next, what happens to a failed event, and where the mark is.
 
 The replica feeds fetched batches in, gives chunks to workers, and brings their outcomes back:
 
@@ -50,7 +50,7 @@ CHUNK_SECONDS_MAX = 0.05
 BUFFERED_BYTES_MAX = 4 * 1024 * 1024
 """How many bytes of fetched batches one shard keeps. One batch may exceed this."""
 UNSENT_RECORDS_MAX = 10_000
-"""A shard hands out nothing while so many records wait to be acknowledged by the brokers."""
+"""A shard hands out nothing while this many records wait for the acknowledgement of the brokers."""
 
 
 class _Unsent(Struct, frozen=True):
@@ -132,8 +132,8 @@ class ShardLine:
         return Effects(facts=(RecordsDeleted(first, log_start),))
 
     def on_log_end(self, log_end: int) -> Effects:
-        """Goes on at the log end if the log was truncated before records that were fetched, or was made anew. What was
-        handled after the new end counts no more, and outcomes for it are ignored."""
+        """Goes on at the log end if the log is shorter than what was fetched: it was truncated, or made anew. The line
+        forgets what was handled at or after the new end, and ignores later outcomes for it."""
         until = self.fetch_offset
         if log_end >= until:
             return NO_EFFECTS
@@ -189,7 +189,7 @@ class ShardLine:
         return True
 
     def on_outcome(self, chunk: Chunk, outcome: Outcome, now: float, wall_ms: int, fraction: float) -> Effects:
-        """Takes what became of a chunk, also while the line drains. `fraction` is a random number from 0 to 1."""
+        """Takes the outcome of a chunk, also while the line drains. `fraction` is a random number from 0 to 1."""
         remains = self._order.take_back(chunk, outcome)
         pending = _Pending(outputs=outcome.outputs)
         if outcome.events:
@@ -202,12 +202,12 @@ class ShardLine:
 
     def knows(self, shard: Shard, offset: int) -> bool:
         """Returns whether the line has a record that was first in a shard at an offset: a record of its own shard, or
-        one of the retry topic. If two lines know a record, that of the retry topic has it."""
+        one of the retry topic. If two lines know a record, the line of the retry topic has it."""
         return self._order.own_offset(shard, offset) is not None
 
     def on_settled(self, settled: Settled, now: float) -> Effects:
-        """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is not
-        open any more is ignored, except for its outputs."""
+        """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is
+        no longer open is ignored, except for its outputs."""
         offset = self._order.own_offset(settled.shard, settled.offset)
         if offset is None:
             return self._effects(_Pending(outputs=settled.outputs), UNLIMITED)
@@ -247,7 +247,7 @@ class ShardLine:
         return self._effects(pending, min(event.offset for event in expired))
 
     def on_sent(self, ticket: int) -> None:
-        """Notes that the brokers have acknowledged everything in a `Sending`."""
+        """Releases the mark from a `Sending` whose records the brokers have all acknowledged."""
         self._unsent.pop(ticket, None)
 
     def on_send_refused(self, ticket: int, reason: str) -> Effects:
@@ -347,7 +347,7 @@ class ShardLine:
         failure, attempts = failed.failure, failed.attempts
         if self._config.on_exhausted is OnExhausted.STOP:
             self._order.retry(failed, NEVER)
-            stop = ShardStopped(failed.offsets[0], f"{failure.error}: {failure.message}".rstrip(": "), failure)
+            stop = ShardStopped(failed.offsets[0], failure.text, failure)
             pending.facts.extend(self._stop(stop).facts)
             return
         is_dead_letter = self._config.on_exhausted is OnExhausted.DEAD_LETTER

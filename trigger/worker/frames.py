@@ -1,7 +1,7 @@
-"""The messages between a pool and its workers, and how they lie in a stream of bytes.
+"""The messages between a pool and its workers, and how they follow each other in a stream of bytes.
 
-A message is four bytes of size and MessagePack. The batches of a `Work` follow as they are, so that they are encoded by
-neither side.
+A message is its size in four bytes, and then MessagePack. The batches of a `Work` follow the message as they are, so
+that neither side encodes them.
 """
 
 import struct
@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.trigger.config.trigger_config import TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionSource
-from tailrace.trigger.work import Chunk, Outcome, Settled, Shard
+from tailrace.trigger.work import Chunk, Outcome, Settled
 
 _SIZE = struct.Struct("<I")
 SIZE_BYTES = _SIZE.size
@@ -35,29 +36,13 @@ class Work(Struct, frozen=True, tag=True, array_like=True):
 
     number: int
     """The number of the chunk in the pool."""
-    topic: str
-    shard: int
+    chunk: Chunk
     sizes: tuple[int, ...]
     """The sizes of the batches that follow."""
-    first: int
-    end: int
-    attempt: int
-    offsets: tuple[int, ...] | None
-    batch_size: int
-    seconds_max: float
 
     def with_batches(self, batches: Sequence[bytes]) -> Chunk:
         """Returns the whole chunk."""
-        return Chunk(
-            Shard(self.topic, self.shard),
-            batches,
-            self.first,
-            self.end,
-            self.attempt,
-            self.offsets,
-            self.batch_size,
-            self.seconds_max,
-        )
+        return replace(self.chunk, batches=batches)
 
 
 class Stop(Struct, frozen=True, tag=True, array_like=True):
@@ -97,18 +82,7 @@ _from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(From
 
 def work_of(number: int, chunk: Chunk) -> Work:
     """Makes the message for a chunk."""
-    return Work(
-        number,
-        chunk.shard.topic,
-        chunk.shard.number,
-        tuple(map(len, chunk.batches)),
-        chunk.first,
-        chunk.end,
-        chunk.attempt,
-        chunk.offsets,
-        chunk.batch_size,
-        chunk.seconds_max,
-    )
+    return Work(number, replace(chunk, batches=()), tuple(map(len, chunk.batches)))
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
@@ -118,7 +92,7 @@ def encode(message: ToWorker | FromWorker) -> bytes:
 
 
 def size_in(head: bytes) -> int:
-    """Returns the size that the first bytes of a message tell."""
+    """Returns the size of a message, which its first bytes contain."""
     (size,) = _SIZE.unpack(head)
     return int(size)
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tailrace.cluster.stream_state.rebalance_causes import RebalanceCause
 from tailrace.cluster.stream_state.stream_state import GroupState, StreamRead, member_documents
 from tailrace.runtime.chance import RandomChance
-from tailrace.trigger.membership.member import MembershipConfig, WaitReason
+from tailrace.trigger.membership.member import MembershipConfig
 from tailrace.trigger.replica.membership_task import Membership
 from tailrace.trigger.replica.state_store import StateConflictError, StateUnavailableError
 
@@ -96,10 +96,9 @@ async def test_three_replicas_divide_twelve_shards_and_keep_them(autojump_clock:
         assert _shards(state) == {"replica1": "0-3", "replica2": "4-7", "replica3": "8-11"}
         assert [len(each.owner.calls) for each in replicas] == [1, 1, 1]
         assert replicas[0].owner.epochs == replicas[0].membership.shards == dict.fromkeys(range(4), 1)
-        assert replicas[0].membership.share == 4
-        assert replicas[0].membership.wait_reason is WaitReason.HEARTBEAT
+        assert replicas[0].membership.waiting_for == "", "it has its share"
         assert replicas[0].store.reads[-1] - replicas[0].store.reads[-2] == pytest.approx(3.02, abs=0.01)
-        assert replicas[0].membership.lease == replicas[0].owner.lease
+        assert replicas[0].owner.lease is not None
         assert [each.cause for each in replicas[0].owner.rebalances] == [RebalanceCause.JOINED]
 
 
@@ -147,12 +146,12 @@ async def test_a_replica_without_an_sc_stops_when_its_lease_ends_and_continues_l
     replica = _Replica(state, 1)
     with capture_logs() as logs:
         async with _running(replica):
-            lease = replica.membership.lease
+            lease = replica.owner.lease
             assert lease is not None
             replica.store.is_silent = True
             await trio.sleep(20)
             assert replica.owner.calls[1:] == [(lease.handle_until, "lost", (0, 1, 2, 3))]
-            assert replica.membership.lease is None
+            assert not replica.membership.shards
             assert replica.membership.problem == "the SC has not responded for 2.0 s"
             assert replica.store.reconnects > 3
             replica.store.is_silent = False
