@@ -157,9 +157,10 @@ class ScClient:
         return response.text, response.next
 
     def close(self) -> None:
-        """Closes the connection, if there is one."""
+        """Closes the connection, if there is one. The next request opens another one."""
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
     async def ask(self, message: Any, wait_ms: int = 0) -> Any:
         """Sends a request of Kafka's protocol or of ours, and returns the response without checking it for errors."""

@@ -63,7 +63,7 @@ async def replica_of(
         spus = stack.enter_context(closing(servers.spu_client(seams.network, config)))
         with suppress(UnreachableError, RefusedError):
             await spus.metadata()  # the clients that are made from it know the brokers even if the SC is away
-        reporter = stack.enter_context(closing(_ScReporter(seams.network, servers.sc)))
+        reporter = stack.enter_context(closing(ScClient(seams.network, servers.sc)))
         offsets = stack.enter_context(closing(GroupOffsets(spus.another(), config.group, name.member_id)))
         side_topics = stack.enter_context(closing(SideTopics(spus.another(), config.topic, logger)))
         producer = RecordProducer(spus, clock, chance)
@@ -78,7 +78,11 @@ async def replica_of(
             return Membership(_membership(name, config), store, owner, clock, chance, logger)
 
         async def report(text: str) -> None:
-            await reporter.report(name, text)
+            try:
+                await reporter.report_trigger(name.trigger, name.member_id, text)
+            except (UnreachableError, trio.Cancelled):
+                reporter.close()  # a late response must not be taken for the next one
+                raise
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.run)
@@ -115,24 +119,3 @@ def _membership(name: ReplicaName, config: TriggerConfig) -> MembershipConfig:
 
 async def _count_shards(spus: SpuClient, topic: str) -> int:
     return len(unless_refused((await LogClient(spus).partitions([topic]))[topic]))
-
-
-class _ScReporter:
-    """Sends reports to the SC, on a connection of their own."""
-
-    def __init__(self, network: Network, addresses: Sequence[Address]) -> None:
-        self._network = network
-        self._addresses = addresses
-        self._client = ScClient(network, addresses)
-
-    async def report(self, name: ReplicaName, text: str) -> None:
-        """Sends a report. Raises UnreachableError and RefusedError."""
-        try:
-            await self._client.report_trigger(name.trigger, name.member_id, text)
-        except (UnreachableError, trio.Cancelled):
-            self._client.close()
-            self._client = ScClient(self._network, self._addresses)
-            raise
-
-    def close(self) -> None:
-        self._client.close()

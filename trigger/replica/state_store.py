@@ -36,8 +36,6 @@ class ScStateStore:
 
     def __init__(self, network: Network, addresses: Sequence[Address], topic: str, group: str) -> None:
         """Takes the public addresses of the SC and its standbys."""
-        self._network = network
-        self._addresses = addresses
         self._topic = topic
         self._group = group
         self._client = ScClient(network, addresses)
@@ -61,7 +59,6 @@ class ScStateStore:
     def reconnect(self) -> None:
         """Uses another connection from now on, because a request on this one has failed or was given up."""
         self._client.close()
-        self._client = ScClient(self._network, self._addresses)
 
     def close(self) -> None:
         """Closes the connection, if there is one."""
