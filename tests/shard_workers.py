@@ -113,3 +113,19 @@ def handle_all(line: ShardLine, act: Callable[[Chunk], Outcome] = handled, now: 
         chunks.append(offsets_of(chunk))
         finish(line, chunk, act(chunk), now)
     return chunks
+
+
+def handle_all_but(line: ShardLine, bad: int) -> tuple[list[list[int]], list[int]]:
+    """Handles everything, and fails each batch that has the bad offset. Returns the offsets of each chunk, and those of
+    the dead letters."""
+    chunks: list[list[int]] = []
+    letters: list[int] = []
+    while (chunk := line.next_chunk(0.0)) is not None:
+        offsets = offsets_of(chunk)
+        chunks.append(offsets)
+        outcome = failed(offsets[0], offsets[-1] + 1) if bad in offsets else handled(chunk)
+        effects = line.on_outcome(chunk, outcome, 0.0, WALL_MS, 0.0)
+        if effects.sending is not None:
+            letters += [letter.offset for letter in effects.sending.dead_letters]
+            line.on_sent(effects.sending.ticket)
+    return chunks, letters

@@ -1,4 +1,4 @@
-"""A thread that sends what other threads of a worker have left, while the main thread waits or works.
+"""A thread that sends what other threads of a worker leave for it, while the main thread waits or works.
 
 The lock orders everything that the worker sends: the main thread holds it while it reports, and other threads hold it
 while they leave something.

@@ -21,7 +21,7 @@ class SharedPage:
     """A page in memory, filled with zeros at first. It lives as long as a process has it open."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Makes a new page, or opens the one that another process has handed over. Takes the descriptor."""
+        """Makes a new page, or opens the one that another process has handed over. The page owns the descriptor."""
         is_new = descriptor is None
         if descriptor is None:
             descriptor = os.memfd_create("tailrace-page")

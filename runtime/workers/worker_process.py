@@ -48,8 +48,8 @@ class WorkerProcess:
         return self._process.pid
 
     async def send(self, parts: Sequence[Buffer]) -> None:
-        """Sends bytes. Raises BrokenPipeError if the worker has closed its end. After a cancellation a part may have
-        been sent, and then the worker is of no use any more."""
+        """Sends bytes. Raises BrokenPipeError if the worker has closed its end. If the call is cancelled, a part
+        may have been sent, and then the worker cannot be used any longer."""
         await trio.lowlevel.checkpoint_if_cancelled()
         rest = [memoryview(part) for part in parts if len(part)]
         while rest:

@@ -87,8 +87,8 @@ def die_with_parent() -> None:
 
 
 def ignore_stop_signals() -> None:
-    """Leaves it to the process that started this one when this one stops. A service manager may send its signal to all
-    processes of a service at once.
+    """Ignores SIGTERM and SIGINT: the process that started this one decides when this one stops. A service manager may
+    send its signal to all processes of a service at once.
 
     Programs that this process starts do not ignore the signals, as they would with SIG_IGN.
     """

@@ -168,7 +168,7 @@ class Member:
         return self._wait_after_read(now, fraction, read, view, wanted)
 
     def on_written(self, now: float, sent_at: float, version: int, fraction: float) -> Wait:
-        """Takes what a write has given this member. `sent_at` is a time before the write was sent."""
+        """Takes over what a write has given this member. `sent_at` is a time before the write was sent."""
         self.on_time(now)
         pending = self._pending
         assert pending is not None, "only a write is acknowledged"
@@ -218,7 +218,7 @@ class Member:
         self.releasing = set(self.shards)
 
     def raise_epoch(self, above: int) -> None:
-        """Demands epochs above one that a stored commit has, which happens if the store was made anew."""
+        """Demands epochs above one that a stored commit has. This is needed only if the store was made anew."""
         self._epoch_above = max(self._epoch_above, above)
 
     # Decisions
@@ -256,7 +256,8 @@ class Member:
         return kept | frozenset(free[: self.share - len(kept)])
 
     def _give_up(self, kept: frozenset[int], surplus: int) -> frozenset[int]:
-        """Returns shards that may be given up at once, because nothing of them is handled; begins to release others."""
+        """Returns shards that can be given up at once, because no event of theirs is handled; begins to release
+        others."""
         more = max(0, surplus - len(self.releasing))
         idle = sorted(kept - self.shards.keys(), reverse=True)[:more]
         running = sorted(self.shards.keys() - self.releasing, reverse=True)
@@ -319,7 +320,7 @@ class Member:
         if wanted:
             return self._look_again(now, fraction, WaitReason.BELOW_SHARE)
         wait = self._look_again(now, fraction, WaitReason.NAME_TAKEN if view.is_taken else WaitReason.NOTHING_FREE)
-        # A member that will be stale soon is worth a look at that moment.
+        # The member looks again at the moment at which another one may become stale.
         left_ms = (self._timeout_ms(each) - read.ages_ms.get(each.member_id, 0) for each in view.others)
         soon = now + (min(left_ms, default=math.inf) + 1 + 50 * fraction) / 1000
         return self._wait(min(wait.until, soon), wait.reason)

@@ -20,7 +20,7 @@ from .lost_chunks import Cause, outcome_of_lost
 PATIENCE_SECONDS = 0.01
 """How long a chunk waits behind another one while a worker is free."""
 LOSSES_MAX = 3
-"""After so many workers in a row that have ended with a chunk before its first event, that event is to blame."""
+"""The first event of a chunk is to blame after this many workers in a row have ended with the chunk before it."""
 
 
 class Lease(Struct):
@@ -41,9 +41,10 @@ class Dispatcher:
         """The chunks that no worker has, one for each task that waits for one."""
         self._last_number = 0
         self._losses: dict[Shard, tuple[int, int]] = {}
-        """The chunks with which a worker has ended before their first event: their offset, and how often in a row."""
+        """For each shard, the offset of the chunk with which workers have ended before its first event, and how many in
+        a row."""
         self.settled: list[Settled] = []
-        """Settled events that the replica has not taken yet. There are at most as many as events can be open."""
+        """Settled events that the replica has not taken yet: at most as many as can be open."""
         self.has_settled = trio.Event()
 
     def submit(self, chunk: Chunk) -> Job:
@@ -79,7 +80,7 @@ class Dispatcher:
         return in_advance
 
     def on_done(self, worker: LiveWorker, number: int, outcome: Outcome | None) -> None:
-        """Takes what became of the oldest chunk that the worker has; None if it was revoked."""
+        """Takes the outcome of the oldest chunk that the worker has; None if the chunk was revoked."""
         now = self._clock()
         worker.moved_at = now
         job = worker.sent.popleft()
@@ -106,7 +107,8 @@ class Dispatcher:
         worker.ask_to_stop_if_idle(self._clock())
 
     def on_ended(self, worker: LiveWorker, cause: Cause | None) -> None:
-        """Takes back what a worker had that has ended. `cause` is what its running event is blamed for, if it is."""
+        """Takes back the chunks and the open events of a worker that has ended. `cause` is what its running event is
+        blamed for; None if the event is not to blame."""
         last = worker.page.doing()
         for job in reversed(worker.sent):
             if job is None or job.is_given_up:
@@ -125,7 +127,7 @@ class Dispatcher:
         self.dispatch()
 
     def _outcome_of_lost(self, chunk: Chunk, outcome: Outcome, cause: Cause | None) -> Outcome:
-        """Returns the outcome of a chunk whose worker has ended, with the blame if that has happened too often."""
+        """Returns the outcome of a chunk whose worker has ended. Blames the first event if that happened too often."""
         if cause is None or outcome.failure is not None or outcome.next_offset > chunk.first:
             return outcome
         first, count = self._losses.pop(chunk.shard, (chunk.first, 0))
@@ -136,7 +138,7 @@ class Dispatcher:
         return outcome
 
     def give_up(self, job: Job) -> None:
-        """Forgets a chunk whose task waits no more. A worker that has begun it takes no further event of it."""
+        """Forgets a chunk whose task no longer waits. A worker that has begun it takes no further event of it."""
         job.is_given_up = True
         if job in self._waiting:
             self._waiting.remove(job)
@@ -159,7 +161,7 @@ class Dispatcher:
         return bool(self._waiting) or any(worker.sent for worker in self.workers.values())
 
     def seen(self, job: Job) -> None:
-        """Notes that the task has got its outcome, so that what happened after it may be told."""
+        """Lets the replica hear of what happened after an outcome, because the task has got this outcome."""
         if job.worker is not None:
             job.worker.undelivered -= 1
             self._release(job.worker)

@@ -13,7 +13,7 @@ from tailrace.trigger.worker.worker_page import NONE, Doing, WorkerPage
 from .lost_chunks import Cause
 
 QUEUED_MAX = 2
-"""How many chunks a worker has at most: the one that it handles, and the next, so that it need not wait for that."""
+"""How many chunks a worker has at most: the one that it handles, and the next one, so that it never waits for it."""
 FAST_SECONDS = 0.001
 """Only a worker whose events take less than this has a chunk in advance. For others the wait makes no difference."""
 
@@ -59,7 +59,8 @@ class LiveWorker:
         self.refusal: str | None = None
         """Why the worker cannot start, in its own words."""
         self.retires_by: float | None = None
-        """The worker gets no more chunks, and is asked to stop when it has nothing open, or at this time."""
+        """When to ask the worker to stop, even if it still has open events. It gets no more chunks. None if the worker
+        goes on."""
         self.was_asked_to_stop = False
         self.is_paused = False
         """Whether the worker was asked to report early."""
@@ -106,7 +107,7 @@ class LiveWorker:
 
     @property
     def has_given_up_chunk(self) -> bool:
-        """Whether the worker has begun a chunk, or is about to, whose task waits no more."""
+        """Whether the worker has begun, or is about to begin, a chunk whose task no longer waits."""
         return any(job is not None and job.is_given_up for job in self.sent)
 
     def end(self, reason: EndReason) -> None:

@@ -40,7 +40,7 @@ from .live_worker import EndReason, LiveWorker
 from .lost_chunks import Cause, ended_by_itself, timed_out, too_much_memory
 
 FAILED_STARTS_MAX = 5
-"""After so many workers in a row that have ended without an event to blame, the pool gives up if no other works."""
+"""The pool gives up after this many workers in a row have ended with no event to blame, if no other worker is ready."""
 START_SECONDS_MAX = 120.0
 """How long a worker may take to load the function."""
 _PROGRAM = "tailrace.trigger.worker.worker_program"
@@ -78,7 +78,7 @@ class WorkerPool:
         self._log_level = log_level
         self._log_json = log_json
         self._look_seconds = config.event_timeout
-        """How long after a chunk was sent its worker is looked at."""
+        """How long after it has sent a chunk the pool looks at the worker."""
         if config.worker_memory_max is not None:
             self._look_seconds = min(config.event_timeout, _MEMORY_LOOK_SECONDS)
         self._lease = Lease()
@@ -242,7 +242,7 @@ class WorkerPool:
         return None if is_fine else f"the last one ended with {ending} before it had handled an event"
 
     def _cause(self, worker: LiveWorker, ending: str) -> Cause | None:
-        """Returns what the running event of a worker is blamed for that has ended."""
+        """Returns what the running event of a worker that has ended is blamed for; None if it is not to blame."""
         reason = worker.end_reason
         if reason is None:
             # The watchdog of the worker ends it when the lease is over, which is not the fault of the event.

@@ -117,7 +117,7 @@ class ShardTask:
             self._logger.error("commit_fenced", epoch=self.epoch, mark=self.mark)
 
     def wake(self) -> None:
-        """Has the task look again, because the lease was renewed or the epoch raised."""
+        """Makes the task look again, because the lease was renewed or the epoch raised."""
         self._changed.set()
 
     def knows(self, settled: Settled) -> bool:
@@ -125,7 +125,7 @@ class ShardTask:
         return self._line is not None and self._line.knows(settled.shard, settled.offset)
 
     def settle(self, settled: Settled) -> None:
-        """Takes what became of an event that was open when its chunk ended."""
+        """Settles an event that was open when its chunk ended."""
         if self._line is not None:
             self._carry_out(self._line.on_settled(settled, trio.current_time()))
 

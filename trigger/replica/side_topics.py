@@ -21,7 +21,7 @@ class SideTopics:
         """Held during a request: a connection carries one at a time."""
 
     async def ensure(self, topic: str, partitions: int = 1) -> None:
-        """Creates a topic unless it exists, and adds partitions if it has fewer than so many.
+        """Creates a topic unless it exists, and adds partitions if it has fewer than `partitions`.
 
         Raises UnreachableError and RefusedError.
         """

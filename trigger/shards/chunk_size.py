@@ -1,6 +1,6 @@
-"""How large a chunk should be: so large that its worker is busy for the time that a chunk may take, but not larger.
+"""How large a chunk should be: large enough to keep its worker busy for the time that a chunk may take, and no larger.
 
-A record that a worker hands back crosses to a worker again. So a slow function gets small chunks.
+A record that a worker hands back must be sent to a worker again. So a slow function gets small chunks.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ CHUNK_BYTES_MAX = 1024 * 1024
 CHUNK_RECORDS_MAX = 50_000
 _RECORDS_AT_FIRST = 100
 _RESERVE = 1.5
-"""A chunk has so many times the records that the worker is expected to handle in its time."""
+"""A chunk has this many times the records that its worker is expected to handle in the time of a chunk."""
 
 
 class ChunkSize:
@@ -26,7 +26,7 @@ class ChunkSize:
         self._event_seconds = 0.0
 
     def learn(self, events: int, seconds: float) -> None:
-        """Notes how long these events took together."""
+        """Learns from how long these events took together."""
         if not events:
             return
         # A function that becomes slow is noticed at once, and one that becomes fast after a few chunks.

@@ -75,7 +75,7 @@ class FetchedBatches:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be fetched. The batches take at least half of the room then, so fetches are not small."""
+        """Whether no more may be fetched: the batches take more than half of the room. A fetch is thus never small."""
         return self.memory > self._bytes_max // 2
 
     @property
@@ -118,7 +118,7 @@ class FetchedBatches:
             self._last_decoded = (None, {})
 
     def skip_to(self, offset: int) -> None:
-        """Notes that the log has no records between the end and the offset."""
+        """Skips the offsets before this one, because the log has no records there."""
         self.end = max(self.end, offset)
 
     def truncate(self, offset: int) -> int:

@@ -1,4 +1,4 @@
-"""Hands out the records of a shard one chunk after the other: a record waits for all earlier ones.
+"""Hands out the records of a shard one chunk at a time: a record waits for all earlier ones.
 
 The cursor is the first record that was never handed out. Pieces before the cursor are what is left of earlier chunks:
 an event or a batch that failed, and records whose worker ended. They come first, in the order of their offsets. Batches
@@ -97,7 +97,7 @@ class InOrder:
         return self._pieces[0].due if self._pieces else self._full_at
 
     def next_chunk(self, now: float, end: int, records_max: int = UNLIMITED) -> Chunk | None:
-        """Hands out a chunk if one is due. It has at most so many records, and no new record at or after `end`."""
+        """Hands out a chunk if one is due: with at most `records_max` records, and no new record at or after `end`."""
         self.needs_records = False
         self._full_at = NEVER
         if self._in_hand is not None or records_max <= 0:
@@ -227,7 +227,7 @@ class InOrder:
         self._put_back(self._again(failed.offsets, failed.end, failed.attempts, due))
 
     def split(self, failed: Failed) -> None:
-        """Hands out a failed batch again as two halves. That takes no attempt."""
+        """Hands out a failed batch again as two halves. This does not count as an attempt."""
         half = len(failed.offsets) // 2
         for offsets in (failed.offsets[:half], failed.offsets[half:]):
             insort(self._pieces, self._again(offsets, offsets[-1] + 1, failed.attempts - 1, 0.0), key=_first)
@@ -238,7 +238,7 @@ class InOrder:
         return Piece(offsets[0], end, attempts, due)
 
     def forget(self, offset: int) -> None:
-        """Does nothing: what is neither in a piece nor in hand counts as handled already."""
+        """Does nothing: a record that is neither in a piece nor in hand already counts as handled."""
 
     def truncate(self, end: int) -> None:
         """Forgets all records at or after `end`."""

@@ -92,7 +92,8 @@ class KeyLanes:
         self._ready: list[tuple[int, Key]] = []
         """A heap of lanes by their first record. It may have lanes twice, and lanes that have changed since."""
         self._delayed: list[tuple[float, int, Key]] = []
-        """A heap of lanes by the time at which their first record is due, likewise."""
+        """A heap of lanes by the time at which their first record is due. It may have lanes twice, and lanes that have
+        changed since."""
         self._in_hand: dict[int, _InHand] = {}
         self._full_at = NEVER
         self.needs_records = False
@@ -112,7 +113,7 @@ class KeyLanes:
 
     @property
     def next_time(self) -> float:
-        """When a lane is due, or a batch waits no longer for more events."""
+        """When a lane is due, or a batch no longer waits for more events."""
         return min(self._full_at, self._delayed[0][0] if self._delayed else NEVER)
 
     def is_in_hand(self, offset: int) -> bool:

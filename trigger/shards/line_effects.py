@@ -70,7 +70,7 @@ class AttemptFailed(Struct, frozen=True):
     is_aside: bool = False
     """Whether the event went to the retry topic."""
     is_split: bool = False
-    """Whether the batch was cut in halves, which takes no attempt."""
+    """Whether the batch was cut in halves, which does not count as an attempt."""
 
 
 class GivenUp(Struct, frozen=True):

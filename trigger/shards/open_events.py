@@ -16,7 +16,7 @@ class OpenEvent(Struct, frozen=True):
 
     offset: int
     since: float
-    """When its handler had returned."""
+    """When its handler returned."""
     attempts: int
     """How often it was handled."""
 
@@ -69,7 +69,7 @@ class OpenEvents:
         self._early[offset] = is_acknowledged
 
     def forget_early(self, lowest: int) -> None:
-        """Forgets what is known of events before an offset."""
+        """Forgets which events before an offset are settled already."""
         if self._early:
             self._early = {offset: known for offset, known in self._early.items() if offset >= lowest}
 

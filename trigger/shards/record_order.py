@@ -33,7 +33,8 @@ class RecordOrder(Protocol):
         """Returns whether a worker may have the record at this offset."""
 
     def own_offset(self, shard: Shard, offset: int) -> int | None:
-        """Returns where in this shard the event lies that a worker knows by another shard and offset."""
+        """Returns the offset in this shard of an event that a worker may know by another shard and offset; None if the
+        event is not in this shard."""
 
     def first_offset(self, offset: int) -> int:
         """Returns the offset by which workers know a record."""
@@ -42,17 +43,18 @@ class RecordOrder(Protocol):
         """Returns a record as it was produced."""
 
     def next_chunk(self, now: float, end: int, records_max: int = UNLIMITED) -> Chunk | None:
-        """Hands out a chunk if one is due. It has at most so many records, and no new record at or after `end`."""
+        """Hands out a chunk if one is due. The chunk has at most `records_max` records, and no new record at or
+        after `end`."""
 
     def take_back(self, chunk: Chunk, outcome: Outcome) -> Remains:
-        """Takes back a chunk that a worker had. What the worker has not begun is handed out again. What has failed is
-        for the caller to decide: it calls `retry`, `split`, or `forget`."""
+        """Takes back a chunk from a worker. Events that the worker has not begun are handed out again. The caller
+        decides about events that have failed: it calls `retry`, `split`, or `forget`."""
 
     def retry(self, failed: Failed, due: float) -> None:
         """Hands a failed event or batch out again when it is due, before later records."""
 
     def split(self, failed: Failed) -> None:
-        """Hands a failed batch out again as smaller batches. That takes no attempt."""
+        """Hands a failed batch out again as smaller batches. This does not count as an attempt."""
 
     def forget(self, offset: int) -> None:
         """Counts a failed or open event as handled."""

@@ -82,7 +82,7 @@ class ShardLine:
         """Begins at an offset: the committed one, or the one to which the trigger seeks."""
         self.shard = shard
         self.high_watermark = offset
-        """The offset after the last record that can be read, as far as is known."""
+        """The offset after the last record that can be read, as far as the line knows."""
         self.stopped: ShardStopped | None = None
         """Why the shard hands out nothing until a person acts."""
         self.is_draining = False
@@ -159,8 +159,8 @@ class ShardLine:
 
     @property
     def next_time(self) -> float:
-        """The time at which `on_time` and `next_chunk` are called again if nothing happens before. It is known after
-        `next_chunk` has returned None."""
+        """When to call `on_time` and `next_chunk` again if nothing happens before. It is known after `next_chunk` has
+        returned None."""
         next_time = self._open.next_time
         if self._may_hand_out and self._room:
             next_time = min(next_time, self._order.next_time)
@@ -206,8 +206,8 @@ class ShardLine:
         return self._order.own_offset(shard, offset) is not None
 
     def on_settled(self, settled: Settled, now: float) -> Effects:
-        """Takes what became of an open event: the function acknowledged it, or its worker ended. An event that is
-        no longer open is ignored, except for its outputs."""
+        """Settles an open event: the function has acknowledged it, or its worker has ended. An event that is no longer
+        open is ignored, except for its outputs."""
         offset = self._order.own_offset(settled.shard, settled.offset)
         if offset is None:
             return self._effects(_Pending(outputs=settled.outputs), UNLIMITED)
@@ -222,7 +222,8 @@ class ShardLine:
         return self._effects(_Pending(outputs=settled.outputs), offset)
 
     def _repeat(self, event: OpenEvent, now: float) -> None:
-        """Hands an event out again whose worker ended. That is no fault of the event, so it takes no attempt."""
+        """Hands an event out again because its worker ended. This is not the event's fault, so the attempt does not
+        count."""
         offset = self._order.first_offset(event.offset)
         failure = Failure(FailureKind.WORKER_ENDED, offset, offset + 1, "WorkerEnded")
         self._order.retry(Failed((event.offset,), event.offset + 1, event.attempts - 1, failure), now)

@@ -23,7 +23,7 @@ from .unsent_outputs import UnsentOutputs
 from .worker_page import BEGIN_UNTIL, NONE, RUNNING, RUNNING_END, SAFE, STARTED
 
 OUTPUT_BYTES_MAX = 1 << 20
-"""After so many bytes of outputs, a worker takes no further event of the chunk, and reports."""
+"""A worker with more bytes of outputs than this takes no further event of the chunk, and reports."""
 YIELD_SECONDS = 0.005
 """How long other tasks of an `async def` handler wait at most while its events need no waiting."""
 _DECODED_AT_ONCE = (16, 256)
@@ -40,7 +40,7 @@ class HandlerVerdicts:
     """What handlers say about events: that one is acknowledged, or that one of a batch has failed."""
 
     def __init__(self, held_events: HeldEvents | None, wake_sender: Callable[[], None]) -> None:
-        """Takes verdicts. `held_events` is None if events are acknowledged when the handler returns."""
+        """Prepares to take verdicts. `held_events` is None if events are acknowledged when the handler returns."""
         self._held_events = held_events
         self._wake_sender = wake_sender
         self.failed: dict[int, str] = {}

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 from tailrace.trigger.replica.wake import Wake
 
 
-async def test_a_signal_wakes_all_who_wait_and_nobody_later() -> None:
+async def test_a_signal_wakes_the_tasks_that_wait_and_no_later_ones() -> None:
     wake, woken = Wake(), []
 
     async def wait(name: str) -> None:

@@ -9,6 +9,7 @@ from shard_workers import (
     failed,
     finish,
     handle_all,
+    handle_all_but,
     handled,
     line_with,
     next_chunk,
@@ -293,16 +294,7 @@ def test_only_the_events_that_a_batch_reports_are_retried() -> None:
 
 def test_a_failed_batch_is_split_until_one_event_fails_alone() -> None:
     line = line_with(batch_of(range(8)), batch_size=8, retry=Retry(attempts=1, split_batch=True))
-    seen: list[list[int]] = []
-    letters: list[int] = []
-    while (chunk := line.next_chunk(0.0)) is not None:
-        offsets = offsets_of(chunk)
-        seen.append(offsets)
-        outcome = failed(offsets[0], offsets[-1] + 1) if 5 in offsets else handled(chunk)
-        effects = line.on_outcome(chunk, outcome, 0.0, WALL_MS, 0.0)
-        if effects.sending is not None:
-            letters += [letter.offset for letter in effects.sending.dead_letters]
-            line.on_sent(effects.sending.ticket)
+    seen, letters = handle_all_but(line, 5)
     assert seen == [list(range(8)), [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
     assert letters == [5]
     assert line.mark == 8
