@@ -34,6 +34,7 @@ with _without_rich():
     from structlog.typing import FilteringBoundLogger as FilteringBoundLogger  # other modules import it from here
     from structlog.typing import Processor
 
+FORMATS = ("text", "json")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 

@@ -1,5 +1,6 @@
 """What a program asks of its own process: its age, its limit of open files, and when it should stop."""
 
+import gc
 import os
 import resource
 import select
@@ -8,11 +9,16 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Protocol
 
 import trio
 
+from .error_groups import first_error
+
 STANDARD_INPUT = 0
 INPUT_BYTES_AT_ONCE = 4096
+PARENTLESS_STOP_SECONDS_MAX = 30
+"""How long a clean stop may take after the parent process has ended."""
 _IMPORTED = time.monotonic()
 
 
@@ -36,6 +42,14 @@ def allow_many_files() -> int:
     except (ValueError, OSError):
         return soft  # a hard limit of "infinity" can be more than the kernel grants
     return hard
+
+
+def print_ready(what: str) -> None:
+    """Prints the line that says that the program is ready. If standard output is closed, the line is lost."""
+    gc.collect()
+    gc.freeze()  # the objects of the start stay alive: the collector need not look at them again
+    with suppress(OSError):
+        print(f"ready {what} in {running_ms()} ms", flush=True)
 
 
 @asynccontextmanager
@@ -111,6 +125,72 @@ async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
             await work()
 
     await run_stoppable(run)
+
+
+class Stoppable(Protocol):
+    """A server that can be stopped cleanly."""
+
+    def stop(self) -> object:
+        """Begins a clean stop."""
+
+
+class ServerStop:
+    """The server that the first signal stops. Until there is one, the signal ends the start."""
+
+    def __init__(self) -> None:
+        self.server: Stoppable | None = None
+        self.is_asked = False
+
+    def stop(self) -> bool:
+        """Begins a clean stop. Returns whether there is a server, and `stop` is called for the first time."""
+        begins = self.server is not None and not self.is_asked
+        self.is_asked = True
+        if self.server is not None:
+            self.server.stop()
+        return begins
+
+
+def serve_until_stopped(
+    serve: Callable[[ServerStop], Awaitable[None]], expected: tuple[type[BaseException], ...]
+) -> BaseException | None:
+    """Runs a server under Trio. The first signal stops it cleanly, and the second at once.
+
+    Returns the first of the expected errors, or None if there was none.
+    """
+    found: BaseException | None = None
+    interrupted = False
+    try:
+        trio.run(_serve, serve)
+    except* expected as errors:
+        found = first_error(errors)
+    except* KeyboardInterrupt:
+        interrupted = True  # the signal came before the signal handlers: there is nothing to stop yet
+    if interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+async def _serve(serve: Callable[[ServerStop], Awaitable[None]]) -> None:
+    stop = ServerStop()
+    async with stop_signals() as signals, trio.open_nursery() as nursery:
+        nursery.start_soon(_stop_when_asked, signals, stop, nursery.cancel_scope)
+        await serve(stop)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_when_asked(signals: AsyncIterator[int], stop: ServerStop, scope: trio.CancelScope) -> None:
+    await anext(signals)
+    if stop.stop():
+        await anext(signals)
+    scope.cancel()
+
+
+async def stop_with_parent(server: Stoppable, scope: trio.CancelScope) -> None:
+    """Stops a server cleanly when its parent process ends, within a time limit: no other process would kill it."""
+    await end_of_input()
+    server.stop()
+    await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)
+    scope.cancel()
 
 
 def file_input(path: str) -> Callable[[int], Awaitable[bytes]]:

@@ -194,7 +194,7 @@ async def put(store: KeyValueStore, *objects: Object) -> None:
 
 
 class RecordedReplicas:
-    """Takes note of which replicas should run."""
+    """Keeps which replicas should run, and starts none."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], KeepReplica] = {}

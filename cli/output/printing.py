@@ -1,5 +1,6 @@
 """Formats bytes, texts, times, sizes and counts so that any content is safe to print on a terminal."""
 
+import base64
 from datetime import UTC, datetime
 
 SHOWN_CHARACTERS_MAX = 100
@@ -31,6 +32,16 @@ def shortened(data: bytes | None) -> str:
 def plain(text: str) -> str:
     """Escapes line ends and all other characters that would move the cursor or colour or hide text."""
     return text if text.isprintable() else text.translate(_ESCAPED)
+
+
+def content_document(data: bytes | None) -> object:
+    """Returns bytes as documents have them: as text, or as `{"base64": …}` if they are not UTF-8."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def time_text(timestamp_ms: int) -> str:

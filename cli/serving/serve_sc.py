@@ -12,6 +12,7 @@ from tailrace.controller.key_value.opening import SQLITE, check_store_name
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
+from tailrace.runtime.process import ServerStop
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import (
     RECONCILIATION_SECONDS,
@@ -21,7 +22,7 @@ from tailrace.runtime.settings import (
 
 from .given_settings import GivenSettings
 from .sc_store import opened_store
-from .serving import COMMON_NAMES, Announcement, Stops, add_common_flags, run_server
+from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server
 
 NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "replace-after"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
@@ -75,10 +76,10 @@ def read_settings(given: GivenSettings) -> ScSettings:
     )
 
 
-async def _serve(settings: ScSettings, seams: Seams, stops: Stops) -> None:
+async def _serve(settings: ScSettings, seams: Seams, stop: ServerStop) -> None:
     logger = logs.get_logger()
     async with opened_store(settings.store, settings.data_directory, seams, logger) as store:
-        stops.server = controller = StreamingController(settings, seams, store, logger)
+        stop.server = controller = StreamingController(settings, seams, store, logger)
         await controller.run(Announcement(_serving))
 
 

@@ -14,6 +14,7 @@ from tailrace.broker.spu_server import SpuServer
 from tailrace.broker.spu_storage import StartError
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
+from tailrace.runtime.process import ServerStop, stop_with_parent
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings
 
@@ -21,12 +22,10 @@ from .given_settings import GivenSettings
 from .serving import (
     COMMON_NAMES,
     Announcement,
-    Stops,
     add_common_flags,
     add_published,
     add_until_input_ends,
     run_server,
-    stop_with_parent,
 )
 
 NAMES = COMMON_NAMES | {"id", "sc", "private", "published", "rack"}
@@ -58,8 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the SPU and returns the exit status."""
 
-    async def serve(settings: SpuSettings, seams: Seams, stops: Stops) -> None:
-        await _serve(settings, seams, stops, until_input_ends=arguments.until_input_ends)
+    async def serve(settings: SpuSettings, seams: Seams, stop: ServerStop) -> None:
+        await _serve(settings, seams, stop, until_input_ends=arguments.until_input_ends)
 
     return run_server("serve spu", arguments, NAMES, read_settings, serve, (StartError,))
 
@@ -86,8 +85,8 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     )
 
 
-async def _serve(settings: SpuSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
-    stops.server = spu = SpuServer(settings, seams, logs.get_logger(), traces=logs.shows_debug())
+async def _serve(settings: SpuSettings, seams: Seams, stop: ServerStop, *, until_input_ends: bool) -> None:
+    stop.server = spu = SpuServer(settings, seams, logs.get_logger(), traces=logs.shows_debug())
     async with trio.open_nursery() as nursery:
         if until_input_ends:
             nursery.start_soon(stop_with_parent, spu, nursery.cancel_scope)

@@ -9,26 +9,23 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Generic, TypeVar
 
-import trio
 from msgspec import Struct
 
 from tailrace.cluster.configs.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.configs.config_definitions import without_effect
 from tailrace.runtime import logs
-from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import CannotListenError
-from tailrace.runtime.process import allow_many_files, end_of_input, running_ms, stop_signals
+from tailrace.runtime.process import ServerStop, allow_many_files, print_ready, serve_until_stopped
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
 
 from .given_settings import GivenSettings, about_unknown, given_settings, ineffective_variables
 
-LOG_FORMATS = ("text", "json")
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
 CANNOT_START = 1
 WRONG_SETTING = 2
@@ -39,29 +36,12 @@ With Python's default of 700 it ran for every hundred requests that wait for oth
 fortieth of the CPU time.
 """
 
-PARENTLESS_STOP_SECONDS_MAX = 30
-"""How long a clean stop may take after the parent process has ended."""
-
 Settings = TypeVar("Settings")
 Served = TypeVar("Served")
 
 
 class CannotServeError(Exception):
     """The server cannot start; the message is one sentence for the person who started the command."""
-
-
-class Stoppable(Protocol):
-    """A server that can be stopped cleanly."""
-
-    def stop(self) -> None:
-        """Begins a clean stop."""
-
-
-class Stops:
-    """The server that the first signal stops. Until there is one, the signal ends the start."""
-
-    def __init__(self) -> None:
-        self.server: Stoppable | None = None
 
 
 class LogSettings(Struct, frozen=True):
@@ -112,7 +92,7 @@ def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: s
     )
     parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="Lowest level to log (default: info).")
     parser.add_argument(
-        "--log-format", choices=LOG_FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
+        "--log-format", choices=logs.FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
     )
 
 
@@ -127,7 +107,7 @@ def add_until_input_ends(parser: argparse.ArgumentParser, server: str) -> None:
 
 def log_settings(given: GivenSettings) -> LogSettings:
     """Reads the settings of the log."""
-    return LogSettings(given.one_of("log-level", logs.LEVELS) or "info", given.one_of("log-format", LOG_FORMATS))
+    return LogSettings(given.one_of("log-level", logs.LEVELS) or "info", given.one_of("log-format", logs.FORMATS))
 
 
 def run_server(
@@ -135,7 +115,7 @@ def run_server(
     arguments: argparse.Namespace,
     names: frozenset[str],
     read: Callable[[GivenSettings], Settings],
-    serve: Callable[[Settings, Seams, Stops], Awaitable[None]],
+    serve: Callable[[Settings, Seams, ServerStop], Awaitable[None]],
     refusals: tuple[type[Exception], ...] = (),
 ) -> int:
     """Reads the settings, serves until the server stops, and returns the exit status.
@@ -156,27 +136,10 @@ def run_server(
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
-    refused: BaseException | None = None
-    interrupted = False
-    try:
-        trio.run(_serve, serve, settings, seams)
-    except* sentences as errors:
-        refused = first_error(errors)
-    except* KeyboardInterrupt:
-        interrupted = True  # the signal came before the signal handlers: there is nothing to stop yet
-    if interrupted:
-        raise KeyboardInterrupt
+    refused = serve_until_stopped(partial(serve, settings, seams), sentences)
     if refused is None:
         return 0
     return _refuse(command, refused, WRONG_SETTING if isinstance(refused, SettingsError) else CANNOT_START)
-
-
-async def _serve(serve: Callable[[Settings, Seams, Stops], Awaitable[None]], settings: Settings, seams: Seams) -> None:
-    stops = Stops()
-    async with stop_signals() as signals, trio.open_nursery() as nursery:
-        nursery.start_soon(stop_when_asked, signals, stops, nursery.cancel_scope)
-        await serve(settings, seams, stops)
-        nursery.cancel_scope.cancel()
 
 
 def _seams_of(given: GivenSettings) -> Seams:
@@ -187,15 +150,9 @@ def _seams_of(given: GivenSettings) -> Seams:
 
 
 def announce(serving: str) -> None:
-    """Prints the line that says that the server is ready; `serving` says which server, and where.
-
-    If standard output is closed, the line is lost.
-    """
-    gc.collect()
-    gc.freeze()  # the objects of the start stay alive: the collector need not look at them again
+    """Prints the line that says that the server is ready; `serving` says which server, and where."""
+    print_ready(serving)
     gc.set_threshold(YOUNG_OBJECTS_MAX)  # requests leave hardly any garbage in cycles
-    with suppress(OSError):
-        print(f"ready {serving} in {running_ms()} ms", flush=True)
 
 
 class Announcement(Struct, Generic[Served], frozen=True):
@@ -208,23 +165,6 @@ class Announcement(Struct, Generic[Served], frozen=True):
         """Announces the server; called by Trio's convention when the server is ready."""
         if value:
             announce(self.text(value))
-
-
-async def stop_when_asked(signals: AsyncIterator[int], stops: Stops, scope: trio.CancelScope) -> None:
-    """Stops the server cleanly at the first signal, and at once at the second."""
-    await anext(signals)
-    if stops.server is not None:
-        stops.server.stop()
-        await anext(signals)
-    scope.cancel()
-
-
-async def stop_with_parent(server: Stoppable, scope: trio.CancelScope) -> None:
-    """Stops a server cleanly when its parent process ends, within a time limit: no other process would kill it."""
-    await end_of_input()
-    server.stop()
-    await trio.sleep(PARENTLESS_STOP_SECONDS_MAX)
-    scope.cancel()
 
 
 def _refuse(command: str, reason: BaseException, status: int) -> int:

@@ -38,6 +38,7 @@ from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
+from tailrace.runtime.process import ServerStop, stop_with_parent
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
 
@@ -52,14 +53,12 @@ from .serving import (
     COMMON_NAMES,
     CannotServeError,
     LogSettings,
-    Stops,
     add_common_flags,
     add_published,
     add_until_input_ends,
     announce,
     log_settings,
     run_server,
-    stop_with_parent,
 )
 
 if TYPE_CHECKING:
@@ -147,8 +146,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the cluster and returns the exit status."""
 
-    async def serve(settings: UpSettings, seams: Seams, stops: Stops) -> None:
-        await _up(settings, seams, stops, until_input_ends=arguments.until_input_ends)
+    async def serve(settings: UpSettings, seams: Seams, stop: ServerStop) -> None:
+        await _up(settings, seams, stop, until_input_ends=arguments.until_input_ends)
 
     return run_server("up", arguments, NAMES, read_settings, serve, (SpuStartError, ScStartError, StoreCorrupt))
 
@@ -199,9 +198,9 @@ def broker_defaults(given: GivenSettings) -> dict[str, str]:
     return BROKER_DEFAULTS | (EPHEMERAL_DEFAULTS if given.switch("ephemeral") else {})
 
 
-async def _up(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
+async def _up(settings: UpSettings, seams: Seams, stop: ServerStop, *, until_input_ends: bool) -> None:
     if not settings.is_ephemeral:
-        await _up_in_directory(settings, seams, stops, until_input_ends=until_input_ends)
+        await _up_in_directory(settings, seams, stop, until_input_ends=until_input_ends)
         return
     from tailrace.runtime.neighbours.ephemeral_directory import ephemeral_directory
 
@@ -211,10 +210,10 @@ async def _up(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_e
             path = await stack.enter_async_context(ephemeral_directory(seams.files, parent))
         except OSError as error:
             raise CannotServeError(f"{parent}: {error.strerror}; choose another directory with --data") from error
-        await _up_in_directory(settings.in_directory(path), seams, stops, until_input_ends=until_input_ends)
+        await _up_in_directory(settings.in_directory(path), seams, stop, until_input_ends=until_input_ends)
 
 
-async def _up_in_directory(settings: UpSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
+async def _up_in_directory(settings: UpSettings, seams: Seams, stop: ServerStop, *, until_input_ends: bool) -> None:
     if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
         raise CannotServeError(
             f"{settings.managed.data_directory} has data of an old version without a Streaming Controller, which "
@@ -225,7 +224,7 @@ async def _up_in_directory(settings: UpSettings, seams: Seams, stops: Stops, *, 
             group = await with_main_group(store, settings.spus, settings.managed)
         except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
             raise CannotServeError(str(error)) from error
-        stops.server = cluster = _Cluster(settings, group, store, seams)
+        stop.server = cluster = _Cluster(settings, group, store, seams)
         async with trio.open_nursery() as nursery:
             if until_input_ends:
                 nursery.start_soon(stop_with_parent, cluster, nursery.cancel_scope)

@@ -1,7 +1,6 @@
 """`tailrace trigger dead-letters …`: lists the records that a trigger gave up, shows why, and replays them."""
 
 import argparse
-import base64
 import heapq
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -10,7 +9,7 @@ import trio
 
 from tailrace.cli.options.sc_options import AskBrokers, Command, StoppedError, UsageError, say, show_documents
 from tailrace.cli.options.spu_options import spu_command
-from tailrace.cli.output.printing import counted, duration_text, plain, shortened, time_text
+from tailrace.cli.output.printing import content_document, counted, duration_text, plain, shortened, time_text
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import fields, table
 from tailrace.client.group_client import GroupClient
@@ -30,6 +29,7 @@ from .letter_reading import FoundLetter, bounds_of, letter_partitions, letters, 
 from .letter_replay import LetterReplay, ReplayCounts, replay_group, replay_progress, summary
 from .letter_selection import LetterSelection, add_conditions, place, selection_of, whole_error
 
+NAME = "trigger dead-letters"
 LIMIT = 100
 _ERROR_CHARACTERS = 60
 _VALUE_CHARACTERS = 10_000
@@ -179,21 +179,11 @@ async def _show(spus: SpuClient, arguments: argparse.Namespace) -> None:
 def _whole_document(found: FoundLetter, kept: Kept) -> dict[str, object]:
     letter = found.letter
     return _summary_document(found, kept) | {
-        "key": _content(letter.key),
-        "value": _content(letter.value),
-        "headers": [{"name": name, "value": _content(value)} for name, value in letter.headers],
+        "key": content_document(letter.key),
+        "value": content_document(letter.value),
+        "headers": [{"name": name, "value": content_document(value)} for name, value in letter.headers],
         "traceback": letter.traceback,
     }
-
-
-def _content(data: bytes | None) -> object:
-    """Returns a content as text, or in base64 if it is no text."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def _whole_text(found: FoundLetter, kept: Kept) -> str:
@@ -291,7 +281,7 @@ def replaying(wall_clock: WallClock, chance: Chance) -> AskBrokers:
         ]
         show_documents(arguments, documents, lambda: _replayed_table(replay.counts, is_dry=arguments.dry_run))
         for sentence in summary(replay.counts, topic):
-            say("trigger dead-letters replay", sentence)
+            say(f"{NAME} replay", sentence)
         if stop.signal is not None:
             raise StoppedError(
                 f"stopped after {_sent(replay.counts)}; the same command goes on with the others", stop.signal
@@ -309,9 +299,6 @@ def _replayed_table(counts: ReplayCounts, *, is_dry: bool) -> str:
 
 def _sent(counts: ReplayCounts) -> str:
     return counted(counts.sent, "letter was replayed", "letters were replayed")
-
-
-NAME = "trigger dead-letters"
 
 
 def commands(wall_clock: WallClock, chance: Chance) -> dict[str, Command]:

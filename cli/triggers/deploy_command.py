@@ -24,7 +24,7 @@ from tailrace.controller.objects.objects import Trigger, TriggerResolution, repl
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.runtime.settings import SettingsError, parse_address
-from tailrace.trigger.functions.deployed_function import deployed_document
+from tailrace.trigger.functions.deployed_function import KIND, deployed_document
 from tailrace.trigger.functions.function_source import FunctionLoadError
 
 from .trigger_facts import TriggerFacts, trigger_facts, trigger_of, without_secrets
@@ -66,10 +66,10 @@ async def _deploy(client: ScClient, arguments: argparse.Namespace) -> None:
     await _check_cluster(client, given)
     before = await _existing(client, given.config.name)
     if before is None:
-        stored, outcome = await client.create("trigger", document), "created"
+        stored, outcome = await client.create(KIND, document), "created"
     else:
         spec = {**document["spec"], "paused": before.spec.paused, "revision": before.spec.revision}
-        stored = await client.update("trigger", {**document, "spec": spec})
+        stored = await client.update(KIND, {**document, "spec": spec})
         is_new = trigger_of(stored).spec.revision > before.spec.revision
         outcome = "changed" if is_new else "unchanged" if trigger_of(stored).spec == before.spec else "scaled"
     trigger = trigger_of(stored)
@@ -83,12 +83,12 @@ def _document(given: GivenTrigger, python: str, metrics: str | None) -> Document
         document = deployed_document(given.config, given.source, python, metrics)
     except FunctionLoadError as error:
         raise UsageError(str(error)) from error
-    return checked_document("trigger", document)
+    return checked_document(KIND, document)
 
 
 async def _existing(client: ScClient, name: str) -> Trigger | None:
     try:
-        (document,) = await client.list_objects("trigger", [name])
+        (document,) = await client.list_objects(KIND, [name])
     except RefusedError as error:
         if error.code != ErrorCode.RESOURCE_NOT_FOUND:
             raise
@@ -118,11 +118,11 @@ async def _wait(client: ScClient, trigger: Trigger, seconds: float) -> None:
     """Waits until all replicas handle records in the revision. Raises NotInEffectError."""
     with trio.move_on_after(seconds):
         while True:
-            (document,) = await client.list_objects("trigger", [trigger.name])
+            (document,) = await client.list_objects(KIND, [trigger.name])
             if is_running(trigger_facts(document, NOTHING_READ, []), trigger.spec.revision):
                 return
             await trio.sleep(LOOK_SECONDS)
-    (document,) = await client.list_objects("trigger", [trigger.name])
+    (document,) = await client.list_objects(KIND, [trigger.name])
     raise NotInEffectError(_missing(trigger_facts(document, NOTHING_READ, []), trigger.spec.revision))
 
 

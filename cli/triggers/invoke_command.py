@@ -8,12 +8,11 @@ import json
 import os
 import sys
 import traceback
-from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, UsageError, offset, say
-from tailrace.cli.output.printing import counted, for_encoding, plain, shortened
+from tailrace.cli.output.printing import content_document, counted, for_encoding, plain, shortened
 from tailrace.cli.output.times import moment
 from tailrace.runtime.files import RealFiles
 from tailrace.trigger.config.trigger_config import Acknowledgement
@@ -166,14 +165,14 @@ def _line(output: Output) -> str:
 
 def _document(done: Invocation) -> dict[str, object]:
     return {
-        "returned": _text(done.returned) if isinstance(done.returned, bytes) else done.returned,
+        "returned": content_document(done.returned) if isinstance(done.returned, bytes) else done.returned,
         "emitted": [
             {
                 "topic": each.topic,
                 "partition": each.partition,
-                "key": _text(each.key),
-                "value": _text(each.value),
-                "headers": [{"name": name, "value": _text(value)} for name, value in each.headers],
+                "key": content_document(each.key),
+                "value": content_document(each.value),
+                "headers": [{"name": name, "value": content_document(value)} for name, value in each.headers],
             }
             for each in done.emitted
         ],
@@ -181,15 +180,6 @@ def _document(done: Invocation) -> dict[str, object]:
         "acknowledged": sorted(done.acknowledged),
         "failed": {str(each): reason for each, reason in done.failed.items()},
     }
-
-
-def _text(data: bytes | None) -> object:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}
 
 
 def _show_log(line: LogLine) -> None:

@@ -10,15 +10,17 @@ from tailrace.cli.options.sc_options import Command, UsageError
 from tailrace.cli.output.printing import for_encoding, plain
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError
+from tailrace.controller.objects.objects import replica_name
+from tailrace.controller.triggers.bounded_log import LAST
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.process import run_until_stopped
+from tailrace.trigger.functions.deployed_function import KIND
 
 from .trigger_facts import replica_documents
 
 PART_BYTES_MAX = 256 * 1024
 FOLLOW_SECONDS = 0.5
 LINES = 50
-LAST = -1
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +37,8 @@ async def _logs(client: ScClient, arguments: argparse.Namespace) -> None:
         raise UsageError(f"--output {arguments.output} has no effect on lines that a program has printed")
     if arguments.lines < 0:
         raise UsageError(f"--lines: {arguments.lines} is less than 0")
-    (document,) = await client.list_objects("trigger", [arguments.name])
-    names = [each["name"] for each in replica_documents(document)] or ["replica1"]
+    (document,) = await client.list_objects(KIND, [arguments.name])
+    names = [each["name"] for each in replica_documents(document)] or [replica_name(0)]
     replicas = names if arguments.replica is None else [arguments.replica]
     positions: dict[str, int] = {}
     missing: RefusedError | None = None
@@ -49,7 +51,7 @@ async def _logs(client: ScClient, arguments: argparse.Namespace) -> None:
             missing = error
             continue
         lines = text.splitlines()
-        _print(lines[len(lines) - min(arguments.lines, len(lines)) :], replica, replicas)
+        _print(lines[max(0, len(lines) - arguments.lines) :], replica, replicas)
     if not positions and missing is not None:
         raise missing
     if arguments.follow:

@@ -1,7 +1,7 @@
 """`tailrace trigger list`, `describe`, `explain`, `scale`, `redeploy`, `pause`, `resume` and `delete`."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tailrace.cli.options.sc_options import (
     Command,
@@ -10,20 +10,18 @@ from tailrace.cli.options.sc_options import (
     no_options,
     show_documents,
 )
-from tailrace.cli.output.printing import plain
+from tailrace.cli.output.printing import counted, plain
 from tailrace.client.sc_client import Document, ScClient
 from tailrace.client.server_connection import RefusedError
 from tailrace.cluster.stream_state.stream_state import StreamRead
 from tailrace.controller.objects.objects import Trigger
+from tailrace.controller.objects.trigger_documents import RUN_BY_HAND
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.trigger.functions.deployed_function import KIND
 
 from .trigger_explanation import explanation, shard_explanation
 from .trigger_facts import TriggerFacts, trigger_facts, trigger_of, without_secrets
-from .trigger_tables import description, replicas_text, shard_documents, trigger_table
-
-KIND = "trigger"
-RUN_BY_HAND = "trigger-run-by-hand"
-"""The kind under which the SC lists triggers that are not deployed, and whose replicas report."""
+from .trigger_tables import description, shard_documents, trigger_table
 
 
 def name_option(parser: argparse.ArgumentParser) -> None:
@@ -101,43 +99,51 @@ def _scale_options(parser: argparse.ArgumentParser) -> None:
 async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
     if (arguments.replicas is None) == (arguments.min is None and arguments.max is None):
         raise UsageError("give the number of replicas, or the limits with --min and --max")
-    spec = await _spec(client, arguments.name)
-    if arguments.replicas is not None:
-        changes: Document = {"replicas": arguments.replicas, "minReplicas": None}
-    else:
+
+    def changes(spec: Document) -> Document:
+        if arguments.replicas is not None:
+            return {"replicas": arguments.replicas, "minReplicas": None}
         most = spec["replicas"] if arguments.max is None else arguments.max
         least = arguments.min if arguments.min is not None else spec.get("minReplicas") or 1
-        changes = {"replicas": most, "minReplicas": least}
-    updated, trigger = await _change(client, arguments.name, spec, changes)
-    limits = trigger.spec.min_replicas is not None
-    done = f"from {trigger.spec.min_replicas} to {trigger.spec.replicas} replicas" if limits else replicas_text(trigger)
-    if not limits:
-        done = f"to {trigger.spec.replicas} replicas" if trigger.spec.replicas != 1 else "to 1 replica"
-    show_documents(arguments, updated, lambda: f"scaled trigger {trigger.name} {done}")
+        return {"replicas": most, "minReplicas": least}
+
+    await _change(client, arguments, changes, _scaled)
+
+
+def _scaled(trigger: Trigger) -> str:
+    spec = trigger.spec
+    if spec.min_replicas is None:
+        return f"scaled trigger {trigger.name} to {counted(spec.replicas, 'replica')}"
+    return f"scaled trigger {trigger.name} from {spec.min_replicas} to {spec.replicas} replicas"
 
 
 async def _redeploy(client: ScClient, arguments: argparse.Namespace) -> None:
-    spec = await _spec(client, arguments.name)
-    updated, trigger = await _change(client, arguments.name, spec, {"revision": spec["revision"] + 1})
-    show_documents(
+    await _change(
+        client,
         arguments,
-        updated,
-        lambda: f"trigger {trigger.name} goes over to revision {trigger.spec.revision}, one replica after the other",
+        lambda spec: {"revision": spec["revision"] + 1},
+        lambda trigger: (
+            f"trigger {trigger.name} goes over to revision {trigger.spec.revision}, one replica after the other"
+        ),
     )
 
 
 async def _pause(client: ScClient, arguments: argparse.Namespace) -> None:
-    updated, trigger = await _change(client, arguments.name, await _spec(client, arguments.name), {"paused": True})
-    show_documents(
+    await _change(
+        client,
         arguments,
-        updated,
-        lambda: f"paused trigger {trigger.name}; its replicas finish what they handle, and stop",
+        lambda _: {"paused": True},
+        lambda trigger: f"paused trigger {trigger.name}; its replicas finish what they handle, and stop",
     )
 
 
 async def _resume(client: ScClient, arguments: argparse.Namespace) -> None:
-    updated, trigger = await _change(client, arguments.name, await _spec(client, arguments.name), {"paused": False})
-    show_documents(arguments, updated, lambda: f"resumed trigger {trigger.name}; it goes on where it stopped")
+    await _change(
+        client,
+        arguments,
+        lambda _: {"paused": False},
+        lambda trigger: f"resumed trigger {trigger.name}; it goes on where it stopped",
+    )
 
 
 async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -149,17 +155,20 @@ async def _delete(client: ScClient, arguments: argparse.Namespace) -> None:
     )
 
 
-async def _spec(client: ScClient, name: str) -> Document:
-    (document,) = await client.list_objects(KIND, [name])
+async def _change(
+    client: ScClient,
+    arguments: argparse.Namespace,
+    changes: Callable[[Document], Document],
+    done: Callable[[Trigger], str],
+) -> None:
+    """Changes fields of a trigger's spec, as `changes` says for the spec as it is, and says what was done."""
+    (document,) = await client.list_objects(KIND, [arguments.name])
     trigger_of(document)  # for a clear error about a document of another version
-    spec: Document = document["spec"]
-    return spec
-
-
-async def _change(client: ScClient, name: str, spec: Document, changes: Document) -> tuple[Document, Trigger]:
-    wanted = checked_document(KIND, {"name": name, "spec": {**spec, **changes}})
+    spec = document["spec"]
+    wanted = checked_document(KIND, {"name": arguments.name, "spec": {**spec, **changes(spec)}})
     updated = await client.update(KIND, wanted)
-    return without_secrets(updated), trigger_of(updated)
+    trigger = trigger_of(updated)
+    show_documents(arguments, without_secrets(updated), lambda: done(trigger))
 
 
 COMMANDS = {

@@ -15,6 +15,7 @@ from tailrace.controller.objects.object_documents import read_document
 from tailrace.controller.objects.objects import Trigger
 from tailrace.controller.objects.trigger_documents import HIDDEN
 from tailrace.protocol.internal.describe_partitions import DescribedPartition
+from tailrace.trigger.functions.deployed_function import KIND
 
 
 class ReplicaFacts(Struct, frozen=True):
@@ -83,7 +84,7 @@ def trigger_facts(document: Document, read: StreamRead, partitions: Sequence[Des
 def trigger_of(document: Document) -> Trigger:
     """Returns the trigger that a document of the SC describes."""
     try:
-        found = read_document("trigger", document)
+        found = read_document(KIND, document)
     except FieldError as error:
         raise UnreachableError(f"the SC sent a trigger that this version cannot read: {error}") from error
     assert isinstance(found, Trigger)

@@ -18,13 +18,12 @@ from tailrace.controller.inspection import controller_documents
 from tailrace.controller.inspection.controller_documents import controller_document
 from tailrace.controller.objects.objects import Trigger
 from tailrace.controller.objects.spu_documents import Document
+from tailrace.controller.objects.trigger_documents import RUN_BY_HAND
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsRequest, ListObjectsResponse
 from tailrace.server.request_context import RequestContext
 
 TRIGGER = "trigger"
-RUN_BY_HAND = "trigger-run-by-hand"
-"""Triggers that are not deployed, whose replicas people have started."""
 
 
 def handle(host: ObjectHost, context: RequestContext, request: ListObjectsRequest) -> ListObjectsResponse:

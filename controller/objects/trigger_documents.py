@@ -19,6 +19,8 @@ from .spu_documents import Document
 
 NAME_CHARACTERS_MAX = 100
 PORT_MAX = 65535
+RUN_BY_HAND = "trigger-run-by-hand"
+"""The kind under which triggers are listed that are not deployed, whose replicas people have started."""
 HIDDEN = "********"
 """What commands show in place of a secret."""
 SOURCE_CHARACTERS_MAX = 256 * 1024

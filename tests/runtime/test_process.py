@@ -11,6 +11,7 @@ import trio.testing
 
 from tailrace.runtime import process
 from tailrace.runtime.process import (
+    ServerStop,
     Stop,
     allow_many_files,
     file_input,
@@ -212,3 +213,21 @@ async def test_what_was_printed_before_comes_first() -> None:
         print("before")
         await write_output(b"after\n")
         assert os.read(reading, 100) == b"before\nafter\n"
+
+
+class CountedStops:
+    def __init__(self) -> None:
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def test_a_stop_begins_once_and_only_if_there_is_a_server() -> None:
+    early, server = ServerStop(), CountedStops()
+    assert not early.stop()
+    early.server = server
+    assert (early.is_asked, early.stop(), server.stops) == (True, False, 1)
+    stop = ServerStop()
+    stop.server = server
+    assert (stop.stop(), stop.stop(), server.stops) == (True, False, 3)

@@ -3,11 +3,10 @@
 Every function is fast enough for a log of many gigabytes: nothing looks at a record character by character.
 """
 
-import base64
 import re
 from functools import lru_cache
 
-from tailrace.cli.output.printing import plain, time_text
+from tailrace.cli.output.printing import content_document, plain, time_text
 
 from .consumed_record import Consumed
 from .record_json import json_value
@@ -37,9 +36,9 @@ def record_document(consumed: Consumed) -> dict[str, object]:
         "partition": consumed.partition.number,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _content(record.key),
-        "value": _content(record.value),
-        "headers": [{"name": _name(name), "value": _content(value)} for name, value in record.headers],
+        "key": content_document(record.key),
+        "value": content_document(record.value),
+        "headers": [{"name": _name(name), "value": content_document(value)} for name, value in record.headers],
         "committed": consumed.is_committed,
     }
 
@@ -62,15 +61,6 @@ def _quoted_bytes(data: bytes) -> str:
     # regular expression takes. So the kinds are swapped before and after.
     text = repr(data.translate(_QUOTES_SWAPPED) + b"'\"")[2:-4]
     return f'"{text.encode().translate(_QUOTES_SWAPPED).decode()}"'
-
-
-def _content(data: bytes | None) -> object:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def _name(name: str) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from tailrace.cli.output.printing import (
     SHOWN_CHARACTERS_MAX,
+    content_document,
     counted,
     for_encoding,
     plain,
@@ -46,6 +47,15 @@ def test_no_character_is_cut_in_two(character: str) -> None:
         data = (" " * before + character * 1000).encode()
         expected = " " * before + character * (SHOWN_CHARACTERS_MAX - before)
         assert shortened(data) == f'"{expected}"… ({len(data)} bytes)'
+
+
+def test_documents_have_text_or_base64() -> None:
+    assert [content_document(each) for each in (None, b"", "ü".encode(), b"\xff")] == [
+        None,
+        "",
+        "ü",
+        {"base64": "/w=="},
+    ]
 
 
 def test_times() -> None:

@@ -16,7 +16,6 @@ from tailrace.cli.serving.serving import (
     COMMON_NAMES,
     CannotServeError,
     LogSettings,
-    Stops,
     add_common_flags,
     announce,
     log_settings,
@@ -24,6 +23,7 @@ from tailrace.cli.serving.serving import (
 )
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address
+from tailrace.runtime.process import ServerStop
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError
 from tailrace.server.listening import listen
@@ -35,7 +35,7 @@ def _arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-async def _serve(settings: str, seams: Seams, stops: Stops) -> None:
+async def _serve(settings: str, seams: Seams, stop: ServerStop) -> None:
     structlog.get_logger().info("server_started", settings=settings)
     announce(f"server={settings}")
     await trio.lowlevel.checkpoint()
@@ -95,7 +95,7 @@ class OddError(Exception):
 def test_what_cannot_start_says_so_in_one_sentence(
     kind: type[Exception], status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def refuse(settings: str, seams: Seams, stops: Stops) -> None:
+    async def refuse(settings: str, seams: Seams, stop: ServerStop) -> None:
         async with trio.open_nursery():
             raise kind("there is a reason")
 
@@ -107,7 +107,7 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address("127.0.0.1", taken.getsockname()[1])
 
-        async def take_it_too(settings: str, seams: Seams, stops: Stops) -> None:
+        async def take_it_too(settings: str, seams: Seams, stop: ServerStop) -> None:
             await listen(seams.network, ListenerSettings("PUBLIC", address, flag="--public"))
 
         assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", take_it_too) == 1
@@ -125,7 +125,7 @@ def test_settings_are_refused_before_anything_starts(capsys: pytest.CaptureFixtu
 
 
 def test_an_error_of_ours_is_no_sentence() -> None:
-    async def fail(settings: str, seams: Seams, stops: Stops) -> None:
+    async def fail(settings: str, seams: Seams, stop: ServerStop) -> None:
         raise OddError("a bug")
 
     with pytest.raises(ExceptionGroup) as raised:
@@ -141,7 +141,7 @@ def test_log_settings() -> None:
 
 
 def test_an_interrupt_before_signals_are_listened_to_is_no_group_of_errors() -> None:
-    async def interrupted(settings: str, seams: Seams, stops: Stops) -> None:
+    async def interrupted(settings: str, seams: Seams, stop: ServerStop) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -164,8 +164,8 @@ ASKING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 def test_the_first_signal_asks_and_the_second_does_not_wait(asked: signal.Signals) -> None:
     server = StoppableServer()
 
-    async def serve(settings: str, seams: Seams, stops: Stops) -> None:
-        stops.server = server
+    async def serve(settings: str, seams: Seams, stop: ServerStop) -> None:
+        stop.server = server
         os.kill(os.getpid(), asked)
         await server.stopped.wait()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -177,7 +177,7 @@ def test_the_first_signal_asks_and_the_second_does_not_wait(asked: signal.Signal
 @pytest.mark.usefixtures("hangups_count")
 @pytest.mark.parametrize("asked", ASKING)
 def test_a_start_is_ended_by_the_first(asked: signal.Signals) -> None:
-    async def serve(settings: str, seams: Seams, stops: Stops) -> None:
+    async def serve(settings: str, seams: Seams, stop: ServerStop) -> None:
         os.kill(os.getpid(), asked)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.sleep_forever)
