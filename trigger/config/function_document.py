@@ -7,15 +7,11 @@ dashboard hides although a person needs them to understand how fast shards move.
 from collections.abc import Mapping
 from typing import Any
 
+from .nuclio_fields import ACKNOWLEDGEMENT_MODES, camel
 from .trigger_config import Acknowledgement, Retry, TriggerConfig
 
 TRIGGER = "stream"
 """The name of the only trigger of the document."""
-_MODES = {
-    Acknowledgement.AUTOMATIC: "disable",
-    Acknowledgement.EXPLICIT: "explicitOnly",
-    Acknowledgement.EITHER: "enable",
-}
 _DURATIONS = ("commit_interval", "acknowledgement_timeout")
 _OTHERS = ("order", "on_exhausted", "open_events_max", "dead_letters", "worker_memory_max")
 
@@ -42,7 +38,7 @@ def _trigger(config: TriggerConfig) -> dict[str, Any]:
     if _is_chosen(config, "stop_timeout"):
         trigger["workerTerminationTimeout"] = _duration(config.stop_timeout)
     if config.acknowledgement is not Acknowledgement.AUTOMATIC:
-        trigger["explicitAckMode"] = _MODES[config.acknowledgement]
+        trigger["explicitAckMode"] = ACKNOWLEDGEMENT_MODES[config.acknowledgement]
     if config.batch_size:
         batch = {"mode": "enable", "batchSize": config.batch_size, "timeout": _duration(config.batch_seconds)}
         trigger["batch"] = batch
@@ -66,7 +62,7 @@ def _attributes(config: TriggerConfig) -> dict[str, Any]:
     for name in (*_DURATIONS, *_OTHERS):
         if _is_chosen(config, name):
             value = getattr(config, name)
-            attributes[_camel(name)] = _duration(value) if name in _DURATIONS else _scalar(value)
+            attributes[camel(name)] = _duration(value) if name in _DURATIONS else _scalar(value)
     if retry := _retry(config.retry):
         attributes["retry"] = retry
     return attributes
@@ -78,13 +74,10 @@ def _retry(retry: Retry) -> dict[str, Any]:
         "attempts": retry.attempts,
         "backoff": "..".join(map(_duration, retry.backoff)),
         "mode": str(retry.mode),
-        "maxAge": None if retry.max_age is None else _duration(retry.max_age),
-        "splitBatch": retry.split_batch,
+        "max_age": None if retry.max_age is None else _duration(retry.max_age),
+        "split_batch": retry.split_batch,
     }
-    fields = dict(zip(texts, Retry.__struct_fields__, strict=True))
-    return {
-        name: text for name, text in texts.items() if getattr(retry, fields[name]) != getattr(default, fields[name])
-    }
+    return {camel(name): text for name, text in texts.items() if getattr(retry, name) != getattr(default, name)}
 
 
 def _is_chosen(config: TriggerConfig, name: str) -> bool:
@@ -96,11 +89,6 @@ def _is_chosen(config: TriggerConfig, name: str) -> bool:
 def _scalar(value: int | str) -> int | str:
     """Returns a value as YAML and JSON have it: words of an enumeration become texts."""
     return str(value) if isinstance(value, str) else value
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _duration(seconds: float) -> str:

@@ -16,11 +16,13 @@ OTHER_KINDS = frozenset(
 )
 """The kinds of triggers of Nuclio that read no stream of ours."""
 
-EXPLICIT_MODES = {
-    "enable": Acknowledgement.EITHER,
-    "disable": Acknowledgement.AUTOMATIC,
-    "explicitonly": Acknowledgement.EXPLICIT,
+ACKNOWLEDGEMENT_MODES = {
+    Acknowledgement.AUTOMATIC: "disable",
+    Acknowledgement.EXPLICIT: "explicitOnly",
+    Acknowledgement.EITHER: "enable",
 }
+"""The values of `explicitAckMode`."""
+EXPLICIT_MODES = {word.lower(): mode for mode, word in ACKNOWLEDGEMENT_MODES.items()}
 
 DEPRECATED = {
     "workeravailabilitytimeoutmilliseconds": "an event waits for a worker as long as it takes",
@@ -43,7 +45,6 @@ TRIGGER_SILENT = frozenset({"class", "name", "annotations"})
 TRIGGER_WITHOUT_EFFECT = frozenset(
     {"paths", "waitexplicitackduringrebalancetimeout", "total_tasks", "max_task_allocation"}
 )
-
 
 _NO_ATTRIBUTES = frozenset({"name", "replicas", "min_replicas", "environment", "access_key", "access_user"})
 """Settings that Nuclio's shape has elsewhere. Nuclio's Kafka trigger calls a private key of TLS `accessKey`."""
@@ -100,12 +101,13 @@ _SPELLED = """
 """
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Returns the name of a setting as a field of a file: `batchSize` for `batch_size`."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 SPELLINGS: Mapping[str, str] = {
-    name.lower(): name for name in (*_SPELLED.split(), *map(_camel, SETTINGS), *map(_camel, RETRY_FIELDS.values()))
+    name.lower(): name for name in (*_SPELLED.split(), *map(camel, SETTINGS), *map(camel, RETRY_FIELDS.values()))
 }
 """Names as people write them, by lower case, to suggest one for a mistyped name."""

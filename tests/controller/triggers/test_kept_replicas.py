@@ -1,10 +1,12 @@
 """Replicas with scripted processes, on a clock that jumps."""
 
+import pytest
 import structlog
 import trio
 import trio.testing
 from msgspec import Struct, field
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from tailrace.controller.spus.supervised_process import PAUSE_SECONDS_MIN
 from tailrace.controller.state.actions import KeepReplica
@@ -58,17 +60,21 @@ class FakeLauncher(Struct):
         return "ValueError: no"
 
 
-def replicas_of(nursery: trio.Nursery, launcher: FakeLauncher) -> KeptReplicas:
-    replicas = KeptReplicas(launcher, structlog.get_logger())
-    nursery.start_soon(replicas.run)
-    return replicas
+@pytest.fixture
+def launcher() -> FakeLauncher:
+    return FakeLauncher()
+
+
+@pytest.fixture
+async def replicas(nursery: trio.Nursery, launcher: FakeLauncher) -> KeptReplicas:
+    kept = KeptReplicas(launcher, structlog.get_logger())
+    nursery.start_soon(kept.run)
+    return kept
 
 
 async def test_a_replica_runs_once_however_often_it_is_wanted(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     for _ in range(3):
         replicas.keep(wanted())
         await trio.sleep(1)
@@ -78,10 +84,8 @@ async def test_a_replica_runs_once_however_often_it_is_wanted(
 
 
 async def test_a_replica_that_ends_is_started_again_and_its_state_says_why(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     replicas.keep(wanted())
     await trio.sleep(1)
     with capture_logs() as logs:
@@ -98,10 +102,8 @@ async def test_a_replica_that_ends_is_started_again_and_its_state_says_why(
 
 
 async def test_another_revision_starts_when_the_process_before_has_ended(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     replicas.keep(wanted())
     await trio.sleep(1)
     replicas.keep(wanted(revision=2))
@@ -113,10 +115,8 @@ async def test_another_revision_starts_when_the_process_before_has_ended(
 
 
 async def test_a_running_replica_is_not_replaced_before_its_revision_changes(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     replicas.keep(wanted())
     await trio.sleep(1)
     replicas.keep(KeepReplica("bill", "replica1", 1, "/another/python"))
@@ -125,10 +125,8 @@ async def test_a_running_replica_is_not_replaced_before_its_revision_changes(
 
 
 async def test_a_replica_that_is_wanted_again_while_it_stops_runs_again(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     replicas.keep(wanted())
     await trio.sleep(1)
     replicas.drop("bill", "replica1")
@@ -145,10 +143,8 @@ async def test_a_replica_that_is_wanted_again_while_it_stops_runs_again(
 
 
 async def test_all_replicas_stop_at_the_same_time(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     for number in (1, 2, 3):
         replicas.keep(wanted(number))
     await trio.sleep(1)
@@ -159,20 +155,19 @@ async def test_all_replicas_stop_at_the_same_time(
     await replicas.stop()
 
 
-async def test_cancelled_replicas_are_ended_at_once(autojump_clock: trio.testing.MockClock) -> None:
-    launcher = FakeLauncher()
+async def test_cancelled_replicas_are_ended_at_once(launcher: FakeLauncher, autojump_clock: MockClock) -> None:
+    replicas = KeptReplicas(launcher, structlog.get_logger())
     async with trio.open_nursery() as nursery:
-        replicas_of(nursery, launcher).keep(wanted())
+        nursery.start_soon(replicas.run)
+        replicas.keep(wanted())
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert launcher.events == ["launched replica1 1", "ended replica1 1"]
 
 
 async def test_the_logs_of_a_deleted_trigger_are_removed_when_its_replicas_have_ended(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     for number in (1, 2):
         replicas.keep(wanted(number))
     await trio.sleep(1)
@@ -187,10 +182,8 @@ async def test_the_logs_of_a_deleted_trigger_are_removed_when_its_replicas_have_
 
 
 async def test_a_trigger_that_is_deployed_again_keeps_its_logs(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+    launcher: FakeLauncher, replicas: KeptReplicas, autojump_clock: MockClock
 ) -> None:
-    launcher = FakeLauncher()
-    replicas = replicas_of(nursery, launcher)
     replicas.keep(wanted())
     await trio.sleep(1)
     replicas.drop("bill", "replica1")
