@@ -9,7 +9,6 @@ from tailrace.protocol.batches.record_batch import HEADER_SIZE
 from tailrace.protocol.batches.records import Record, build_batch, read_records
 from tailrace.trigger.config.trigger_config import OnExhausted, Order, RetryMode, TriggerConfig
 from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, GivenUp, ShardStopped
-from tailrace.trigger.shards.retry_rules import is_explicit
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Chunk, Failure, FailureKind, Outcome, Output, Settled
 
@@ -140,7 +139,7 @@ class ShardModel:
                 assert all(len(group) <= self.together_max.get(offset, len(group)) for offset in group)
         assert all(self.failures[offset] < config.retry.attempts for offset in found)
         self.hands.append(hand)
-        if is_explicit(config):
+        if config.is_explicit:
             assert len(self.open) + sum(len(hand.counting) for hand in self.hands) <= config.open_events_max
         assert len(self.hands) <= (config.max_workers + 1 if config.order is Order.KEY else 1)
         if config.read_batch_size and not config.batch_size:
@@ -179,7 +178,7 @@ class ShardModel:
         counting = [offset for offset in hand.counting if offset < until]
         done = [offset for group in groups[:safe] for offset in group]
         still_open = [offset for offset, is_open in zip(done, opened, strict=False) if is_open]
-        if not is_explicit(self.config):
+        if not self.config.is_explicit:
             still_open = []
         bad: list[int] = []
         found = None

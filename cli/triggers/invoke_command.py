@@ -15,7 +15,6 @@ from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, UsageErr
 from tailrace.cli.output.printing import content_document, counted, for_encoding, plain, shortened
 from tailrace.cli.output.times import moment
 from tailrace.runtime.files import RealFiles
-from tailrace.trigger.config.trigger_config import Acknowledgement
 from tailrace.trigger.config.trigger_settings import Given
 from tailrace.trigger.functions.function_loader import Function
 from tailrace.trigger.testing import FunctionUnderTest, Invocation, LogLine, event
@@ -92,7 +91,7 @@ def _calls(function: Function, given: GivenTrigger, events: list[EventParts]) ->
         name=given.config.name,
         topic=given.config.topic,
         takes_batches=takes_batches,
-        may_acknowledge=given.config.acknowledgement is not Acknowledgement.AUTOMATIC,
+        may_acknowledge=given.config.is_explicit,
         on_log=_show_log,
     ) as tested:
         if takes_batches:

@@ -10,7 +10,7 @@ from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import KafkaError
 
 from .setting_values import duration_text
-from .trigger_config import Acknowledgement, OnExhausted, RetryMode, TriggerConfig
+from .trigger_config import OnExhausted, RetryMode, TriggerConfig
 
 LEASE_PART = 0.8
 """The part of the session timeout after which a replica without a heartbeat hands out no further event."""
@@ -81,7 +81,7 @@ def _batches(config: TriggerConfig, given: Collection[str]) -> Iterator[_Fault]:
             f"{what} has no effect without a batch size: the function gets single events",
         )
     yield _Fault(
-        bool(config.batch_size) and config.acknowledgement is not Acknowledgement.AUTOMATIC,
+        bool(config.batch_size) and config.is_explicit,
         ("acknowledgement", "batch_size"),
         "explicit acknowledgement works with single events only: leave out the batch size",
     )
@@ -161,7 +161,7 @@ def _acknowledgements(config: TriggerConfig, given: Collection[str]) -> Iterator
         ("acknowledgement_timeout", "the time for an acknowledgement"),
     ):
         yield _Fault(
-            name in given and config.acknowledgement is Acknowledgement.AUTOMATIC,
+            name in given and not config.is_explicit,
             (name,),
             f"{what} has no effect, because an event is acknowledged when the function returns: "
             "choose explicit acknowledgement",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .nuclio_fields import ACKNOWLEDGEMENT_MODES, camel
-from .trigger_config import Acknowledgement, Retry, TriggerConfig
+from .trigger_config import Retry, TriggerConfig
 
 TRIGGER = "stream"
 """The name of the only trigger of the document."""
@@ -37,7 +37,7 @@ def _trigger(config: TriggerConfig) -> dict[str, Any]:
         trigger["password"] = config.access_key
     if _is_chosen(config, "stop_timeout"):
         trigger["workerTerminationTimeout"] = _duration(config.stop_timeout)
-    if config.acknowledgement is not Acknowledgement.AUTOMATIC:
+    if config.is_explicit:
         trigger["explicitAckMode"] = ACKNOWLEDGEMENT_MODES[config.acknowledgement]
     if config.batch_size:
         batch = {"mode": "enable", "batchSize": config.batch_size, "timeout": _duration(config.batch_seconds)}

@@ -95,7 +95,6 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     """How long running events may take to end when the replica is asked to stop."""
     order: Order = Order.SHARD
     acknowledgement: Acknowledgement = Acknowledgement.AUTOMATIC
-    """An explicit acknowledgement is possible in every mode but `AUTOMATIC`."""
     open_events_max: int = 1000
     """With explicit acknowledgement: how many events of a shard may be open."""
     acknowledgement_timeout: float = 60.0
@@ -112,6 +111,11 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     """The user of the access key for SASL; None for the name of the trigger."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers."""
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether an event can stay open after its handler has returned, until the function acknowledges it."""
+        return self.acknowledgement is not Acknowledgement.AUTOMATIC
 
     @property
     def dead_letter_topic(self) -> str:

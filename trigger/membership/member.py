@@ -266,8 +266,8 @@ class Member:
 
     def _write(self, read: StreamRead, view: _View, wanted: frozenset[int], wall_ms: int) -> Write:
         gains = wanted - self.shards.keys()
-        is_new_epoch = bool(gains or self._needs_epoch())
-        epoch = max(read.state.epoch, self._epoch_above) + 1 if is_new_epoch else read.state.epoch
+        renews = self._needs_epoch()
+        epoch = max(read.state.epoch, self._epoch_above) + 1 if gains or renews else read.state.epoch
         if gains:
             self._idle_looks = 0
         members = view.others
@@ -275,7 +275,6 @@ class Member:
             heartbeat_ms = wall_ms if view.heartbeat_ms is None else max(wall_ms, view.heartbeat_ms + 1)
             timeout_ms = round(self.config.session_timeout * 1000)
             members += (StreamMember(self.config.member_id, wanted, heartbeat_ms, self.process, timeout_ms),)
-        renews = self._needs_epoch()
         epochs = {shard: epoch if renews or shard in gains else self.shards[shard] for shard in wanted}
         self._pending = _Pending(epochs, gains, self.share)
         return Write(GroupState(members, epoch), read.version, self._rebalances(view, wanted, gains))

@@ -17,7 +17,6 @@ from tailrace.trigger.work import Chunk, Outcome, Shard
 from .chunk_size import ChunkSize
 from .fetched_batches import FetchedBatches
 from .pieces import NEVER, UNLIMITED, Failed, Original, Piece, Remains, failed_range, opened_of, reported_of
-from .retry_rules import is_explicit
 
 _first = attrgetter("first")
 
@@ -37,7 +36,7 @@ class InOrder:
         self._shard = shard
         self._batches = batches
         self._batch_size = config.batch_size
-        self._full_size = min(config.batch_size, config.open_events_max) if is_explicit(config) else config.batch_size
+        self._full_size = min(config.batch_size, config.open_events_max) if config.is_explicit else config.batch_size
         self._batch_seconds = config.batch_seconds
         self._size = ChunkSize(seconds_max)
         self._cursor = offset

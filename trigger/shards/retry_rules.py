@@ -1,9 +1,9 @@
-"""The rules for events: whether one can stay open, how long its next attempt waits, and when it is given up."""
+"""The rules for a failed event: how long its next attempt waits, and when it is given up."""
 
 from enum import Enum, auto
 
 from tailrace.runtime.backoff import doubled_pause_seconds
-from tailrace.trigger.config.trigger_config import Acknowledgement, Retry, TriggerConfig
+from tailrace.trigger.config.trigger_config import Retry
 from tailrace.trigger.work import Failure, FailureKind
 
 
@@ -14,11 +14,6 @@ class Verdict(Enum):
     EXHAUSTED = auto()
     """All attempts have failed, or another one would fail in the same way."""
     TOO_OLD = auto()
-
-
-def is_explicit(config: TriggerConfig) -> bool:
-    """Returns whether an event can stay open after its handler has returned."""
-    return config.acknowledgement is not Acknowledgement.AUTOMATIC
 
 
 def verdict(retry: Retry, failure: Failure, attempts: int, age_seconds: float) -> Verdict:

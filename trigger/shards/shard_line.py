@@ -43,7 +43,7 @@ from .line_effects import (
 from .open_events import OpenEvent, OpenEvents
 from .pieces import NEVER, UNLIMITED, Failed
 from .record_order import RecordOrder
-from .retry_rules import Verdict, is_explicit, pause_seconds, verdict
+from .retry_rules import Verdict, pause_seconds, verdict
 
 CHUNK_SECONDS_MAX = 0.05
 """How long a worker handles events of one chunk, so that all shards progress and a hand-over is quick."""
@@ -87,7 +87,6 @@ class ShardLine:
         """Why the shard hands out nothing until a person acts."""
         self.is_draining = False
         self._config = config
-        self._is_explicit = is_explicit(config)
         self._batches = FetchedBatches(offset, bytes_max)
         self._is_retry_topic = shard.topic == config.retry_topic
         self._order = self._new_order(shard, offset, seconds_max)
@@ -175,7 +174,7 @@ class ShardLine:
     @property
     def _room(self) -> int:
         """How many records may be handed out until the window of open events is full."""
-        if not self._is_explicit:
+        if not self._config.is_explicit:
             return UNLIMITED
         return max(0, self._config.open_events_max - len(self._open) - self._order.records_in_hand)
 

@@ -55,7 +55,7 @@ class WorkerProgram:
         config = start.config
         outputs = UnsentOutputs(side.page)
         self._held_events: HeldEvents | None = None
-        if config.acknowledgement is not Acknowledgement.AUTOMATIC:
+        if config.is_explicit:
             self._held_events = HeldEvents(self._sender.lock, self._numbers)
             self._sender.start(self._send_settled)
         verdicts = HandlerVerdicts(self._held_events, self._sender.wake)
