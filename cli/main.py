@@ -75,7 +75,7 @@ _COMMANDS = {
     "trigger deploy": ("triggers.deploy_command", "Store a function in the cluster, which keeps its replicas running."),
     "trigger list": ("triggers.trigger_commands", "List the deployed triggers."),
     "trigger describe": ("triggers.trigger_commands", "Show triggers with their replicas and shards."),
-    "trigger explain": ("triggers.trigger_commands", "Explain what a trigger does, or why a shard does not move."),
+    "trigger explain": ("triggers.trigger_commands", "Explain what a trigger does, or why a shard makes no progress."),
     "trigger scale": ("triggers.trigger_commands", "Change the number of replicas, or let it follow the lag."),
     "trigger redeploy": ("triggers.trigger_commands", "Replace the replicas of a trigger one by one."),
     "trigger pause": ("triggers.trigger_commands", "Stop the replicas of a trigger until it is resumed."),

@@ -135,8 +135,7 @@ def is_running(facts: TriggerFacts, revision: int) -> bool:
 
 
 def _is_up(facts: TriggerFacts, replica: str, revision: int) -> bool:
-    found = facts.replica(replica)
-    report = None if found is None else found.current
+    report = facts.report(replica)
     return report is not None and report.revision >= revision and report.state.is_up
 
 
@@ -154,8 +153,7 @@ def _missing(facts: TriggerFacts, revision: int) -> list[str]:
 
 
 def _late(facts: TriggerFacts, name: str, revision: int) -> str:
-    found = facts.replica(name)
-    report = None if found is None else found.current
+    found, report = facts.replica(name), facts.report(name)
     if report is not None and report.revision < revision and report.state.is_up:
         return f"{name} of trigger {facts.trigger.name} still runs revision {report.revision}"
     process = f"; its process: {found.process}" if found is not None and found.process else ""

@@ -70,7 +70,7 @@ async def _facts(client: ScClient, document: Document) -> TriggerFacts:
 
 def _explain_options(parser: argparse.ArgumentParser) -> None:
     name_option(parser)
-    parser.add_argument("--shard", metavar="N", type=int, help="Only this shard: why it does not move.")
+    parser.add_argument("--shard", metavar="N", type=int, help="Only this shard: why it makes no progress.")
 
 
 async def _explain(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -123,7 +123,7 @@ async def _redeploy(client: ScClient, arguments: argparse.Namespace) -> None:
         arguments,
         lambda spec: {"revision": spec["revision"] + 1},
         lambda trigger: (
-            f"trigger {trigger.name} goes over to revision {trigger.spec.revision}, one replica after the other"
+            f"trigger {trigger.name} switches to revision {trigger.spec.revision}, one replica after another"
         ),
     )
 

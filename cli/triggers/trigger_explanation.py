@@ -1,4 +1,4 @@
-"""Explains in sentences what a trigger does with its shards, and why a shard does not move."""
+"""Explains in sentences what a trigger does with its shards, and why a shard makes no progress."""
 
 from tailrace.cli.output.printing import counted, duration_text
 from tailrace.cluster.stream_state.replica_report import ReplicaReport, ReplicaState, ShardReport, ShardState
@@ -17,14 +17,14 @@ def explanation(facts: TriggerFacts) -> list[str]:
     if stopped is not None:
         return [stopped]
     sentences = [_status(facts), *(_replica(each) for each in facts.replicas if _has_trouble(each))]
-    still = [shard for shard in facts.shards if not _moves(shard)]
+    still = [shard for shard in facts.shards if not _makes_progress(shard)]
     for shard in still:
         sentences += shard_explanation(facts, shard.number)
     sentences = list(dict.fromkeys(sentences))
     if facts.shards and not still:
         lag = sum(shard.report.lag for shard in facts.shards if shard.report is not None)
         waiting = counted(lag, "record waits", "records wait") if lag else "no record waits"
-        sentences.append(f"{counted(len(facts.shards), 'shard moves', 'shards move')}; {waiting}.")
+        sentences.append(f"{counted(len(facts.shards), 'shard makes progress', 'shards make progress')}; {waiting}.")
     return sentences
 
 
@@ -57,7 +57,7 @@ def shard_explanation(facts: TriggerFacts, number: int) -> list[str]:
 
 
 def _why_nothing_runs(facts: TriggerFacts) -> str | None:
-    """Returns why no shard moves at all, or None."""
+    """Returns why no shard makes any progress, or None."""
     trigger = facts.trigger
     match trigger.status.resolution:
         case TriggerResolution.PAUSED:
@@ -85,7 +85,7 @@ def _status(facts: TriggerFacts) -> str:
     if trigger.status.resolution is TriggerResolution.REDEPLOYING:
         done = sum(revision == trigger.spec.revision for revision in trigger.status.revisions)
         return (
-            f"The trigger goes over to revision {trigger.spec.revision}: {done} of {replicas} should run it"
+            f"The trigger is switching to revision {trigger.spec.revision}: {done} of {replicas} should run it"
             f"{_because(trigger.status.reason)}."
         )
     return f"The trigger has {replicas}{_because(trigger.status.reason)}."
@@ -154,7 +154,7 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
             failed = counted(report.attempt, "attempt")
             return f"{shard} waits: {event} has failed in {failed} and is handled again after a pause{error}."
         case ShardState.STOPPED:
-            return f"{shard} has stopped: {event} has failed for good{error}. {_pass_over(facts, report)}"
+            return f"{shard} has stopped: {event} has failed for good{error}. {_how_to_go_on(facts, report)}"
         case ShardState.BLOCKED:
             oldest = f"the oldest at offset {report.oldest_open} for {duration_text(report.oldest_open_seconds)}"
             opened = counted(report.open_events, "event is", "events are")
@@ -168,7 +168,7 @@ def _progress(facts: TriggerFacts, replica: str, report: ShardReport) -> str:
     return f"{replica} has handled all records of {shard.lower()}, and waits for new ones."
 
 
-def _pass_over(facts: TriggerFacts, report: ShardReport) -> str:
+def _how_to_go_on(facts: TriggerFacts, report: ShardReport) -> str:
     """Says how a person can go on after an event at which a shard has stopped."""
     name, spec = facts.trigger.name, facts.trigger.spec
     reset = (
@@ -176,14 +176,14 @@ def _pass_over(facts: TriggerFacts, report: ShardReport) -> str:
         f"--to-offset {report.offset + 1} --execute`"
     )
     if facts.trigger.status.resolution is TriggerResolution.RUN_BY_HAND:
-        return f"Run a function that handles it, or stop the replicas and pass over it: {reset}."
+        return f"Run a function that handles it, or stop the replicas and skip it: {reset}."
     return (
-        f"Deploy a function that handles it, or pass over it: `tailrace trigger pause {name}`, {reset}, "
+        f"Deploy a function that handles it, or skip it: `tailrace trigger pause {name}`, {reset}, "
         f"`tailrace trigger resume {name}`."
     )
 
 
-def _moves(shard: ShardFacts) -> bool:
+def _makes_progress(shard: ShardFacts) -> bool:
     return (
         shard.has_leader
         and shard.report is not None

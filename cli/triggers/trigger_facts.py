@@ -71,6 +71,11 @@ class TriggerFacts(Struct, frozen=True):
         """Returns the replica of a name, if there is one."""
         return next((each for each in self.replicas if each.name == name), None)
 
+    def report(self, name: str) -> ReplicaReport | None:
+        """Returns what the replica of a name does now, if it has reported that."""
+        found = self.replica(name)
+        return None if found is None else found.current
+
 
 def trigger_facts(document: Document, read: StreamRead, partitions: Sequence[DescribedPartition]) -> TriggerFacts:
     """Combines what the SC says about a trigger, its state object, and the partitions of its topic."""

@@ -133,7 +133,11 @@ def the_letter(reader: Reader) -> None:
 
 def what_moves(reader: Reader) -> None:
     explain = "tailrace trigger explain bill"
-    wait_until(lambda: "12 shards move; no record waits" in reader.run(explain), SECONDS_MAX, "all shards move")
+    wait_until(
+        lambda: "12 shards make progress; no record waits" in reader.run(explain),
+        SECONDS_MAX,
+        "all shards make progress",
+    )
 
 
 def the_replay(reader: Reader) -> None:

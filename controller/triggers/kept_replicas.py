@@ -16,6 +16,9 @@ from tailrace.runtime.logs import FilteringBoundLogger
 
 from .bounded_log import LogPart
 
+RECENT_SECONDS = 60.0
+"""For how long the end of a process is shown after the process was started again."""
+
 
 class ReplicaLauncher(Protocol):
     """Starts replicas, and keeps their output."""
@@ -31,10 +34,6 @@ class ReplicaLauncher(Protocol):
 
     def last_line(self, trigger: str, replica: str) -> str:
         """Returns the last line that a replica has printed."""
-
-
-RECENT_SECONDS = 60.0
-"""For how long the end of a process is shown after the process was started again."""
 
 
 class _Kept(Struct):

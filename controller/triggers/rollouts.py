@@ -15,7 +15,7 @@ def next_revisions(
 ) -> tuple[int, ...]:
     """Returns the revision that each of some replicas should run now.
 
-    Additional replicas start with the newest revision. Of the others, one at a time goes over to it.
+    Additional replicas start with the newest revision. The others switch to it one at a time.
     """
     kept = list(revisions[:replicas])
     wanted = kept + [newest] * (replicas - len(kept))

@@ -109,12 +109,7 @@ class MetadataDispatcher:
         topics, partitions, stream_states = controllers.topics, controllers.partitions, controllers.stream_states
         self.triggers = triggers = controllers.triggers
         of_spus, of_groups, of_topics, of_partitions, of_stream_states, of_triggers = (
-            DecisionCounts(),
-            DecisionCounts(),
-            DecisionCounts(),
-            DecisionCounts(),
-            DecisionCounts(),
-            DecisionCounts(),
+            DecisionCounts() for _ in range(6)
         )
         self.decisions: Mapping[str, DecisionCounts] = {
             "spu": of_spus,

@@ -61,7 +61,7 @@ def _membership(config: TriggerConfig) -> Iterator[_Fault]:
     yield _Fault(
         config.min_replicas is not None and config.min_replicas > config.replicas,
         ("min_replicas", "replicas"),
-        f"the least number of replicas, {config.min_replicas}, is larger than the largest number, {config.replicas}",
+        f"the smallest number of replicas, {config.min_replicas}, is larger than the largest, {config.replicas}",
     )
 
 

@@ -43,23 +43,23 @@ class OnExhausted(StrEnum):
 
     DEAD_LETTER = "dead-letter"
     SKIP = "skip"
-    """The event is logged and counted, and then passed over."""
+    """The event is logged and counted, and the shard goes on."""
     STOP = "stop"
     """The shard stops at the event until a person acts. The other shards go on."""
 
 
 class Retry(Struct, frozen=True):
-    """How often, and after which pauses, a failed event is handled again."""
+    """How many times, and after which pauses, a failed event is handled again."""
 
     attempts: int = 5
-    """How often an event is handled at most, the first time included."""
+    """How many times an event is handled at most, including the first time."""
     backoff: tuple[float, float] = (0.1, 30.0)
     """The pause before the second attempt, and the longest pause. Pauses double, and chance shortens them."""
     mode: RetryMode = RetryMode.IN_ORDER
     max_age: float | None = None
     """The age in seconds at which a failed record is given up without more attempts; None for no limit."""
     split_batch: bool = False
-    """Whether a failed batch of events is cut in halves, so that one bad event fails alone."""
+    """Whether a failed batch of events is cut in half, so that one bad event fails alone."""
 
 
 class TriggerConfig(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class TriggerConfig(Struct, frozen=True, kw_only=True):
     replicas: int = 1
     """The number of replicas among which the shards are divided; the maximum if the number follows the lag."""
     min_replicas: int | None = None
-    """The least number of replicas; None if the number is fixed."""
+    """The smallest number of replicas; None if the number is fixed."""
     max_workers: int = 1
     """How many worker processes each replica has."""
     seek_to: SeekTo = SeekTo.LATEST

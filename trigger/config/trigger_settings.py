@@ -66,13 +66,13 @@ SETTINGS: Mapping[str, Setting] = {
     "brokers": Setting(addresses, "HOST:PORT[,HOST:PORT]", "Brokers of the topic (default: those of the cluster)."),
     "replicas": Setting(whole(1, 1000), "N", "Number of replicas that share the shards (default: 1)."),
     "min_replicas": Setting(
-        whole(1, 1000), "N", "Least number of replicas; the number follows the lag from there up to --replicas."
+        whole(1, 1000), "N", "Smallest number of replicas; the number follows the lag from there up to --replicas."
     ),
     "max_workers": Setting(whole(1, 256), "N", "Worker processes of each replica (default: 1)."),
     "seek_to": Setting(
         choice(SeekTo), "WHERE", "Where a shard without committed offset begins: earliest or latest (default)."
     ),
-    "read_batch_size": Setting(whole(1, 100_000), "N", "Most records that one read takes (default: no limit)."),
+    "read_batch_size": Setting(whole(1, 100_000), "N", "Largest number of records in one read (default: no limit)."),
     "polling_interval": Setting(
         seconds(0, 3600), "DURATION", "Pause between two reads of a shard (default: none; a read waits for records)."
     ),
@@ -98,12 +98,16 @@ SETTINGS: Mapping[str, Setting] = {
         "When an event is acknowledged: automatic (default) or explicit, by the function; or either.",
     ),
     "open_events_max": Setting(
-        whole(1, 1_000_000), "N", "Most events of a shard that wait for an acknowledgement (default: 1000)."
+        whole(1, 1_000_000),
+        "N",
+        "Largest number of events of a shard that wait for an acknowledgement (default: 1000).",
     ),
     "acknowledgement_timeout": Setting(
-        seconds(0.1, 7 * 86400), "DURATION", "When an event without acknowledgement is handed out again (default: 1m)."
+        seconds(0.1, 7 * 86400),
+        "DURATION",
+        "Time after which an event without acknowledgement is handed out again (default: 1m).",
     ),
-    "retry_attempts": Setting(whole(1, 1_000_000), "N", "How often an event is tried, in all (default: 5)."),
+    "retry_attempts": Setting(whole(1, 1_000_000), "N", "How many times an event is tried in total (default: 5)."),
     "retry_backoff": Setting(backoff, "FIRST..LONGEST", "Pauses between attempts (default: 100ms..30s)."),
     "retry_mode": Setting(
         choice(RetryMode), "MODE", "in-order (default): the shard waits; aside: a retry topic takes the event."
@@ -111,7 +115,7 @@ SETTINGS: Mapping[str, Setting] = {
     "retry_max_age": Setting(
         seconds(0.001, 365 * 86400), "DURATION", "Age at which a record is not tried again (default: none)."
     ),
-    "split_batch": Setting(yes_or_no, "BOOLEAN", "Cut a failed list of events in halves, to find the bad event."),
+    "split_batch": Setting(yes_or_no, "BOOLEAN", "Cut a failed list of events in half to find the bad event."),
     "on_exhausted": Setting(
         choice(OnExhausted), "ACTION", "After the last attempt: dead-letter (default), skip, or stop the shard."
     ),

@@ -47,11 +47,6 @@ class Function(Struct, frozen=True):
     line: int
 
     @property
-    def takes_batches(self) -> bool:
-        """Whether `@trigger` asks for lists of events. A file or a flag may ask for them as well."""
-        return "batch_size" in self.declared
-
-    @property
     def place(self) -> str:
         return f"{self.source.path}: line {self.line}"
 

@@ -103,7 +103,7 @@ async def test_a_redeployment_replaces_one_replica_after_the_other(
     async with public_sc(replicas) as sc:
         await deploy(sc, tmp_path)
         assert await run(sc, capsys, "redeploy", "bill") == (
-            "trigger bill goes over to revision 2, one replica after the other\n"
+            "trigger bill switches to revision 2, one replica after another\n"
         )
         assert [each.revision for each in replicas.kept.values()] == [2, 1, 1]
         for number in (1, 2, 3):
@@ -210,7 +210,7 @@ async def test_a_trigger_that_is_run_by_hand_is_shown_as_far_as_it_reports(
         assert (await run(sc, capsys, "explain", "bill")).splitlines()[:2] == [
             "The trigger is not deployed; 1 replica runs by hand.",
             "Shard 1 has stopped: the event at offset 7 has failed for good: ValueError: no. Run a function that "
-            "handles it, or stop the replicas and pass over it: `tailrace group reset-offsets billing --topic "
+            "handles it, or stop the replicas and skip it: `tailrace group reset-offsets billing --topic "
             "orders:1 --to-offset 8 --execute`.",
         ]
         assert await run(sc, capsys, "pause", "bill", status=1) == "tailrace trigger pause: there is no trigger bill\n"

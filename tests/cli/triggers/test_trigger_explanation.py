@@ -108,7 +108,7 @@ def test_why_a_shard_has_nobody_who_moves_it(found: TriggerFacts, sentence: str)
         (
             ShardReport(shard=0, state=ShardState.STOPPED, offset=7, error="ValueError: no"),
             "Shard 0 has stopped: the event at offset 7 has failed for good: ValueError: no. Deploy a function that "
-            "handles it, or pass over it: `tailrace trigger pause bill`, `tailrace group reset-offsets billing --topic "
+            "handles it, or skip it: `tailrace trigger pause bill`, `tailrace group reset-offsets billing --topic "
             "orders:0 --to-offset 8 --execute`, `tailrace trigger resume bill`.",
         ),
         (
@@ -138,7 +138,7 @@ def test_a_shard_may_wait_for_workers_and_its_owner_for_the_sc() -> None:
 
 def test_the_whole_trigger_is_explained_by_what_has_trouble() -> None:
     well = shard(ShardReport(shard=0, lag=3))
-    assert explanation(facts(well)) == ["The trigger has 1 replica.", "1 shard moves; 3 records wait."]
+    assert explanation(facts(well)) == ["The trigger has 1 replica.", "1 shard makes progress; 3 records wait."]
     waiting = ReplicaReport(
         topic="orders", group="billing", replica="replica2", state=ReplicaState.WAITING, reason="all shards have owners"
     )
@@ -151,5 +151,5 @@ def test_a_redeployment_says_what_it_waits_for() -> None:
         resolution=TriggerResolution.REDEPLOYING, reason="waits until replica1 runs revision 2", revision=2
     )
     assert explanation(redeploying)[0] == (
-        "The trigger goes over to revision 2: 0 of 1 replica should run it: waits until replica1 runs revision 2."
+        "The trigger is switching to revision 2: 0 of 1 replica should run it: waits until replica1 runs revision 2."
     )

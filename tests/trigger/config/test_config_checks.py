@@ -29,9 +29,7 @@ def test_a_heartbeat_must_come_before_the_lease_ends(heartbeat: float) -> None:
 
 
 def test_the_least_number_of_replicas_is_not_larger_than_the_largest() -> None:
-    assert _fault(min_replicas=4, replicas=3) == (
-        "the least number of replicas, 4, is larger than the largest number, 3"
-    )
+    assert _fault(min_replicas=4, replicas=3) == ("the smallest number of replicas, 4, is larger than the largest, 3")
     check_config(replace(CONFIG, min_replicas=3, replicas=3), ("min_replicas",))
 
 

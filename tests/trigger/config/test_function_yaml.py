@@ -189,7 +189,7 @@ def test_the_number_of_replicas_follows_the_rules_of_nuclio() -> None:
     assert replicas("maxReplicas: 4") == (None, 4)
     assert replicas("minReplicas: 4") == (None, 4)
     assert replicas("replicas: 5\nmaxReplicas: 8") == (None, 5)
-    with pytest.raises(TriggerConfigError, match="line 3: minReplicas: the least number of replicas, 9, is larger"):
+    with pytest.raises(TriggerConfigError, match="line 3: minReplicas: the smallest number of replicas, 9, is larger"):
         replicas("minReplicas: 9\nmaxReplicas: 8")
 
 

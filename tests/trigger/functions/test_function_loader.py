@@ -73,9 +73,9 @@ def test_the_only_function_with_a_trigger_is_found(tmp_path: Path) -> None:
         def bill(context, event): ...
     """
     function = load(FunctionSource(str(_file(tmp_path, text))))
-    assert (function.name, function.line, function.takes_batches) == ("bill", 5, True)
+    assert (function.name, function.line) == ("bill", 5)
     config = merge_layers([function.declared], origin=function.place)
-    assert (config.name, config.topic, config.group) == ("bill", "orders", "billing")
+    assert (config.name, config.topic, config.group, config.batch_size) == ("bill", "orders", "billing", 10)
 
 
 def test_one_of_several_functions_is_chosen_by_its_name(tmp_path: Path) -> None:
