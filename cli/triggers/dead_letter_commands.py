@@ -2,7 +2,7 @@
 
 import argparse
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 import trio
@@ -25,7 +25,7 @@ from tailrace.runtime.process import Stop, run_stoppable
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 from tailrace.trigger.dead_letters.replay_progress import ReplayProgress
 
-from .letter_reading import FoundLetter, bounds_of, letter_partitions, letters, pages
+from .letter_reading import FoundLetter, Page, bounds_of, letter_partitions, letters, pages
 from .letter_replay import LetterReplay, ReplayCounts, replay_group, replay_progress, summary
 from .letter_selection import LetterSelection, add_conditions, place, selection_of, whole_error
 
@@ -190,7 +190,7 @@ def _whole_text(found: FoundLetter, kept: Kept) -> str:
     letter = found.letter
     text = fields(
         (
-            ("Letter", f"{found.partition}/{found.record.offset}"),
+            ("Letter", found.whole_place),
             ("Written", time_text(found.record.timestamp)),
             ("Record", letter.origin),
             ("Produced", None if letter.origin.timestamp_ms < 0 else time_text(letter.origin.timestamp_ms)),
@@ -257,13 +257,7 @@ def replaying(wall_clock: WallClock, chance: Chance) -> AskBrokers:
                 async with trio.open_nursery() as nursery:
                     if producer is not None:
                         await nursery.start(producer.run)
-                    async with aclosing(pages(client, bounds)) as read:
-                        async for page in read:
-                            await replay.take(page)
-                            bar.add(page.end - page.first)
-                            if stop.is_asked():
-                                break
-                    await replay.replay_portion()
+                    await _replay_all(replay, pages(client, bounds), bar, stop)
                     nursery.cancel_scope.cancel()
             except BaseExceptionGroup as group:
                 raise first_error(group) from None
@@ -288,6 +282,17 @@ def replaying(wall_clock: WallClock, chance: Chance) -> AskBrokers:
             )
 
     return replay
+
+
+async def _replay_all(replay: LetterReplay, read: AsyncGenerator[Page, None], bar: Progress, stop: Stop) -> None:
+    """Replays the letters of all pages, or of those that were read before a stop was asked for."""
+    async with aclosing(read):
+        async for page in read:
+            await replay.take(page)
+            bar.add(page.end - page.first)
+            if stop.is_asked():
+                break
+    await replay.replay_portion()
 
 
 def _replayed_table(counts: ReplayCounts, *, is_dry: bool) -> str:

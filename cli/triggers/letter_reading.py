@@ -28,6 +28,11 @@ class FoundLetter(NamedTuple):
         """The place as commands take it, such as `0/17`."""
         return f"{self.partition.number}/{self.record.offset}"
 
+    @property
+    def whole_place(self) -> str:
+        """The place with its topic, such as `orders.billing.dead/0/17`."""
+        return f"{self.partition}/{self.record.offset}"
+
 
 class Page(NamedTuple):
     """Records that follow each other in one partition."""

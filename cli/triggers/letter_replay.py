@@ -96,7 +96,7 @@ class LetterReplay:
         elif is_unreadable(found.letter) or found.letter.omitted_bytes >= 0:
             self.counts.without_record.append(found.place)
         else:
-            output = replayed(found.letter, self._to, f"{found.partition}/{found.record.offset}")
+            output = replayed(found.letter, self._to, found.whole_place)
             self._portion.append((found, output))
             self._portion_bytes += len(output.value or b"")
 
