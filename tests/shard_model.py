@@ -68,7 +68,7 @@ class ShardModel:
     # The log
 
     def append(self, gap: int, kept: Sequence[bool], tail: int, keys: Sequence[bytes | None], is_control: bool) -> None:
-        """Appends a batch after a gap; of its records those are left that are `kept`, and then come `tail` gaps."""
+        """Appends a batch after a gap. Compaction has kept some of its records, and none at its last `tail` offsets."""
         base = self.log_end + gap
         records = [
             Record(base + place, WALL_MS, key, b"%d/%d" % (self.generation, base + place))
@@ -166,8 +166,8 @@ class ShardModel:
         opened: Sequence[bool],
         outputs: int,
     ) -> None:
-        """Lets a worker report: it has handled so many events or batches, and the next one has failed, perhaps. The
-        outputs of the last `lost` events that were handled are lost with the worker."""
+        """Lets a worker report that it has handled this many events or batches, and perhaps that the next one has
+        failed. The outputs of the last `lost` events that were handled are lost with the worker."""
         self.hands.remove(hand)
         groups = _groups(hand.every, self.config.batch_size or 1)
         handled = min(handled, len(groups)) if failure is None else handled % max(1, len(groups))
@@ -210,7 +210,7 @@ class ShardModel:
         self._send(effects, hand.chunk.first)
 
     def _fail(self, bad: Sequence[int], effects: Effects, is_reported: bool) -> None:
-        """Checks what becomes of events that have failed."""
+        """Checks what the line does about events that have failed."""
         config = self.config
         given_up = set()
         before = {offset: self.failures[offset] for offset in bad}
@@ -247,7 +247,7 @@ class ShardModel:
         del self.unsent[ticket]
 
     def settle(self, offset: int, is_acknowledged: bool, outputs: int) -> None:
-        """Lets the function acknowledge an open event, or its worker end."""
+        """Settles an open event: the function acknowledges it, or its worker ends."""
         del self.open[offset]
         if is_acknowledged:
             self.finished.add(offset)
@@ -279,7 +279,7 @@ class ShardModel:
     # The end
 
     def finish(self) -> None:
-        """Lets everything succeed, and checks that all ends."""
+        """Lets everything succeed, and checks that every record is handled in the end."""
         for _ in range(20 * (len(self.records) + len(self.log) + 10)):
             for ticket in list(self.unsent):
                 self.acknowledge_sending(ticket)

@@ -17,7 +17,7 @@ def member(member_id: str, process: str = "", replicas: int = 3, session_timeout
 
 
 class Loop:
-    """The loop of one member, which acts when its time has come."""
+    """The loop of one member, which acts when it is due."""
 
     def __init__(self, member: Member, store: StateInMemory, now: float = 0.0) -> None:
         self.member = member
@@ -43,7 +43,7 @@ class Loop:
 
 
 def run(loops: list[Loop], until: float, now: float = 0.0) -> float:
-    """Runs the loops in the order of their times, and releases at once what members should release."""
+    """Runs the loops in the order of their times, and releases at once the shards that members should release."""
     while True:
         loop = min(loops, key=lambda each: each.wait.until)
         if loop.wait.until > until:

@@ -14,7 +14,7 @@ RATES = st.sampled_from([0.96, 1.0, 1.04])
 class MemberHistories(RuleBasedStateMachine):
     @initialize(shards=st.integers(1, 13), replicas=st.integers(1, 4), rate=RATES, latency=LATENCIES)
     def begin(self, shards: int, replicas: int, rate: float, latency: float) -> None:
-        """Begins with one replica more than are configured, which waits."""
+        """Begins with one replica more than configured, which waits."""
         self.world = World(shards, replicas)
         self.world.start("replica1", rate, latency)
         for number in range(2, replicas + 2):
@@ -44,7 +44,7 @@ class MemberHistories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([10.2, 11.0, 15.0]), some=SOME)
     def cut_off(self, seconds: float, some: int) -> None:
-        """Nothing of one process arrives from its next heartbeat on, and the others go on."""
+        """Loses all messages of one process from its next heartbeat on, while the others continue."""
         process = self._process(some)
         self.world.run_until_heartbeat(process)
         before, process.is_frozen = process.is_frozen, True
@@ -70,7 +70,7 @@ class MemberHistories(RuleBasedStateMachine):
 
     @rule(some=SOME, dies=st.booleans(), rate=RATES, latency=LATENCIES)
     def start_anew(self, some: int, dies: bool, rate: float, latency: float) -> None:
-        """A process is replaced by one of its name, while the old one may still run, unknown to its supervisor."""
+        """Replaces a process by another one of its name. The old one may still run, unknown to its supervisor."""
         if len(self.world.processes) < 10:
             old = self._process(some)
             old.is_dead = dies

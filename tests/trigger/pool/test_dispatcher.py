@@ -103,7 +103,7 @@ def test_nothing_is_sent_without_a_lease() -> None:
 
 
 def a_chunk_behind_another(world: World) -> Job:
-    """Brings about that worker 0 has two chunks and worker 1 has none."""
+    """Gives two chunks to worker 0, and none to worker 1."""
     world.submit()
     world.finish(0)
     world.worker(1).is_ready = False
@@ -194,7 +194,7 @@ def test_a_chunk_that_is_given_up_is_withdrawn_or_ends_early() -> None:
     assert (world.dispatcher.has_work, running.outcome) == (False, None)
 
 
-def test_a_settled_event_is_told_after_the_outcome_that_opened_it_was_seen() -> None:
+def test_the_replica_hears_of_a_settled_event_after_the_outcome_that_opened_it() -> None:
     world = World(1)
     job = world.submit()
     world.finish(0, Outcome(next_offset=2, events=2, opened=(0, 1)))

@@ -1,4 +1,4 @@
-"""Tests what the facts of a shard's line become in the log and in the counters."""
+"""Tests how the facts of a shard's line are logged and counted."""
 
 import structlog
 from structlog.testing import capture_logs

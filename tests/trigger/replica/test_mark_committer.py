@@ -69,7 +69,7 @@ async def test_a_fenced_mark_is_final(autojump_clock: object) -> None:
         assert (metrics.commits, other.times_fenced, other.committed) == (1, 0, 5)
 
 
-async def test_a_commit_without_a_coordinator_is_told_once_and_can_be_repeated(autojump_clock: object) -> None:
+async def test_a_commit_without_a_coordinator_is_logged_once_and_can_be_repeated(autojump_clock: object) -> None:
     async with _spu() as (spu, _):
         metrics = ReplicaMetrics()
         nowhere = _offsets(spu, Address("nowhere", 1))

@@ -1,4 +1,4 @@
-"""Tests what becomes of outputs, dead letters and retries while brokers refuse them or cannot be reached."""
+"""Tests what happens to outputs, dead letters and retries while brokers refuse them or cannot be reached."""
 
 from collections.abc import Iterable
 

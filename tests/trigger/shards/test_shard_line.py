@@ -303,7 +303,7 @@ def test_a_failed_batch_is_split_until_one_event_fails_alone() -> None:
 # Reads
 
 
-def test_a_read_takes_so_many_records_and_the_next_one_waits_for_the_polling_interval() -> None:
+def test_a_read_takes_no_more_than_its_batch_size_and_the_next_one_waits_for_the_polling_interval() -> None:
     line = line_with(batch_of(range(5)), read_batch_size=2, polling_interval=1.0)
     assert handle_all(line, now=0.0) == [[0, 1]]
     assert line.next_time == 1.0
@@ -396,7 +396,7 @@ def test_the_mark_waits_for_the_outputs_of_an_acknowledged_event() -> None:
     assert line.mark == 2
 
 
-def test_outputs_of_an_event_that_is_not_open_any_more_are_sent() -> None:
+def test_outputs_of_an_event_that_is_no_longer_open_are_sent() -> None:
     line = line_with(batch_of(range(2)), acknowledgement=Acknowledgement.EXPLICIT)
     handle_all(line)
     assert line.on_settled(Settled(SHARD, 0, True, (OUTPUT,)), 0.0).sending is not None

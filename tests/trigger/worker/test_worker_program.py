@@ -1,4 +1,4 @@
-"""A worker without a pool: the lease must hold even if the replica does nothing any more."""
+"""A worker without a pool: the lease must hold even if the replica no longer does anything."""
 
 import os
 import signal
