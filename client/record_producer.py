@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from math import inf
-from typing import Protocol
 
 import trio
 from msgspec import Struct, field
@@ -25,6 +24,7 @@ from tailrace.runtime.wall_clock import WallClock
 from .log_client import ACKS_OF_ALL, LogClient, ProducerName, why_unusable
 from .log_facts import Partition
 from .outgoing_line import OutgoingLine, Waiting, record_bytes
+from .outgoing_records import Outgoing, Sending
 from .partition_chooser import partition_of_key
 from .server_connection import RefusedError, UnreachableError, reason_of, refusal
 from .spu_client import PASSING, PATIENCE_SECONDS, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SILENCE_SECONDS_MAX, SpuClient
@@ -45,43 +45,6 @@ _RECORD_BYTES = 100
 _NO_PARTITION = -1
 
 
-class Outgoing(Protocol):
-    """A record to send."""
-
-    @property
-    def topic(self) -> str:
-        """The topic."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The key; records with the same key go to the same partition."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """The headers, in order."""
-
-    @property
-    def partition(self) -> int | None:
-        """The partition; None chooses it by the key, as Kafka's clients do, or any if there is no key."""
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        """The timestamp; None stands for now."""
-
-
-class RecordRefusedError(RefusedError):
-    """A record was refused; the message is one sentence."""
-
-    def __init__(self, message: str, code: int, number: int) -> None:
-        super().__init__(message, code)
-        self.number = number
-        """The position of the record among those that were sent together."""
-
-
 class _Topic(Struct):
     numbers: list[int]
     """The partitions."""
@@ -96,33 +59,6 @@ class _Lookup(Struct, eq=False):
     ended: trio.Event = field(default_factory=trio.Event)
     failing_since: float | None = None
     error: RefusedError | UnreachableError | None = None
-
-
-class _Sending:
-    """One call of `send`: a receipt for its records."""
-
-    def __init__(self) -> None:
-        self.left = 1
-        """The records without a result, and 1 until all of them are in a line."""
-        self.lines: set[OutgoingLine] = set()
-        self.error: RefusedError | UnreachableError | None = None
-        """The first error."""
-        self.ended = trio.Event()
-
-    def on_appended(self) -> None:
-        self.left -= 1
-        if not self.left:
-            self.ended.set()
-
-    def on_refused(self, number: int, error: RefusedError | UnreachableError) -> None:
-        self.fail(number, error)
-        self.on_appended()
-
-    def fail(self, number: int, error: RefusedError | UnreachableError) -> None:
-        """Keeps the first error."""
-        if self.error is None:
-            named = RecordRefusedError(str(error), error.code, number) if isinstance(error, RefusedError) else error
-            self.error = named
 
 
 class RecordProducer:
@@ -176,7 +112,7 @@ class RecordProducer:
         records may have been sent nevertheless, and none is under way any more. If the call is cancelled, what was not
         under way is not sent.
         """
-        sending, outgoing = _Sending(), list(records)
+        sending, outgoing = Sending(), list(records)
         try:
             await self._look_up_new(outgoing, sending)
             if sending.error is None:
@@ -190,7 +126,7 @@ class RecordProducer:
         if sending.error is not None:
             raise sending.error
 
-    async def _look_up_new(self, outgoing: Sequence[Outgoing], sending: _Sending) -> None:
+    async def _look_up_new(self, outgoing: Sequence[Outgoing], sending: Sending) -> None:
         """Looks up topics that are new here. Meanwhile other calls of `send` go on."""
         for number, each in enumerate(outgoing):
             if each.topic not in self._topics:
@@ -200,7 +136,7 @@ class RecordProducer:
                     sending.fail(number, error)
                     return
 
-    async def _add_all(self, outgoing: Sequence[Outgoing], sending: _Sending) -> None:
+    async def _add_all(self, outgoing: Sequence[Outgoing], sending: Sending) -> None:
         for number, each in enumerate(outgoing):
             try:
                 await self._add(each, sending, number)
@@ -208,7 +144,7 @@ class RecordProducer:
                 sending.fail(number, error)
                 return
 
-    async def _add(self, outgoing: Outgoing, sending: _Sending, number: int) -> None:
+    async def _add(self, outgoing: Outgoing, sending: Sending, number: int) -> None:
         topic = self._topics[outgoing.topic]
         if trio.current_time() - topic.looked_up_at > TOPIC_AGE_SECONDS_MAX:
             self._begin_lookup(outgoing.topic)
@@ -248,7 +184,7 @@ class RecordProducer:
             line = self._lines[partition] = OutgoingLine(partition, self._compression)
         return line
 
-    def _withdraw(self, sending: _Sending) -> None:
+    def _withdraw(self, sending: Sending) -> None:
         for line in sending.lines:
             self._free(line.withdraw(sending))
 

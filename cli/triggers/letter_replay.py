@@ -12,7 +12,8 @@ from tailrace.cli.output.printing import counted
 from tailrace.client.group_client import GroupClient
 from tailrace.client.group_facts import Progress as Committed
 from tailrace.client.log_facts import LogEnds, Partition
-from tailrace.client.record_producer import RecordProducer, RecordRefusedError
+from tailrace.client.outgoing_records import RecordRefusedError
+from tailrace.client.record_producer import RecordProducer
 from tailrace.client.server_connection import RefusedError, answer_of, answered
 from tailrace.trigger.dead_letters.dead_letter import is_unreadable, read_letter, replayed
 from tailrace.trigger.dead_letters.replay_progress import ReplayProgress

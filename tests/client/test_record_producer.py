@@ -14,8 +14,9 @@ from spus import ADDRESS, SteadyClock
 
 from tailrace.client.log_client import LogClient
 from tailrace.client.log_facts import Partition, fetched_batches
+from tailrace.client.outgoing_records import RecordRefusedError
 from tailrace.client.partition_chooser import partition_of_key
-from tailrace.client.record_producer import BYTES_MAX, RecordProducer, RecordRefusedError
+from tailrace.client.record_producer import BYTES_MAX, RecordProducer
 from tailrace.client.server_connection import RefusedError, UnreachableError, answered
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.apis import ApiKey

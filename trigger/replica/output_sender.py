@@ -5,7 +5,7 @@ from typing import Protocol
 
 import trio
 
-from tailrace.client.record_producer import RecordRefusedError
+from tailrace.client.outgoing_records import RecordRefusedError
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.backoff import spread_pause_seconds

@@ -7,7 +7,7 @@ import structlog
 from structlog.testing import capture_logs
 from trigger_replicas import config
 
-from tailrace.client.record_producer import RecordRefusedError
+from tailrace.client.outgoing_records import RecordRefusedError
 from tailrace.client.server_connection import UnreachableError
 from tailrace.protocol.batches.records import Record
 from tailrace.protocol.error_codes import ErrorCode
