@@ -13,7 +13,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.network import Address
 
 STOP_SECONDS_MAX = 60
-"""How long a replica may take to stop. It has a limit of its own for running events, which is shorter as a rule."""
+"""How long a replica may take to stop. Its own limit for running events is usually shorter."""
 LAST_OUTPUT_SECONDS_MAX = 1.0
 """How long the output of an ended replica is still read, if another process has inherited it."""
 

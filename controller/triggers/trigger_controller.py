@@ -68,7 +68,7 @@ class TriggerController:
             yield from self._decide(trigger, event.at)
 
     def reconcile(self) -> Iterator[Action]:
-        """Tells the provisioner again what should run. It knows what runs, so that this changes nothing as a rule."""
+        """Tells the provisioner again what should run. It knows what runs, so this usually changes nothing."""
         for trigger in self._store.triggers.values():
             yield from _kept(trigger)
             yield from self._decide(trigger, None)

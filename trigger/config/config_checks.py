@@ -1,6 +1,6 @@
 """Checks the values of a trigger's configuration against each other. Pure.
 
-A setting that has no effect beside the others is refused, because its author expects an effect.
+A setting that has no effect in combination with the others is refused, because its author expects an effect.
 """
 
 from collections.abc import Collection, Iterator

@@ -127,7 +127,7 @@ class _FunctionReader:
             self._file.give("replicas", fixed)
             for bound in (least, largest):
                 if bound is not None:
-                    self._file.warnings.append(f"{bound.place} has no effect beside replicas")
+                    self._file.warnings.append(f"{bound.place} has no effect alongside replicas")
             return
         upper = largest or least
         if upper is not None:

@@ -151,7 +151,7 @@ class TriggerReader:
 
     def _wait_at_rebalance(self, field: Field) -> None:
         if "stop_timeout" in self._file.layer:
-            self._file.warnings.append(f"{field.place} has no effect beside workerTerminationTimeout")
+            self._file.warnings.append(f"{field.place} has no effect alongside workerTerminationTimeout")
         else:
             self._file.give("stop_timeout", field)
 

@@ -18,7 +18,7 @@ class ReplayProgress:
     """The offsets that are done, as ranges with exclusive ends. Everything before `begin` counts as done."""
 
     def __init__(self, begin: int, metadata: str = "") -> None:
-        """Takes the log start or the committed offset, and the metadata of the latter."""
+        """Takes the log start, or the committed offset with its metadata."""
         self._firsts = [0]
         self._ends = [begin]
         if metadata.startswith(PREFIX):

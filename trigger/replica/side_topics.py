@@ -2,9 +2,10 @@
 
 import trio
 
-from tailrace.client.missing_topics import ensure_topic
 from tailrace.client.spu_client import SpuClient
 from tailrace.runtime.logs import FilteringBoundLogger
+
+from .missing_topics import ensure_topic
 
 
 class SideTopics:

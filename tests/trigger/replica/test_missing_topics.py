@@ -3,9 +3,9 @@ import trio
 from clusters import address_of, cluster_of
 
 from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource
-from tailrace.client.missing_topics import HEADERS_BYTES_MAX, Ensured, ensure_topic
 from tailrace.client.server_connection import RefusedError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.trigger.replica.missing_topics import HEADERS_BYTES_MAX, Ensured, ensure_topic
 
 
 async def test_a_missing_topic_is_made_like_its_model_and_only_once(autojump_clock: object) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
+from tailrace.client.server_connection import RefusedError
+from tailrace.client.spu_client import SpuClient
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataResponseTopic
-
-from .admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource, NewTopic
-from .server_connection import RefusedError
-from .spu_client import SpuClient
 
 HEADERS_BYTES_MAX = 64 * 1024
 """How much larger than in the model a record may be: failed records get headers with an error and a traceback."""
