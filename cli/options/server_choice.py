@@ -70,4 +70,9 @@ def choose_servers(
 
 
 def _servers(are_brokers: bool, given: str, origin: str) -> ServerChoice:
-    return ServerChoice(are_brokers, [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")])
+    return ServerChoice(are_brokers, addresses_of(given, origin))
+
+
+def addresses_of(given: str, origin: str) -> list[Address]:
+    """Reads `HOST:PORT[,HOST:PORT]`. `origin` is the flag or variable, for errors. Raises SettingsError."""
+    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
-from tailrace.cli.options.server_choice import SC_DEFAULT
+from tailrace.cli.options.server_choice import SC_DEFAULT, addresses_of
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.cluster.stream_state.stream_state import MEMBER_ID_CHARACTERS_MAX
 from tailrace.runtime import logs
@@ -130,16 +130,15 @@ def _servers(sc: str | None, config: TriggerConfig | None, environment: Mapping[
     brokers = [] if config is None else brokers_of(config)
     origin = "--sc" if sc is not None else SC_VARIABLE
     sc = sc or environment.get(SC_VARIABLE) or None
-    named = environment.get(BOOTSTRAP_VARIABLE)
-    if config is not None and not brokers and sc is None and named:
-        brokers = [parse_address(each.strip(), BOOTSTRAP_VARIABLE, port_min=1) for each in named.split(",")]
-    if brokers and sc is None:
-        assert config is not None, "only a configuration or a variable for it names brokers"
-        if config.replicas > 1:
-            raise UsageError(
-                f"{config.replicas} replicas need a Streaming Controller, which says which replica handles which "
-                "shard: name it with --sc, or set replicas to 1"
-            )
-        return ReplicaServers(brokers=brokers)
-    addresses = [parse_address(each.strip(), origin, port_min=1) for each in (sc or SC_DEFAULT).split(",")]
-    return ReplicaServers(addresses, brokers)
+    if sc is None and config is not None:
+        named = environment.get(BOOTSTRAP_VARIABLE)
+        if not brokers and named:
+            brokers = addresses_of(named, BOOTSTRAP_VARIABLE)
+        if brokers:
+            if config.replicas > 1:
+                raise UsageError(
+                    f"{config.replicas} replicas need a Streaming Controller, which says which replica handles which "
+                    "shard: name it with --sc, or set replicas to 1"
+                )
+            return ReplicaServers(brokers=brokers)
+    return ReplicaServers(addresses_of(sc or SC_DEFAULT, origin), brokers)

@@ -58,7 +58,10 @@ class LagHistory(Struct):
     def note(self, reports: Collection[ReplicaReport], now: float) -> None:
         """Notes the newest reports of all replicas."""
         lag_seconds = max((shard.lag_seconds for report in reports for shard in report.shards if shard.lag), default=0)
-        self.late_since = (self.late_since or now) if lag_seconds > LATE_SECONDS else None
+        if lag_seconds <= LATE_SECONDS:
+            self.late_since = None
+        elif self.late_since is None:
+            self.late_since = now
         if lag_seconds >= PROMPT_SECONDS:
             self.prompt_since = None
             return
@@ -82,8 +85,8 @@ class LagHistory(Struct):
         late = f"records have waited for more than {LATE_SECONDS:g} s"
         if replicas < limits.useful:
             return ReplicaCount(min(limits.useful, 2 * replicas), late)
-        limit = f"maxReplicas, {limits.most}," if replicas >= limits.most else f"one for each of {limits.shards} shards"
-        return ReplicaCount(replicas, f"{late}, but there are already as many replicas as allowed: {limit}".rstrip(","))
+        limit = f"maxReplicas, {limits.most}" if replicas >= limits.most else f"one for each of {limits.shards} shards"
+        return ReplicaCount(replicas, f"{late}, but there are already as many replicas as allowed: {limit}")
 
     def _fewer(self, replicas: int) -> ReplicaCount | None:
         busy = self.busy / self.reports if self.reports else 0.0

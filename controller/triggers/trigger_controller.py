@@ -39,7 +39,9 @@ class TriggerController:
         previous, current = change.previous, change.current
         before = () if previous is None else previous.status.revisions
         now = () if current is None else current.status.revisions
-        name = (current or previous).name  # type: ignore[union-attr]  # One of the two is there.
+        trigger = current or previous
+        assert trigger is not None
+        name = trigger.name
         for index, revision in enumerate(before):
             if index >= len(now) or now[index] != revision:
                 self.reports.drop(name, replica_name(index))  # It is about a process that is to end.
