@@ -91,6 +91,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace group reset-offsets billing --all-topics --by-duration 1h30m --execute",
     ),
     "group delete": ("tailrace group delete billing", "tailrace group delete billing --topic orders"),
+    "pipeline lag": (
+        "tailrace pipeline lag --checkpoint ./checkpoints/orders",
+        "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",
+        "tailrace pipeline lag --checkpoint ./orders --group spark-{query} --follow --metrics 127.0.0.1:9010",
+    ),
     "controller list": ("tailrace controller list",),
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),

@@ -87,6 +87,7 @@ _COMMANDS = {
     "trigger dead-letters list": ("triggers.dead_letter_commands", "List the records that a trigger gave up, and why."),
     "trigger dead-letters show": ("triggers.dead_letter_commands", "Show one dead letter with its traceback."),
     "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
+    "pipeline lag": ("pipeline.lag_command", "Show the lag of streaming queries of Spark, and commit it to a group."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
         "objects.connection_commands",
@@ -120,6 +121,7 @@ _GROUPS = {
     "group": "Manage consumer groups.",
     "trigger": "Run functions for every record of a stream.",
     "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
+    "pipeline": "Show what jobs on Spark do with streams.",
     "controller": "Inspect the controllers of the Streaming Controller.",
     "connection": "Inspect the connections between SPUs and the Streaming Controller.",
     "draw": "Draw the cluster or a partition.",
@@ -128,7 +130,7 @@ _GROUPS = {
 }
 _SECTIONS = {
     "start here": ("up", "topic", "produce", "consume"),
-    "more about data": ("trigger", "group", "config", "partition", "segment", "log"),
+    "more about data": ("trigger", "pipeline", "group", "config", "partition", "segment", "log"),
     "the cluster": (
         "status",
         "doctor",

@@ -92,3 +92,13 @@ def get_logger() -> FilteringBoundLogger:
     """Returns the logger."""
     logger: FilteringBoundLogger = structlog.get_logger()
     return logger
+
+
+def library_logger(name: str) -> FilteringBoundLogger:
+    """Returns a logger for code that runs in the process of another program, whose handlers of `logging` decide."""
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[structlog.stdlib.filter_by_level, structlog.processors.KeyValueRenderer(key_order=["event"])],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    return logger

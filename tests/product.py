@@ -13,6 +13,7 @@ PACKAGES = (
     "controller",
     "client",
     "trigger",
+    "pipeline",
     "cli",
     "testing",
 )

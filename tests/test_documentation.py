@@ -20,6 +20,7 @@ from tailrace.cluster.configs.config_definitions import text_of
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller import sc_metrics as sc_metrics
 from tailrace.controller.workflow.workflow import WorkflowCounts
+from tailrace.pipeline.lag.lag_metrics import LagCounters, LagFigures, lag_families
 from tailrace.protocol.apis import API_TABLE
 from tailrace.server.metric_text import render
 from tailrace.trigger.replica.replica_metrics import ReplicaGauges, ReplicaMetrics, replica_families
@@ -119,6 +120,7 @@ def test_every_metric_is_described_and_no_other() -> None:
     scraped = render_spu_metrics(metrics, gauges).decode() + "".join(spu_series(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     scraped += render(lambda: replica_families("billing", ReplicaMetrics(), ReplicaGauges())).decode()
+    scraped += render(lambda: lag_families(LagCounters(), LagFigures())).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/reference.md")))
     assert described == exist
@@ -127,7 +129,7 @@ def test_every_metric_is_described_and_no_other() -> None:
 def test_every_logged_event_is_described_and_no_other() -> None:
     source = "".join(
         path.read_text()
-        for folder in ("server", "broker", "controller", "client", "trigger", "cli", "testing")
+        for folder in ("server", "broker", "controller", "client", "trigger", "pipeline", "cli", "testing")
         for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))

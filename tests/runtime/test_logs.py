@@ -88,3 +88,13 @@ def test_a_terminal_gets_no_colours_if_the_user_wants_none() -> None:
         assert status == 0
         assert "segment_sealed" in shown
         assert "\x1b" not in shown
+
+
+def test_a_library_logs_through_the_handlers_of_its_program(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "tailrace.pipeline"):
+        logger = logs.library_logger("tailrace.pipeline.lag")
+        logger.info("metrics_served", address="here")
+        logger.warning("lag_attempt_failed", what="commit", reason="no coordinator")
+    (record,) = caplog.records
+    assert record.getMessage() == "event='lag_attempt_failed' what='commit' reason='no coordinator'"
+    assert (record.name, record.levelname) == ("tailrace.pipeline.lag", "WARNING")

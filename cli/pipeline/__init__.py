@@ -1,0 +1,1 @@
+"""`tailrace pipeline …`: jobs on Spark. May import clients, options and output, and the package `pipeline`."""

@@ -1,0 +1,1 @@
+"""What all jobs on Spark share: the session, progress, results, code for executors, and errors in one sentence."""

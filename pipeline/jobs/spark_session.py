@@ -1,0 +1,63 @@
+"""Opens the session of a job: the one that runs already, or a new one, by default on all cores of this machine."""
+
+import os
+import shutil  # noqa: TID251 - it only looks for a program here
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from .job_errors import JobError, reason_of_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER_DEFAULT = "local[*]"
+NO_SETTINGS: Mapping[str, str] = {}
+_CONNECT = "sc://"
+_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
+"""Settings of new sessions. Our own progress line would mix with Spark's."""
+
+
+def open_session(name: str, master: str | None = None, settings: Mapping[str, str] = NO_SETTINGS) -> "SparkSession":
+    """Returns a session for the job `name`. Raises JobError if there can be none.
+
+    `master` is an address of Spark, such as `spark://HOST:7077`, or of a Connect server, `sc://HOST:15002`. Without
+    one, spark-submit decides, or else the job runs in this process.
+    """
+    check_can_run(master)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"tailrace {name}")
+    if master is not None and master.startswith(_CONNECT):
+        builder = builder.remote(master)
+    elif master is not None:
+        builder = builder.master(master)
+    elif not is_submitted(os.environ):
+        builder = builder.master(MASTER_DEFAULT)
+    for key, value in {**_DEFAULTS, **settings}.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        where = master or MASTER_DEFAULT
+        raise JobError(f"Spark does not start at {where}: {reason_of_job(error)}") from error
+
+
+def check_can_run(master: str | None) -> None:
+    """Raises JobError if PySpark is missing, or Java where this process would start a JVM."""
+    if find_spec("pyspark") is None:
+        raise JobError("PySpark is not installed. Install it with `pip install 'tailrace[spark]'`")
+    if master is not None and master.startswith(_CONNECT):
+        return
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise JobError("Java is not installed, and Spark needs 17 or newer. Install a JDK, or set JAVA_HOME to one")
+
+
+def is_submitted(environment: Mapping[str, str]) -> bool:
+    """Returns whether spark-submit has started this process, and so has chosen master and settings."""
+    return "PYSPARK_GATEWAY_PORT" in environment or "SPARK_REMOTE" in environment
+
+
+def is_connect(spark: "SparkSession") -> bool:
+    """Returns whether the session is a client of a Spark Connect server, without a JVM of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")

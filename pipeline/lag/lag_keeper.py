@@ -1,0 +1,197 @@
+"""Looks at queries, commits their progress and measures their lag, again and again, until it is stopped.
+
+The three run as tasks of their own, so that a coordinator that does not respond delays no measurement. Every failure is
+counted and logged, and the task goes on: nothing here may end the program that runs the queries.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tailrace.client.group_client import TIMES_MAX, GroupClient
+from tailrace.client.log_client import LogClient
+from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
+from tailrace.client.spu_client import SpuClient
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.wall_clock import WallClock
+
+from .group_positions import GroupPositions, KnownQuery, Offsets
+from .lag_metrics import LagCounters, LagFigures
+from .lag_rows import LagRow, lag_rows, unread
+from .query_progress import Sight
+
+INTERVAL_SECONDS = 1.0
+"""How often each task runs. A position passes through two of them, so that it is shown within about two seconds."""
+LAST_SECONDS_MAX = 5.0
+"""How long the last look and the last commit may take when the keeper is stopped."""
+PROBLEMS_MAX = 100
+"""How many different problems of looks are logged, each once."""
+
+Look = Callable[[], Awaitable[Sight]]
+"""Asks for what has happened to queries since the last look."""
+
+
+class LagKeeper:
+    """Keeps the groups and the figures of all queries up to date."""
+
+    def __init__(
+        self,
+        look: Look,
+        positions: GroupPositions,
+        spus: SpuClient,
+        wall_clock: WallClock,
+        logger: FilteringBoundLogger,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
+        self.counters = LagCounters()
+        self.rows: tuple[LagRow, ...] = ()
+        """The last measurement. It is replaced as a whole, so that other threads may read it."""
+        self._look = look
+        self._positions = positions
+        self._committing = spus
+        self._groups = GroupClient(spus)
+        self._measuring = spus.another()
+        self._logs = LogClient(self._measuring)
+        self._wall_clock = wall_clock
+        self._logger = logger
+        self._interval_seconds = interval_seconds
+        self._early = trio.Event()
+        self._looking = trio.Lock()
+        self._measured_ms: int | None = None
+        self._times: dict[Partition, tuple[int, int | None]] = {}
+        """The timestamp of the record at an offset of each partition that lags. Records never change."""
+        self._said: dict[str, str] = {}
+        """The last failure of each kind, so that each is logged once."""
+        self._said_problems: set[str] = set()
+
+    def figures(self) -> LagFigures:
+        """Returns what metrics show now."""
+        measured_ms = self._measured_ms
+        age = None if measured_ms is None else max(0.0, (self._wall_clock.now_ms() - measured_ms) / 1000)
+        return LagFigures(self.rows, age)
+
+    async def run(self, stop: trio.Event) -> None:
+        """Runs until it is asked to stop, and then looks and commits for the last time."""
+        try:
+            async with trio.open_nursery() as nursery:
+                for name, work in self._tasks():
+                    nursery.start_soon(self._repeat, name, work)
+                nursery.start_soon(self._look_early)
+                await stop.wait()
+                nursery.cancel_scope.cancel()
+            with trio.move_on_after(LAST_SECONDS_MAX):
+                await self.run_once()
+        finally:
+            self._committing.close()
+            self._measuring.close()
+
+    async def run_once(self) -> None:
+        """Looks, commits and measures once. Failures are counted and logged."""
+        for name, work in self._tasks():
+            await self._attempt(name, work)
+
+    async def check_once(self) -> None:
+        """Looks, commits and measures once. Raises RefusedError, UnreachableError, and what the look raises."""
+        for _, work in self._tasks():
+            await work()
+
+    def look_soon(self) -> None:
+        """Brings the next look forward, because a query has started that may end before it is due."""
+        self._early.set()
+
+    async def _look_early(self) -> None:
+        while True:
+            await self._early.wait()
+            self._early = trio.Event()
+            await self._attempt("look", self._take_a_look)
+
+    def _tasks(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
+        return ("look", self._take_a_look), ("commit", self._commit), ("measure", self._measure)
+
+    async def _repeat(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            began = trio.current_time()
+            await self._attempt(name, work)
+            await trio.sleep_until(began + self._interval_seconds)
+
+    async def _attempt(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs one piece of work. A failure is counted and logged; only a cancellation ends it."""
+        try:
+            await work()
+        except (RefusedError, UnreachableError) as error:
+            self._on_failure(name, reason_of(error))
+        except Exception as error:
+            self._on_failure(name, f"{type(error).__name__}: {error}")
+        else:
+            self._said.pop(name, None)
+
+    def _on_failure(self, name: str, why: str) -> None:
+        match name:
+            case "look":
+                self.counters.failed_looks += 1
+            case "commit":
+                self.counters.failed_commits += 1
+            case _:
+                self.counters.failed_measurements += 1
+        if self._said.get(name) != why:
+            self._said[name] = why
+            self._logger.warning("lag_attempt_failed", what=name, reason=why)
+
+    async def _take_a_look(self) -> None:
+        async with self._looking:
+            sight = await self._look()
+        self.counters.looks += 1
+        for event in sight.events:
+            self._positions.on_event(event)
+        for problem in sight.problems:
+            if problem not in self._said_problems and len(self._said_problems) < PROBLEMS_MAX:
+                self._said_problems.add(problem)
+                self._logger.warning("progress_unreadable", reason=problem)
+
+    async def _commit(self) -> None:
+        failures: list[str] = []
+        for group, offsets in self._positions.due(trio.current_time()).items():
+            try:
+                failures += await self._commit_to(group, offsets)
+            except RefusedError as error:
+                failures.append(f"group {group}: {reason_of(error)}")
+        if failures:
+            raise RefusedError(failures[0])
+
+    async def _commit_to(self, group: str, offsets: Offsets) -> list[str]:
+        """Commits to one group. Returns why partitions were refused; they are tried again when they move."""
+        answers = await self._groups.commit(group, offsets)
+        self._positions.on_committed(group, offsets, trio.current_time())
+        refused = {each: why for each, why in answers.items() if why is not None}
+        self.counters.commits += len(answers) - len(refused)
+        return [f"group {group}, {each}: {reason_of(why)}" for each, why in refused.items()]
+
+    async def _measure(self) -> None:
+        began_ms = self._wall_clock.now_ms()
+        queries = self._positions.queries
+        wanted = sorted({each for query in queries for each in query.positions})
+        answers = await self._logs.ends(wanted)
+        ends = {each: end for each, end in answers.items() if isinstance(end, LogEnds)}
+        rows: list[LagRow] = []
+        for query in queries:
+            times = await self._times_of(query, ends)
+            rows += lag_rows(query, ends, times, began_ms)
+        self.rows = tuple(rows)
+        self._times = {each: found for each, found in self._times.items() if each in ends}
+        refused = next(((each, why) for each, why in answers.items() if isinstance(why, RefusedError)), None)
+        if refused is not None:
+            raise RefusedError(f"{refused[0]}: {reason_of(refused[1])}")
+        self._measured_ms = began_ms
+
+    async def _times_of(self, query: KnownQuery, ends: dict[Partition, LogEnds]) -> dict[Partition, int | None]:
+        """Returns timestamps of first unread records. Only those of records that are new here are fetched."""
+        lagging = unread(query, ends)
+        known = {each: self._times[each][1] for each in lagging if self._time_is_known(each, lagging[each])}
+        missing = {each: offset for each, offset in lagging.items() if each not in known}
+        fetched = await self._logs.timestamps(dict(list(missing.items())[:TIMES_MAX])) if missing else {}
+        self._times |= {each: (lagging[each], found) for each, found in fetched.items() if found is not None}
+        return known | fetched
+
+    def _time_is_known(self, partition: Partition, offset: int) -> bool:
+        return partition in self._times and self._times[partition][0] == offset

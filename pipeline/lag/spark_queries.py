@@ -1,0 +1,93 @@
+"""Asks a Spark session for its streaming queries and their progress, through what PySpark offers everywhere.
+
+`spark.streams.active` and `lastProgress` work in a classic session and with Spark Connect, and cost the query nothing.
+A query that starts and ends between two looks is only seen by a listener, so there is one as well where it can be.
+"""
+
+from collections import OrderedDict
+from threading import Lock  # noqa: TID251 - Spark calls listeners in a thread of its own
+from typing import TYPE_CHECKING, Any
+
+from .query_progress import (
+    ProgressError,
+    QueryEnded,
+    QueryEvent,
+    QueryStarted,
+    Sight,
+    read_progress,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEARD_RUNS_MAX = 1000
+"""The number of runs whose events may wait for the next look; of more, the first are dropped."""
+
+
+class Heard:
+    """What a listener was told since the last look: for each run its last progress, and whether it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._progress: OrderedDict[str, str] = OrderedDict()
+        self._ended: OrderedDict[str, QueryEnded] = OrderedDict()
+
+    def on_progress(self, run_id: str, document: str) -> None:
+        """Keeps the last progress of a run. Earlier progress says nothing more."""
+        with self._lock:
+            self._progress[run_id] = document
+            while len(self._progress) > HEARD_RUNS_MAX:
+                self._progress.popitem(last=False)
+
+    def on_ended(self, query_id: str, run_id: str) -> None:
+        with self._lock:
+            self._ended[run_id] = QueryEnded(query_id, run_id)
+            while len(self._ended) > HEARD_RUNS_MAX:
+                self._ended.popitem(last=False)
+
+    def take(self) -> tuple[list[str], list[QueryEnded]]:
+        """Returns what was heard since the last call."""
+        with self._lock:
+            heard = list(self._progress.values()), list(self._ended.values())
+            self._progress.clear()
+            self._ended.clear()
+        return heard
+
+
+class SparkQueries:
+    """The streaming queries of one session."""
+
+    def __init__(self, spark: "SparkSession", heard: Heard) -> None:
+        self._spark = spark
+        self._heard = heard
+        self._running: dict[str, Any] = {}
+        """The queries that ran at the last look, by run. PySpark still knows their last progress when they end."""
+
+    def look(self) -> Sight:
+        """Returns what has happened since the last look. It waits for the JVM or the Connect server."""
+        documents, ended = self._heard.take()
+        active = {str(each.runId): each for each in self._spark.streams.active}
+        gone = {run: query for run, query in self._running.items() if run not in active}
+        started = [
+            QueryStarted(str(each.id), run, each.name or "") for run, each in active.items() if run not in self._running
+        ]
+        problems: list[str] = []
+        for query in [*gone.values(), *active.values()]:
+            try:
+                progress = query.lastProgress
+            except Exception as error:  # a query that fails in this moment must not hide the others
+                problems.append(f"query {query.id} did not report its progress: {type(error).__name__}")
+                continue
+            if progress is not None:
+                documents.append(progress.json)
+        events: list[QueryEvent] = list(started)
+        for document in documents:
+            try:
+                events.append(read_progress(document))
+            except ProgressError as error:
+                problems.append(str(error))
+        # A run ends after its last progress.
+        events += ended
+        events += [QueryEnded(str(query.id), run) for run, query in gone.items()]
+        self._running = active
+        return Sight(tuple(events), tuple(problems))
