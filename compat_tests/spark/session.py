@@ -6,6 +6,8 @@ docs/spark.md names the same versions and excluded dependencies. An excluded dep
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -30,6 +32,8 @@ TASKS_AT_ONCE = 2
 
 
 def start_session(scratch: Path) -> SparkSession:
+    # Without it Spark takes the first python3 of PATH for its workers.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.jars.packages": CONNECTOR,
         "spark.jars.excludes": ",".join(PART_OF_PYSPARK),

@@ -1,12 +1,13 @@
-"""Ships our code to executors: one zip of the modules that a job names, so that executors need no Tailrace.
+"""Ships our code to executors as one zip, so that executors need no Tailrace.
 
-Executors do need the packages of REQUIRED, which are compiled and cannot be shipped like this.
+They do need the packages of REQUIRED, which are compiled and cannot be shipped like this. The zip holds all of
+Tailrace, because it takes the place of an installed one where there is one.
 """
 
 import io
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,43 +15,37 @@ from typing import TYPE_CHECKING
 import tailrace
 
 from .job_errors import JobError
-from .spark_session import is_connect
+from .spark_session import is_connect, runs_in_one_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REQUIRED = ("msgspec", "crc32c", "cramjam")
-"""The packages that the shipped modules import."""
+REQUIRED = ("msgspec", "crc32c", "cramjam", "numpy", "pyarrow")
+"""The packages that the code of executors imports."""
 ZIP_NAME = "tailrace-job.zip"
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 """The time of every entry, so that the same sources always make the same zip."""
 _ROOT = Path(tailrace.__file__).parent
 
 
-def code_zip(rooms: Iterable[str], root: Path = _ROOT) -> bytes:
-    """Returns a zip of the package with these rooms, such as `protocol` or `pipeline/segments`, and all inside them.
-
-    Raises JobError if there is no such room.
-    """
-    names = {"__init__.py"}
-    for room in rooms:
-        inside = [_name(root, each) for each in (root / room).rglob("*.py")]
-        if not inside:
-            raise JobError(f"{room} has no modules that could be shipped to executors")
-        names.update(inside)
-        parts = room.split("/")
-        names.update("/".join([*parts[:count], "__init__.py"]) for count in range(1, len(parts)))
+def code_zip(root: Path = _ROOT) -> bytes:
+    """Returns a zip of the sources of the package at `root`."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(names):
-            archive.writestr(zipfile.ZipInfo(f"tailrace/{name}", _OLDEST), (root / name).read_bytes())
+        for path in sorted(_sources(root)):
+            archive.writestr(zipfile.ZipInfo(f"tailrace/{path}", _OLDEST), (root / path).read_bytes())
     return content.getvalue()
 
 
-def ship(spark: "SparkSession", rooms: Iterable[str], directory: str) -> None:
-    """Gives the executors of the session our code. `directory` must live as long as the session."""
+def ship(spark: "SparkSession", directory: str) -> None:
+    """Gives the executors of the session our code. `directory` must live as long as the session.
+
+    Threads of this process need nothing, so a session in local mode gets nothing.
+    """
+    if not is_connect(spark) and runs_in_one_process(str(spark.sparkContext.master)):
+        return
     path = os.path.join(directory, ZIP_NAME)
-    Path(path).write_bytes(code_zip(rooms))
+    Path(path).write_bytes(code_zip())
     if is_connect(spark):
         spark.addArtifacts(path, pyfile=True)
     else:
@@ -67,5 +62,9 @@ def check_required() -> None:
         )
 
 
-def _name(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix()
+def _sources(root: Path) -> Iterator[str]:
+    """Yields the names of the modules at `root`. Rooms may be symbolic links, which rglob does not follow."""
+    for directory, _, names in os.walk(root, followlinks=True):
+        for name in names:
+            if name.endswith(".py"):
+                yield Path(directory, name).relative_to(root).as_posix()

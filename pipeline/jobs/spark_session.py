@@ -2,6 +2,7 @@
 
 import os
 import shutil  # noqa: TID251 - it only looks for a program here
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ def open_session(name: str, master: str | None = None, settings: Mapping[str, st
     check_can_run(master)
     from pyspark.sql import SparkSession
 
+    if master is None or master.startswith("local"):
+        # Without it Spark takes the first python3 of PATH, which may be another one, without what tasks need.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"tailrace {name}")
     if master is not None and master.startswith(_CONNECT):
         builder = builder.remote(master)
@@ -51,6 +55,11 @@ def check_can_run(master: str | None) -> None:
         return
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise JobError("Java is not installed, and Spark needs 17 or newer. Install a JDK, or set JAVA_HOME to one")
+
+
+def runs_in_one_process(master: str) -> bool:
+    """Returns whether tasks run in the process of the driver: `local`, `local[2]`, but not `local-cluster[…]`."""
+    return master == "local" or master.startswith("local[")
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:

@@ -22,31 +22,25 @@ assert "trio" not in sys.modules
 
 def test_an_executor_runs_the_zip_without_tailrace(tmp_path: Path) -> None:
     path = tmp_path / "tailrace-job.zip"
-    path.write_bytes(code_zip(["protocol", "pipeline/jobs"]))
+    path.write_bytes(code_zip())
     words = [sys.executable, "-c", CHECK]
     done = subprocess.run(words, env={"PYTHONPATH": str(path)}, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_zip_has_the_rooms_and_what_leads_to_them() -> None:
-    names = zipfile.ZipFile(io.BytesIO(code_zip(["pipeline/jobs"]))).namelist()
+def test_the_zip_has_the_whole_package() -> None:
+    names = zipfile.ZipFile(io.BytesIO(code_zip())).namelist()
     assert names == sorted(names)
-    assert "tailrace/__init__.py" in names
-    assert "tailrace/pipeline/__init__.py" in names
-    assert "tailrace/pipeline/jobs/job_errors.py" in names
-    assert not [each for each in names if "/lag/" in each]
+    for name in ("__init__.py", "pipeline/lag/lag_job.py", "protocol/batches/record_batch.py", "storage/log/log.py"):
+        assert f"tailrace/{name}" in names
 
 
 def test_the_same_sources_make_the_same_zip() -> None:
-    assert code_zip(["pipeline/jobs"]) == code_zip(["pipeline/jobs"])
-
-
-def test_a_room_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(JobError, match="pipeline/nothing has no modules"):
-        code_zip(["pipeline/nothing"])
+    assert code_zip() == code_zip()
 
 
 class Context(Struct):
+    master: str
     files: list[str] = field(default_factory=list)
 
     def addPyFile(self, path: str) -> None:  # noqa: N802 - PySpark's name
@@ -54,12 +48,19 @@ class Context(Struct):
 
 
 class Session(Struct):
-    sparkContext: Context = field(default_factory=Context)  # noqa: N815 - PySpark's name
+    sparkContext: Context  # noqa: N815 - PySpark's name
 
 
-def test_a_session_gets_the_file(tmp_path: Path) -> None:
-    session = Session()
-    ship(session, ["pipeline/jobs"], str(tmp_path))  # type: ignore[arg-type]
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
+def test_threads_of_the_driver_need_no_file(tmp_path: Path, master: str) -> None:
+    session = Session(Context(master))
+    ship(session, str(tmp_path))  # type: ignore[arg-type]
+    assert session.sparkContext.files == []
+
+
+def test_executors_of_a_cluster_get_the_file(tmp_path: Path) -> None:
+    session = Session(Context("local-cluster[2,1,1024]"))
+    ship(session, str(tmp_path))  # type: ignore[arg-type]
     assert session.sparkContext.files == [str(tmp_path / "tailrace-job.zip")]
     assert zipfile.is_zipfile(session.sparkContext.files[0])
 

@@ -1,0 +1,84 @@
+"""Plans a query on the driver: which ranges its tasks read, and how far a stream can read.
+
+Executors do not have the modules that this one imports.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from tailrace.runtime.files import Files, RealFiles
+
+from .copy_choice import Extent
+from .log_copies import CopyFinder
+from .range_planning import PartitionPlan
+from .segment_options import SegmentOptions
+from .segment_reading import SegmentRange
+from .stream_positions import Key, Positions, begin_of, check_order
+
+
+class QueryPlan:
+    """What the directories hold now, for one query."""
+
+    def __init__(self, options: SegmentOptions, files: Files | None = None) -> None:
+        """Looks into the directories. Raises OptionError."""
+        files = RealFiles(read_only=True) if files is None else files
+        self._options = options
+        copies = CopyFinder(files, options).copies()
+        self._names = {key: f"{found[0].topic}/{found[0].partition}" for key, found in copies.items()}
+        self._plans = {key: PartitionPlan(files, found, options) for key, found in copies.items()}
+
+    def tasks(self) -> list[tuple[SegmentRange, ...]]:
+        """Returns the ranges of each task of a batch query. Raises SegmentError."""
+        found = [plan.ranges() for plan in self._plans.values()]
+        if self._options.latest_by_key:  # the last record of a key may be in any segment of its partition
+            return [tuple(ranges) for ranges in found if ranges]
+        return _one_each(each for ranges in found for each in ranges)
+
+    @property
+    def extents(self) -> Mapping[Key, Extent]:
+        """The first and last offset of each partition."""
+        return {key: plan.extent for key, plan in self._plans.items()}
+
+    def first_positions(self) -> Positions:
+        """Returns where a new stream begins."""
+        return {key: plan.first_offset() for key, plan in self._plans.items()}
+
+    def tasks_between(self, start: Mapping[Key, int], end: Mapping[Key, int]) -> list[tuple[SegmentRange, ...]]:
+        """Returns the ranges of each task of a stream's batch. Raises SegmentError."""
+        extents = self.extents
+        tasks: list[tuple[SegmentRange, ...]] = []
+        for key, to in end.items():
+            begin = begin_of(key, start, extents)
+            check_order(begin, to, self._names.get(key, f"partition {key[1]} of the topic {key[0]}"))
+            if begin < to and key in self._plans:
+                tasks += _one_each(self._plans[key].between(begin, to))
+            elif begin < to and self._options.fail_on_data_loss:
+                check_order(to, begin, f"partition {key[1]} of the topic {key[0]}")
+        return tasks
+
+    def positions_within(self, start: Mapping[Key, int], latest: Mapping[Key, int], bytes_max: int) -> Positions:
+        """Returns the positions after about this many bytes, and after at least one range of a segment."""
+        extents = self.extents
+        ends = {key: begin_of(key, start, extents) for key in latest}
+        waiting = {
+            key: self._plans[key].between(ends[key], to)
+            for key, to in latest.items()
+            if key in self._plans and ends[key] < to
+        }
+        total, is_first = 0, True
+        while waiting:
+            for key in list(waiting):
+                if not waiting[key]:
+                    del waiting[key]
+                    ends[key] = latest[key]
+                    continue
+                following = waiting[key].pop(0)
+                total += following.bytes_estimate
+                if total > bytes_max and not is_first:
+                    return ends
+                ends[key], is_first = following.end, False
+        return ends
+
+
+def _one_each(ranges: Iterable[SegmentRange]) -> list[tuple[SegmentRange, ...]]:
+    """Returns a task for each range."""
+    return [(each,) for each in ranges]

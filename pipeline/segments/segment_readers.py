@@ -1,0 +1,104 @@
+"""The readers of the data source: they plan on the driver, and read on executors.
+
+Both import this module, so it imports what only the driver has when it plans.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from .segment_options import SegmentOptions
+from .segment_reading import SegmentRange
+from .segment_rows import RowSettings, rows_of
+from .stream_positions import Document, Key, Positions, document_of, latest_positions, limited_positions, positions_of
+
+if TYPE_CHECKING:
+    from .query_planning import QueryPlan
+
+
+class SegmentTask(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[SegmentRange]) -> None:
+        self.values = [astuple(each) for each in ranges]
+
+    @property
+    def ranges(self) -> list[SegmentRange]:
+        return [SegmentRange(*values) for values in self.values]
+
+
+def settings_of(options: SegmentOptions) -> RowSettings:
+    """Returns what executors need to know of the options."""
+    return RowSettings(
+        options.columns,
+        options.header_only,
+        options.verify_checksums,
+        options.entry_types,
+        options.as_of_ms,
+        options.latest_by_key,
+        options.fail_on_data_loss,
+    )
+
+
+def _plan(options: SegmentOptions) -> "QueryPlan":
+    from .query_planning import QueryPlan
+
+    return QueryPlan(options)
+
+
+def _read(partition: InputPartition | None, options: SegmentOptions) -> Iterator[Any]:
+    # Spark makes one task without a partition if there are no partitions.
+    return rows_of(partition.ranges, settings_of(options)) if isinstance(partition, SegmentTask) else iter(())
+
+
+class SegmentsReader(DataSourceReader):
+    """Reads what the directories hold when the query is planned."""
+
+    def __init__(self, options: SegmentOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        return [SegmentTask(ranges) for ranges in _plan(self._options).tasks()]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(partition, self._options)
+
+
+class SegmentsStreamReader(DataSourceStreamReader):
+    """Reads what the directories get. A position is the next offset of each partition."""
+
+    def __init__(self, options: SegmentOptions) -> None:
+        self._options = options
+        self._known: Positions = {}
+        """The largest positions that were told to Spark."""
+
+    def initialOffset(self) -> Document:  # noqa: N802
+        return document_of(_plan(self._options).first_positions())
+
+    def latestOffset(self) -> Document:  # noqa: N802
+        return document_of(self._latest(_plan(self._options)))
+
+    def _latest(self, plan: "QueryPlan") -> Positions:
+        self._known = latest_positions(self._known, plan.extents)
+        return self._known
+
+    def latest_within(self, start: Mapping[str, Mapping[str, int]], *, is_limited: bool) -> Document:
+        """Returns the end of the next batch after `start`, within the limits of the options if `is_limited`."""
+        plan, begin = _plan(self._options), positions_of(start)
+        latest: dict[Key, int] = latest_positions(begin, plan.extents)
+        if is_limited and self._options.max_offsets_per_trigger is not None:
+            latest = limited_positions(begin, latest, plan.extents, self._options.max_offsets_per_trigger)
+        elif is_limited and self._options.max_bytes_per_trigger is not None:
+            latest = plan.positions_within(begin, latest, self._options.max_bytes_per_trigger)
+        return document_of(latest)
+
+    def partitions(self, start: Document, end: Document) -> list[InputPartition]:
+        if start == end:
+            return []
+        tasks = _plan(self._options).tasks_between(positions_of(start), positions_of(end))
+        return [SegmentTask(ranges) for ranges in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(partition, self._options)

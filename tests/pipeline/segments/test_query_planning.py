@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+from segment_logs import TOPIC_ID, Spu, fill
+
+from tailrace.pipeline.segments.query_planning import QueryPlan
+from tailrace.pipeline.segments.segment_options import read_options
+from tailrace.pipeline.segments.segment_reading import SegmentError
+
+A, B = (TOPIC_ID, 0), (TOPIC_ID, 1)
+
+
+async def _plan(tmp_path: Path, **given: str) -> QueryPlan:
+    spu = Spu(tmp_path)
+    for partition, count in ((0, 200), (1, 50)):
+        log = spu.log(partition)
+        if not log.log_end:
+            fill(log, count)
+        await log.sync()
+        await spu.commit(count, partition)
+    return QueryPlan(read_options({"path": str(tmp_path), "includeUnsealed": "true", **given}))
+
+
+async def test_a_task_reads_a_segment_or_a_partition_if_keys_matter(tmp_path: Path) -> None:
+    plan = await _plan(tmp_path)
+    tasks = plan.tasks()
+    assert len(tasks) > 5
+    assert {len(ranges) for ranges in tasks} == {1}
+    plan = await _plan(tmp_path, latestByKey="true")
+    assert [sum(each.end - each.start for each in ranges) for ranges in plan.tasks()] == [200, 50]
+
+
+async def test_a_stream_begins_where_the_options_say(tmp_path: Path) -> None:
+    plan = await _plan(tmp_path, startingOffsets='{"events":{"0":150}}')
+    assert plan.first_positions() == {A: 150, B: 0}
+    ranges = [each for task in plan.tasks_between({A: 150, B: 0}, {A: 200, B: 10}) for each in task]
+    assert sum(each.end - each.start for each in ranges) == 60
+
+
+async def test_a_stream_that_would_go_back_or_lost_a_partition_is_an_error(tmp_path: Path) -> None:
+    plan = await _plan(tmp_path)
+    with pytest.raises(SegmentError, match="events/0 ends at offset 200, and the stream has read up to offset 210"):
+        plan.tasks_between({A: 210}, {A: 200})
+    plan = await _plan(tmp_path, partitions="0")
+    with pytest.raises(SegmentError, match="partition 1 of the topic"):
+        plan.tasks_between({B: 5}, {B: 50})
+
+
+async def test_a_limit_in_bytes_is_kept_and_every_trigger_proceeds(tmp_path: Path) -> None:
+    plan = await _plan(tmp_path)
+    latest = {A: 200, B: 50}
+    position: dict = {}  # type: ignore[type-arg]
+    steps = []
+    while position != latest:
+        position = plan.positions_within(position, latest, 5000)
+        steps.append(position)
+    assert len(steps) > 3
+    assert plan.positions_within({}, latest, 1)[A] == plan.tasks()[0][0].end
+    assert plan.positions_within({}, latest, 10**9) == latest

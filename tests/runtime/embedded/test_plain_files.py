@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import pytest
+
+from tailrace.runtime.embedded.plain_files import PlainFile, names_in
+
+
+def test_a_read_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    file = PlainFile(str(tmp_path / "file"))
+    assert file.size() == 10
+    assert file.read_at(2, 3) == b"234"
+    assert file.read_at(8, 100) == b"89"
+    file.close()
+
+
+def test_an_open_file_keeps_its_content_when_it_is_replaced_or_removed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    file = PlainFile(str(path))
+    (tmp_path / "new").write_bytes(b"newer")
+    (tmp_path / "new").rename(path)
+    path.unlink()
+    assert file.read_at(0, 10) == b"old"
+
+
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        PlainFile(str(tmp_path / "missing"))
+
+
+def test_names_are_sorted(tmp_path: Path) -> None:
+    for name in "cab":
+        (tmp_path / name).touch()
+    assert names_in(str(tmp_path)) == ["a", "b", "c"]
