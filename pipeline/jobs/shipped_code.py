@@ -52,9 +52,25 @@ def ship(spark: "SparkSession", directory: str) -> None:
         spark.sparkContext.addPyFile(path)
 
 
-def check_required() -> None:
-    """Raises JobError if this process, an executor, lacks a package. Tasks call it before anything else."""
-    missing = [each for each in REQUIRED if find_spec(each) is None]
+def ship_once(spark: "SparkSession") -> None:
+    """Gives the executors of a classic session our code, if they do not have it yet."""
+    context = spark.sparkContext
+    if runs_in_one_process(str(context.master)) or any(each.endswith(f"/{ZIP_NAME}") for each in context.listFiles):
+        return
+    from pyspark import SparkFiles
+
+    # Spark removes this directory when the session ends. It keeps its own copy of the zip in there, so ours is below.
+    directory = os.path.join(SparkFiles.getRootDirectory(), "shipped")
+    os.makedirs(directory, exist_ok=True)
+    ship(spark, directory)
+
+
+def check_required(*more: str) -> None:
+    """Raises JobError if this process, an executor, lacks a package. Tasks call it before anything else.
+
+    `more` names packages that the task imports beside those of every job.
+    """
+    missing = [each for each in (*REQUIRED, *more) if find_spec(each) is None]
     if missing:
         raise JobError(
             f"an executor lacks {', '.join(missing)}: install {'them' if missing[1:] else 'it'} there with "
