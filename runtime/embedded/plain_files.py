@@ -1,6 +1,9 @@
-"""Reads files in processes that have no Trio, such as the executors of Spark. It writes nothing."""
+"""Reads and writes files in processes that have no Trio, such as the executors of Spark."""
 
 import os
+from contextlib import suppress
+
+from tailrace.runtime.chance import RandomChance
 
 
 class PlainFile:
@@ -36,3 +39,43 @@ class PlainFile:
 def names_in(directory: str) -> list[str]:
     """Returns the sorted names in the directory. Raises OSError."""
     return sorted(os.listdir(directory))
+
+
+def make_directories(directory: str) -> None:
+    """Makes a directory and those above it. Raises OSError."""
+    os.makedirs(directory, exist_ok=True)
+
+
+def write_once(path: str, content: bytes) -> bool:
+    """Writes a file that never changes, durably. Returns False, and changes nothing, if there is one of that name.
+
+    The file is complete as soon as it has its name, whenever processes are killed. Raises OSError.
+    """
+    directory, _, name = path.rpartition("/")
+    temporary = f"{directory or '.'}/.{name}.{RandomChance().below(2**32):08x}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+    _sync_directory(directory or ".")
+    return True
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.runtime.embedded.plain_files import PlainFile, names_in
+from tailrace.runtime.embedded.plain_files import PlainFile, make_directories, names_in, write_once
 
 
 def test_a_read_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
@@ -33,3 +33,13 @@ def test_names_are_sorted(tmp_path: Path) -> None:
     for name in "cab":
         (tmp_path / name).touch()
     assert names_in(str(tmp_path)) == ["a", "b", "c"]
+
+
+def test_only_the_first_writer_of_a_name_succeeds(tmp_path: Path) -> None:
+    directory = str(tmp_path / "one" / "two")
+    make_directories(directory)
+    make_directories(directory)
+    assert write_once(f"{directory}/part", b"first")
+    assert not write_once(f"{directory}/part", b"second")
+    assert (tmp_path / "one" / "two" / "part").read_bytes() == b"first"
+    assert names_in(directory) == ["part"]
