@@ -1,10 +1,10 @@
 """The task of one assigned shard: claims it, reads it, hands its records to workers, and sends what comes of them.
 
-`ShardLine` decides; this task carries out. While workers handle a chunk, the task reads ahead, as far as the line takes
-more, and what earlier chunks emitted is sent. The mark moves when brokers have acknowledged it.
+`ShardLine` decides, and `LineRunner` carries out. While workers handle a chunk, the task reads ahead, as far as the
+line takes more, and what earlier chunks emitted is sent. The mark moves when brokers have acknowledged it.
 """
 
-import math
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -20,22 +20,19 @@ from tailrace.runtime.logs import FilteringBoundLogger
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.trigger.config.trigger_config import SeekTo, TriggerConfig
 from tailrace.trigger.pool.workers import Workers
-from tailrace.trigger.shards.line_effects import AttemptFailed, Effects, GivenUp, Handled, Sending, ShardStopped
-from tailrace.trigger.shards.pieces import NEVER
+from tailrace.trigger.shards.line_effects import AttemptFailed
 from tailrace.trigger.shards.shard_line import ShardLine
-from tailrace.trigger.work import Chunk, Settled, Shard
+from tailrace.trigger.work import Settled, Shard
 
 from .group_offsets import FencedError, GroupOffsets
 from .line_facts import LineFacts
-from .output_sender import OutputRefusedError, OutputSender
+from .line_runner import LineParts, LineRunner
+from .output_sender import OutputSender
 from .replica_metrics import ReplicaMetrics, ShardGauges
-from .shard_reader import READ_WAIT_SECONDS, OutOfRangeError, Reading, ShardReader
+from .shard_reader import READ_WAIT_SECONDS, OutOfRangeError, ShardReader
 from .side_topics import SideTopics
 from .wake import Wake
 
-SENDINGS_MAX = 4
-"""How many chunks may wait until their output is acknowledged, before the shard hands out no further one."""
-LOOK_SECONDS_MIN = 0.001
 _FENCED = "another replica has claimed the shard, although this one is its owner; restart one of them"
 
 
@@ -80,34 +77,36 @@ class ShardTask:
         self._logger = parts.logger.bind(topic=shard.topic, shard=shard.number)
         # The facts of a retry topic name the shard and the offset that the record had first.
         self._facts = LineFacts(parts.metrics, self._logger.bind(topic=parts.config.topic))
-        self._line: ShardLine | None = None
+        self._runner: LineRunner | None = None
+        """What runs the line of the shard, once it is claimed."""
         self._reader: ShardReader | None = None
         self._problem = ""
         """Why the shard cannot be claimed at the moment."""
-        self._retried: AttemptFailed | None = None
-        """The failed attempt for which the shard pauses, until its next event is handled or given up."""
         self._is_fenced = False
         """Whether another replica has claimed the shard. Nothing is handed out then."""
         self._is_draining = False
         self._changed = Wake()
         self._claiming = trio.CancelScope()
-        # Adding to it never waits. It has SENDINGS_MAX entries at most, and one for each chunk and each open event that
-        # was handed out before.
-        self._to_send, self._sendings = trio.open_memory_channel[Sending](math.inf)
 
     # What the replica asks
 
     @property
     def mark(self) -> int:
         """The offset before which everything is handled and acknowledged; -1 before the claim."""
-        return -1 if self._line is None else self._line.mark
+        line = self._line
+        return -1 if line is None else line.mark
+
+    @property
+    def _line(self) -> ShardLine | None:
+        """The line of the shard; None before the claim."""
+        return None if self._runner is None else self._runner.line
 
     def drain(self) -> None:
         """Hands out no further event. `run` returns when the running ones have ended."""
         self._is_draining = True
         self._claiming.cancel()
-        if self._line is not None:
-            self._line.drain()
+        if (line := self._line) is not None:
+            line.drain()
         self._changed.set()
 
     def on_fenced(self) -> None:
@@ -122,12 +121,13 @@ class ShardTask:
 
     def knows(self, settled: Settled) -> bool:
         """Whether an open event belongs to this shard, or came to it in the retry topic."""
-        return self._line is not None and self._line.knows(settled.shard, settled.offset)
+        line = self._line
+        return line is not None and line.knows(settled.shard, settled.offset)
 
     def settle(self, settled: Settled) -> None:
         """Settles an event that was open when its chunk ended."""
-        if self._line is not None:
-            self._carry_out(self._line.on_settled(settled, trio.current_time()))
+        if self._runner is not None:
+            self._runner.settle(settled)
 
     # The steps
 
@@ -135,16 +135,20 @@ class ShardTask:
         """Runs until the shard is drained: no event is running, and all output is acknowledged. The caller commits the
         last mark. Cancel it to give up the running events."""
         with self._claiming:
-            self._line = await self._claimed_line()
-        line = self._line
-        if line is not None:
+            line = await self._claimed_line()
+            self._runner = LineRunner(line, self._line_parts, self._may_hand_out, self._changed)
+        if self._runner is not None:
             if self._is_draining:
-                line.drain()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read, line)
-                nursery.start_soon(self._send, line)
-                await self._hand_out(line)
-                nursery.cancel_scope.cancel()
+                self._runner.line.drain()
+            await self._runner.run(partial(self._read, self._runner))
+
+    @property
+    def _line_parts(self) -> LineParts:
+        parts = self._parts
+        return LineParts(parts.workers, parts.sender, self._facts, parts.metrics, parts.wall_clock, parts.chance)
+
+    def _may_hand_out(self, now: float) -> bool:
+        return not self._is_fenced and self._owner.may_hand_out(now)
 
     async def _claimed_line(self) -> ShardLine:
         parts = self._parts
@@ -178,21 +182,20 @@ class ShardTask:
     def _seek_to(self) -> SeekTo:
         return SeekTo.EARLIEST if self._is_retry_topic else self._parts.config.seek_to
 
-    async def _read(self, line: ShardLine) -> None:
+    async def _read(self, runner: LineRunner) -> None:
         """Reads as long as the line takes more records."""
-        parts = self._parts
+        parts, line = self._parts, runner.line
         interval = 0.0 if self._is_retry_topic else parts.config.polling_interval
         self._reader = reader = ShardReader(parts.spus.another(), self.shard, parts.chance, self._logger)
         try:
             while True:
-                while not (bytes_max := line.wants_bytes):
-                    await self._changed.wait()
+                bytes_max = await runner.room()
                 try:
                     found = await reader.read(line.fetch_offset, bytes_max, 0.0 if interval else READ_WAIT_SECONDS)
-                    self._take(line, found)
+                    runner.take(found.records, found.high_watermark)
                     reader.confirm()
                 except OutOfRangeError:
-                    await self._find_log_start(line, reader)
+                    await self._find_log_start(runner, reader)
                 except KafkaError as error:
                     await reader.pause_after(error.message)
                 if interval:
@@ -200,15 +203,10 @@ class ShardTask:
         finally:
             reader.close()
 
-    def _take(self, line: ShardLine, found: Reading) -> None:
-        line.take(found.records, found.high_watermark, trio.current_time(), self._parts.wall_clock.now_ms())
-        if found.records:
-            self._parts.metrics.read_bytes += len(found.records)
-            self._changed.set()
-
-    async def _find_log_start(self, line: ShardLine, reader: ShardReader) -> None:
+    async def _find_log_start(self, runner: LineRunner, reader: ShardReader) -> None:
         """Goes on at the log start. Records before it were deleted. If it lies before what was read, the log was
         truncated or made anew, and all its records are handled."""
+        line = runner.line
         try:
             log_start = await self._parts.offsets.log_start(self.shard)
         except (UnreachableError, RefusedError) as error:
@@ -218,59 +216,7 @@ class ShardTask:
             effects = line.on_log_start(log_start)
         else:
             effects = line.on_log_end(log_start)
-        self._carry_out(effects)
-
-    async def _hand_out(self, line: ShardLine) -> None:
-        async with trio.open_nursery() as nursery:
-            while not line.is_drained:
-                now = trio.current_time()
-                looks_again_at = NEVER  # what lets events be handed out also wakes this task
-                if self._may_hand_out(now):
-                    if (chunk := line.next_chunk(now)) is not None:
-                        nursery.start_soon(self._handle, line, chunk)
-                        continue
-                    looks_again_at = max(line.next_time, now + LOOK_SECONDS_MIN)
-                with trio.move_on_at(looks_again_at) as waiting:
-                    await self._changed.wait()
-                if waiting.cancelled_caught:
-                    self._carry_out(line.on_time(trio.current_time(), *self._moment()))
-
-    def _may_hand_out(self, now: float) -> bool:
-        if self._is_fenced:
-            return False
-        return self._owner.may_hand_out(now) and self._to_send.statistics().current_buffer_used < SENDINGS_MAX
-
-    async def _handle(self, line: ShardLine, chunk: Chunk) -> None:
-        began = trio.current_time()
-        outcome = await self._parts.workers.handle(chunk)
-        now = trio.current_time()
-        self._parts.metrics.queue_seconds.observe(max(0.0, now - began - outcome.handler_seconds))
-        self._carry_out(line.on_outcome(chunk, outcome, now, *self._moment()))
-
-    def _moment(self) -> tuple[int, float]:
-        """Returns the wall clock's time and a random number."""
-        return self._parts.wall_clock.now_ms(), self._parts.chance.fraction()
-
-    def _carry_out(self, effects: Effects) -> None:
-        self._facts.note(effects.facts)
-        for fact in effects.facts:
-            if isinstance(fact, AttemptFailed) and not fact.is_aside:
-                self._retried = fact
-            elif isinstance(fact, Handled | GivenUp | ShardStopped):
-                self._retried = None
-        self._changed.set()
-        if effects.sending is not None:
-            self._to_send.send_nowait(effects.sending)
-
-    async def _send(self, line: ShardLine) -> None:
-        async for sending in self._sendings:
-            try:
-                await self._parts.sender.send(sending)
-            except OutputRefusedError as refused:
-                self._carry_out(line.on_send_refused(sending.ticket, str(refused)))
-            else:
-                line.on_sent(sending.ticket)
-                self._changed.set()
+        runner.carry_out(effects)
 
     # What people see
 
@@ -330,9 +276,13 @@ class ShardTask:
             return line.mark, 0, _FENCED
         if state is ShardState.UNREACHABLE and self._reader is not None:
             return -1, 0, self._reader.problem
-        if state is ShardState.RETRYING and self._retried is not None:
-            return self._retried.failure.offset, self._retried.attempt, self._retried.failure.text
+        if state is ShardState.RETRYING and (retried := self._retried) is not None:
+            return retried.failure.offset, retried.attempt, retried.failure.text
         return -1, 0, self._parts.sender.problem
+
+    @property
+    def _retried(self) -> AttemptFailed | None:
+        return None if self._runner is None else self._runner.retried
 
     @staticmethod
     def _lag_seconds(line: ShardLine, wall_ms: int) -> float:

@@ -66,6 +66,8 @@ class FetchedBatches:
     def __init__(self, offset: int, bytes_max: int) -> None:
         self.end = offset
         """The offset from which the next fetch reads."""
+        self.has_ended = False
+        """Whether no more batches come."""
         self.memory = 0
         """How many bytes the batches take."""
         self._bytes_max = bytes_max

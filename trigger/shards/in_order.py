@@ -149,7 +149,7 @@ class InOrder:
         if not found:
             return first
         due = self._batches.arrived(first) + self._batch_seconds
-        if now >= due or self._batches.is_full:
+        if now >= due or self._batches.is_full or self._batches.has_ended:
             return chunk_end
         self._full_at = due
         return first

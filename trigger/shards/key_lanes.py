@@ -191,7 +191,7 @@ class KeyLanes:
         if any(entry.attempts for entry in entries):
             return False
         due = min(entry.batch.arrived for entry in entries) + self._batch_seconds
-        if now >= due or self._batches.is_full:
+        if now >= due or self._batches.is_full or self._batches.has_ended:
             return False
         self._full_at = due
         return True

@@ -262,12 +262,18 @@ class ShardLine:
         """Hands out nothing from now on. Outcomes still count."""
         self.is_draining = True
 
+    def end_input(self) -> None:
+        """Expects no further record. A list of events that is not full waits no longer."""
+        self._batches.has_ended = True
+
     # How far the shard is
 
     @property
     def is_drained(self) -> bool:
-        """Whether the line drains, no worker has a chunk, and everything is sent. The mark is final then."""
-        return self.is_draining and not self._order.chunks_in_hand and not self._unsent
+        """Whether the line drains or has handled all its input, no worker has a chunk, and everything is sent. The
+        mark is final then."""
+        hands_out_nothing = self.is_draining or (self._batches.has_ended and self._handled >= self._batches.end)
+        return hands_out_nothing and not self._order.chunks_in_hand and not self._unsent
 
     @property
     def mark(self) -> int:
