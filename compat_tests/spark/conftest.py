@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from brokers import shared_broker
+from brokers import is_apache_kafka, shared_broker
+from peer.apache_kafka import SHORT_LIVED, ApacheKafka
 from pyspark.sql import SparkSession
 
 from .kafka_side import KafkaSide
@@ -30,6 +31,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with shared_broker(request, tmp_path_factory, SETTINGS) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yields the address of a node of Apache Kafka, which jobs must work with as well."""
+    if is_apache_kafka(request):
+        yield request.getfixturevalue("bootstrap")
+        return
+    node = ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), SHORT_LIVED)
+    try:
+        node.start()
+        yield node.bootstrap
+    finally:
+        node.kill()
 
 
 @pytest.fixture(scope="session")
