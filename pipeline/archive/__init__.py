@@ -1,4 +1,25 @@
 """Copies topics to Parquet files exactly once, and proves it.
 
-Executors get the pure modules and the tasks with the job, so these import neither Trio nor `storage`.
+Executors get the pure modules and the tasks with the job, so these import neither Trio nor `storage`. The public names
+are imported when they are first used.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .archive_manifest import ManifestError
+
+__all__ = ["ManifestError"]
+
+_MODULES = {"ManifestError": "archive_manifest"}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
