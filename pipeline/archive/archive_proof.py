@@ -27,6 +27,8 @@ class FileFindings(Struct, frozen=True):
     rollup: int = 0
     runs: tuple[Run, ...] = ()
     """The offsets, and an offset twice if two rows have it."""
+    is_changed: bool = False
+    """Whether the file has another checksum than the manifest says."""
     strays: int = 0
     """The number of rows that belong to another topic, partition or date."""
 
@@ -131,6 +133,8 @@ def _file_problems(file: DataFile, found: FileFindings) -> list[str]:
             f"{file.path} has changed: its roll-up is {rollup_text(found.rollup)}, and the manifest says "
             f"{rollup_text(file.rollup)}"
         )
+    elif found.is_changed:
+        problems.append(f"{file.path} has changed: its records are the same, and its checksum is not")
     if found.runs and (found.runs[0][0], max(last for _, last in found.runs)) != (file.first, file.last):
         problems.append(f"{file.path} has other offsets than the manifest says, {file.first} to {file.last}")
     if found.strays:
