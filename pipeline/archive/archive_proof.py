@@ -38,16 +38,16 @@ class LogFindings(Struct, frozen=True):
 
     fault: str = ""
     """Why the log could not be read, as a sentence; empty if it could."""
-    start: int = 0
-    """The first offset that the log has; earlier ones were deleted by retention or on request."""
     end: int = 0
     """The offset after the last committed one."""
     runs: tuple[Run, ...] = ()
     """The offsets of the records."""
     is_compacted: bool = False
     """Whether compaction may have removed records since they were archived."""
-    lost: tuple[Run, ...] = ()
-    """The offsets that a recovery has filled with holes."""
+    deleted: tuple[Run, ...] = ()
+    """The offsets that retention, or somebody on purpose, has deleted since."""
+    never: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
+    """The offsets that never were committed records, by reason, such as the holes that a recovery wrote."""
     common_rollup: int = 0
     """The roll-up, at the broker, of the records that both have."""
     archive_rollup: int = 0
@@ -180,9 +180,9 @@ def _offset_problems(where: str, chunk: Chunk, runs: Runs, twice: Runs) -> list[
 
 def _log_problems(where: str, chunk: Chunk, runs: Runs, log: LogFindings) -> list[str]:
     """Compares the records of the chunk with those of the log, as far as both can have them."""
-    both = [(max(chunk.start, log.start), min(chunk.end, log.end) - 1)]
-    kept = common(runs, both) if both[0][0] <= both[0][1] else []
-    only_here, lost = without(kept, log.runs), list(log.lost)
+    in_log = [(chunk.start, log.end - 1)] if chunk.start < log.end else []
+    only_here = without(without(common(runs, in_log), log.runs), log.deleted)
+    removed = [run for runs_of_reason in log.never.values() for run in runs_of_reason]
     problems = []
     if chunk.end > log.end:
         problems.append(f"{where}: the log ends at offset {log.end}, and the archive has offsets up to {chunk.end - 1}")
@@ -192,13 +192,16 @@ def _log_problems(where: str, chunk: Chunk, runs: Runs, log: LogFindings) -> lis
             "is missing, and the log has its record",
             "are missing, and the log has their records",
         ),
-        (
-            common(only_here, lost),
-            "was lost in a recovery of the log, and the archive has its record",
-            "were lost in a recovery of the log, and the archive has their records",
+        *(
+            (
+                common(only_here, those),
+                f"has a record, and the log says why it has none: {why}",
+                f"have records, and the log says why it has none: {why}",
+            )
+            for why, those in log.never.items()
         ),
         (
-            [] if log.is_compacted else without(only_here, lost),
+            [] if log.is_compacted else without(only_here, merged(removed)[0]),
             "has no record in the log, which is not compacted",
             "have no record in the log, which is not compacted",
         ),

@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
@@ -44,9 +44,10 @@ class ReadLog(Struct):
     """What the log has of the offsets of a chunk, before it is compared."""
 
     records: Records
-    start: int
     end: int
-    lost: tuple[Run, ...] = ()
+    """The offset after the last committed one."""
+    deleted: tuple[Run, ...] = ()
+    never: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     is_compacted: bool = False
 
 
@@ -68,11 +69,11 @@ def compare(archived: Records, log: ReadLog) -> LogFindings:
     offsets, here, there = np.intersect1d(archived.offsets, logged.offsets, return_indices=True)
     ours, theirs = archived.hashes[here], logged.hashes[there]
     return LogFindings(
-        start=log.start,
         end=log.end,
         runs=tuple(runs_of(logged.offsets)),
         is_compacted=log.is_compacted,
-        lost=log.lost,
+        deleted=log.deleted,
+        never=log.never,
         common_rollup=int(np.add.reduce(theirs, dtype=np.uint64)),
         archive_rollup=int(np.add.reduce(ours, dtype=np.uint64)),
         differing=tuple(runs_of(offsets[ours != theirs])),

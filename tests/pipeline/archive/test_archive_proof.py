@@ -118,9 +118,9 @@ def test_a_record_that_only_the_log_has_is_missing() -> None:
 
 
 def test_records_that_the_log_has_deleted_are_not_compared() -> None:
-    proof = check_chunk(_CHUNK, _READ, replace(_LOG, start=13, runs=((13, 14), (16, 16))))
+    proof = check_chunk(_CHUNK, _READ, replace(_LOG, deleted=((10, 12),), runs=((13, 14), (16, 16))))
     assert (proof.problems, proof.compared, proof.gone) == ((), 3, 3)
-    proof = check_chunk(_CHUNK, _READ, replace(_LOG, start=20, runs=()))
+    proof = check_chunk(_CHUNK, _READ, replace(_LOG, deleted=((10, 17),), runs=()))
     assert (proof.problems, proof.compared, proof.gone) == ((), 0, 6)
 
 
@@ -131,11 +131,8 @@ def test_compaction_may_remove_records_and_nothing_else_may() -> None:
 
 
 def test_a_record_that_a_recovery_lost_is_a_problem_even_if_the_log_is_compacted() -> None:
-    log = replace(_LOG, runs=((10, 11), (16, 16)), lost=((13, 14),), is_compacted=True)
-    assert (
-        _problem(log=log)
-        == "t/3: offsets 13 to 14 were lost in a recovery of the log, and the archive has their records"
-    )
+    log = replace(_LOG, runs=((10, 11), (16, 16)), never={"hole": ((13, 14),)}, is_compacted=True)
+    assert _problem(log=log) == "t/3: offsets 13 to 14 have records, and the log says why it has none: hole"
 
 
 def test_a_log_that_ends_before_the_archive_is_a_problem() -> None:

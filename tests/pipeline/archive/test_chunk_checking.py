@@ -55,8 +55,8 @@ def _findings(root: Path, file: DataFile) -> FileFindings:
     return read_file(str(root), _chunk(file), file)[0]
 
 
-def _log(rows: Any, *, start: int = 0, end: int = 5) -> ReadLog:
-    return ReadLog(records_of(rows.to_batches()), start, end)
+def _log(rows: Any, *, deleted: int = 0, end: int = 5) -> ReadLog:
+    return ReadLog(records_of(rows.to_batches()), end, ((0, deleted - 1),) if deleted else ())
 
 
 def test_a_file_is_as_the_manifest_says(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_chunk_is_compared_with_the_log(tmp_path: Path) -> None:
     log = pa.concat_tables([_rows(0), _rows(1, time=_DAY_TWO), _rows(2), _rows(3, time=_DAY_TWO), _rows(4)])
     proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda _: _log(log))
     assert (proof.problems, proof.compared, proof.gone, proof.log_end) == ((), 5, 0, 5)
-    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda _: _log(log.slice(3), start=3, end=9))
+    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda _: _log(log.slice(3), deleted=3, end=9))
     assert (proof.problems, proof.compared, proof.gone, proof.log_end) == ((), 2, 3, 9)
 
 
