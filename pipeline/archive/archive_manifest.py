@@ -13,6 +13,8 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from tailrace.pipeline.segments.log_pieces import Gap
+
 from .archive_layout import chunk_id
 from .record_rollup import add
 
@@ -21,7 +23,6 @@ SNAPSHOT_COMMITS = 100
 """After how many commits a commit carries all chunks, so that readers need no older ones."""
 
 HeadPlace = Literal["files", "sc"]
-Why = Literal["compaction", "hole", "bridge", "marker", "aborted", "deleted"]
 Positions = Mapping[str, Mapping[int, int]]
 """The next offset of each partition, by topic id."""
 PartitionKey = tuple[str, int]
@@ -44,16 +45,6 @@ class Archive(Struct, frozen=True):
     """A UUID."""
     head: HeadPlace
     version: int = FORMAT_VERSION
-
-
-class Gap(Struct, frozen=True):
-    """Offsets from `first` to `last` that have no record."""
-
-    first: int
-    last: int
-    why: Why
-    """The log was compacted; recovery wrote a hole or a bridge; the marker of a transaction; a record of an aborted
-    transaction; or the records were deleted before the archive read them."""
 
 
 class DataFile(Struct, frozen=True):

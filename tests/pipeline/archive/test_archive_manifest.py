@@ -7,7 +7,6 @@ from tailrace.pipeline.archive.archive_layout import commit_name
 from tailrace.pipeline.archive.archive_manifest import (
     Chunk,
     Commit,
-    Gap,
     Head,
     Link,
     Manifest,
@@ -20,6 +19,7 @@ from tailrace.pipeline.archive.archive_manifest import (
     head_of,
     next_commit,
 )
+from tailrace.pipeline.segments.log_pieces import Gap
 
 
 class Chain:

@@ -1,0 +1,168 @@
+"""Pieces of a log, as jobs read them one after the other: the records, and why other offsets have none.
+
+Readers of segments and of brokers make the same pieces. A piece covers every offset from its start to its end.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from tailrace.protocol.batches.record_batch import COMPRESSION_MASK
+from tailrace.protocol.batches.records import open_body
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch
+from .record_columns import Column, decode_bodies
+from .segment_columns import ENTRY_TYPES, EVENT, RECORD_COLUMNS
+from .segment_reading import ReadBatch
+
+Why = Literal["compaction", "hole", "bridge", "marker", "aborted", "deleted"]
+COMPACTION: Why = "compaction"
+ABORTED: Why = "aborted"
+DELETED: Why = "deleted"
+"""The records were deleted before they could be read."""
+
+DECODED_BYTES_MAX = 8 * 2**20
+"""About how many decompressed bytes are decoded together."""
+DECODED_RECORDS_MAX = 32 * 1024
+_COMPRESSED_RATIO = 8
+_EVENT = ENTRY_TYPES.index(EVENT)
+_WHY_OF_TYPE: dict[int, Why] = {
+    ENTRY_TYPES.index("hole"): "hole",
+    ENTRY_TYPES.index("bridge"): "bridge",
+    ENTRY_TYPES.index("marker"): "marker",
+}
+
+
+class Gap(Struct, frozen=True):
+    """Offsets from `first` to `last` that have no record."""
+
+    first: int
+    last: int
+    why: Why
+    """The log was compacted; recovery wrote a hole or a bridge; the marker of a transaction; a record of an aborted
+    transaction; or the records were deleted before they were read."""
+
+
+class LogPiece(Struct, frozen=True):
+    """The offsets `[start, end)` of a partition."""
+
+    start: int
+    end: int
+    rows: RecordRows | None
+    """The records, in the order of offsets; None for none."""
+    gaps: tuple[Gap, ...] = ()
+    """The other offsets."""
+    source_bytes: int = 0
+    """The size of the batches that were read."""
+    epoch_first: int = -1
+    epoch_last: int = -1
+    """The leader epochs of the first and last batch with records."""
+
+    def arrow(self, columns: Sequence[str] = tuple(RECORD_COLUMNS)) -> ArrowBatch | None:
+        """Returns the records with these columns; None for none."""
+        return None if self.rows is None or not len(self.rows) else self.rows.record_batch(columns)
+
+
+class LogBatch(Struct):
+    """A batch of a piece."""
+
+    stored: ReadBatch
+    is_aborted: bool = False
+    """Whether it belongs to a transaction that was aborted."""
+
+
+def deleted_piece(start: int, end: int) -> LogPiece:
+    """Returns the piece for records that were deleted before they could be read."""
+    return LogPiece(start, end, None, (Gap(start, end - 1, DELETED),))
+
+
+def piece_of(source: Source, batches: Sequence[LogBatch], start: int, end: int) -> LogPiece:
+    """Makes the piece of neighbouring batches. Raises KafkaError (CORRUPT_MESSAGE)."""
+    with_records = [each.stored for each in batches if each.stored.entry_type == _EVENT and not each.is_aborted]
+    rows: RecordRows | None = None
+    offsets: Column = np.zeros(0, dtype=np.int64)
+    if with_records:
+        bodies = [(each.header, open_body(each.content or b"", each.header)) for each in with_records]
+        stored = [StoredBatch(each.header, each.position, each.entry_type, each.crc_matches) for each in with_records]
+        rows = RecordRows(source, stored, decode_bodies(bodies), RowFilter(start, end))
+        offsets = rows.offsets
+    if len(offsets) and (np.diff(offsets) <= 0).any():
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the offsets from {offsets[0]} on are not in order")
+    return LogPiece(
+        start,
+        end,
+        rows if len(offsets) else None,
+        tuple(_gaps(_missing(offsets, start, end), [label for each in batches if (label := _label(each))])),
+        sum(each.stored.header.size for each in batches),
+        with_records[0].header.leader_epoch if len(offsets) else -1,
+        with_records[-1].header.leader_epoch if len(offsets) else -1,
+    )
+
+
+def decoding_cost(batch: ReadBatch) -> tuple[int, int]:
+    """Returns the number of records, and about how many bytes they have when they are decompressed."""
+    header = batch.header
+    return header.record_count, header.size * (_COMPRESSED_RATIO if header.attributes & COMPRESSION_MASK else 1)
+
+
+def merged_gaps(gaps: Iterable[Gap]) -> list[Gap]:
+    """Joins neighbouring gaps with the same reason. The gaps are in order."""
+    found: list[Gap] = []
+    for gap in gaps:
+        if found and found[-1].why == gap.why and found[-1].last + 1 == gap.first:
+            found[-1] = Gap(found[-1].first, gap.last, gap.why)
+        else:
+            found.append(gap)
+    return found
+
+
+def _label(batch: LogBatch) -> Gap | None:
+    header = batch.stored.header
+    why = ABORTED if batch.is_aborted else _WHY_OF_TYPE.get(batch.stored.entry_type)
+    return Gap(header.base_offset, header.last_offset, why) if why is not None else None
+
+
+def _missing(offsets: Column, start: int, end: int) -> list[tuple[int, int]]:
+    """Returns the first and last offset of each run in [start, end) without records."""
+    bounds = np.concatenate(([start - 1], offsets, [end]))
+    places = np.flatnonzero(np.diff(bounds) > 1)
+    return list(zip((bounds[places] + 1).tolist(), (bounds[places + 1] - 1).tolist(), strict=True))
+
+
+def _gaps(missing: Iterable[tuple[int, int]], labels: Sequence[Gap]) -> list[Gap]:
+    """Explains the missing offsets: by the batch that covers them, or by compaction."""
+    found: list[Gap] = []
+    place = 0
+    for first, last in missing:
+        position = first
+        while position <= last:
+            while place < len(labels) and labels[place].last < position:
+                place += 1
+            label = labels[place] if place < len(labels) else None
+            if label is None or label.first > last:
+                found.append(Gap(position, last, COMPACTION))
+                break
+            if label.first > position:
+                found.append(Gap(position, label.first - 1, COMPACTION))
+                position = label.first
+            found.append(Gap(position, min(label.last, last), label.why))
+            position = found[-1].last + 1
+    return merged_gaps(found)
+
+
+def split_by_cost(batches: Iterable[LogBatch]) -> list[list[LogBatch]]:
+    """Splits batches into groups that are decoded together."""
+    records = size = 0
+
+    def group_of(batch: LogBatch) -> tuple[int, int]:
+        nonlocal records, size
+        more_records, more_bytes = decoding_cost(batch.stored)
+        records += more_records
+        size += more_bytes
+        return records // DECODED_RECORDS_MAX, size // DECODED_BYTES_MAX
+
+    return [list(group) for _, group in groupby(batches, key=group_of)]
