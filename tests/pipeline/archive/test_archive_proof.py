@@ -35,7 +35,7 @@ _CHUNK = Chunk(
 _READ_ONE = FileFindings(_ONE.path, records=4, rollup=7, runs=((10, 11), (13, 14)))
 _READ_TWO = FileFindings(_TWO.path, records=2, rollup=5, runs=((12, 12), (16, 16)))
 _READ = (_READ_ONE, _READ_TWO)
-_LOG = LogFindings(start=0, end=20, runs=((10, 14), (16, 16)), is_compacted=False, common_rollup=12, archive_rollup=12)
+_LOG = LogFindings(end=20, runs=((10, 14), (16, 16)), is_compacted=False, common_rollup=12, archive_rollup=12)
 _UP_TO_40 = ChunkProof(log_end=40)
 _PARTITION = ArchivedPartition("t", "an-id", 3, 10)
 
