@@ -79,3 +79,17 @@ def _sync_directory(directory: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_file(path: str) -> bytes:
+    """Returns the whole content of a file. Raises OSError."""
+    file = PlainFile(path)
+    try:
+        return file.read_at(0, file.size())
+    finally:
+        file.close()
+
+
+def remove(path: str) -> None:
+    """Removes a file. Raises OSError."""
+    os.unlink(path)

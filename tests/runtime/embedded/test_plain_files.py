@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.runtime.embedded.plain_files import PlainFile, make_directories, names_in, write_once
+from tailrace.runtime.embedded.plain_files import PlainFile, make_directories, names_in, read_file, remove, write_once
 
 
 def test_a_read_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
@@ -43,3 +43,12 @@ def test_only_the_first_writer_of_a_name_succeeds(tmp_path: Path) -> None:
     assert not write_once(f"{directory}/part", b"second")
     assert (tmp_path / "one" / "two" / "part").read_bytes() == b"first"
     assert names_in(directory) == ["part"]
+
+
+def test_a_file_is_read_as_a_whole_and_removed(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    write_once(path, b"content")
+    assert read_file(path) == b"content"
+    remove(path)
+    with pytest.raises(FileNotFoundError):
+        read_file(path)
