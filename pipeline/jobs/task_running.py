@@ -15,6 +15,7 @@ from tailrace.runtime.chance import RandomChance
 from .job_errors import JobError, reason_of_job
 from .shipped_code import check_required, ship_once
 from .spark_session import is_connect
+from .worker_imports import drop_zip_finders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +68,7 @@ def run_tasks(
 
 def _run_packed(packed: bytes, requires: Sequence[str], encoded: bytes) -> bytes:
     """Runs one task on an executor."""
+    drop_zip_finders()
     try:
         check_required(*requires)
         work = pickle.loads(packed)

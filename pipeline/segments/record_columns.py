@@ -25,7 +25,7 @@ PADDING = bytes(64)
 _RUN_RECORDS_MIN = 16
 _RUN_GROWTH = 4
 """A run of records of the same length is first looked for in a few records, and then in ever more."""
-_BATCHES_TOGETHER_MIN = 32
+_BATCHES_TOGETHER_MIN = 160
 """From so many batches on, finding their records together takes less time than one after the other."""
 _VARINT_SHIFT_MAX = 63
 _ZIGZAG = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], dtype=np.int64)

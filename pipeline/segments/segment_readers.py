@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import astuple
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from tailrace.pipeline.jobs.worker_imports import drop_zip_finders
+
 from .segment_options import SegmentOptions
 from .segment_reading import SegmentRange
 from .segment_rows import RowSettings, rows_of
@@ -45,10 +47,12 @@ def settings_of(options: SegmentOptions) -> RowSettings:
 def _plan(options: SegmentOptions) -> "QueryPlan":
     from .query_planning import QueryPlan
 
+    drop_zip_finders()
     return QueryPlan(options)
 
 
 def _read(partition: InputPartition | None, options: SegmentOptions) -> Iterator[Any]:
+    drop_zip_finders()
     # Spark makes one task without a partition if there are no partitions.
     return rows_of(partition.ranges, settings_of(options)) if isinstance(partition, SegmentTask) else iter(())
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from tailrace.pipeline.jobs.worker_imports import drop_zip_finders
+
 from .segment_columns import schema_text
 from .segment_options import OptionError, SegmentOptions, read_options
 from .segment_readers import SegmentsReader, SegmentsStreamReader
@@ -44,6 +46,7 @@ class SegmentsDataSource(DataSource):
         return NAME
 
     def schema(self) -> str:
+        drop_zip_finders()
         options = read_options(self.options)
         return schema_text(options.columns, header_only=options.header_only)
 
