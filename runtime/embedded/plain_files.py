@@ -41,6 +41,15 @@ def names_in(directory: str) -> list[str]:
     return sorted(os.listdir(directory))
 
 
+def files_below(directory: str) -> list[str]:
+    """Returns the sorted paths of all files below a directory, relative to it; none if it does not exist."""
+    return sorted(
+        os.path.relpath(os.path.join(parent, name), directory)
+        for parent, _, names in os.walk(directory)
+        for name in names
+    )
+
+
 def make_directories(directory: str) -> None:
     """Makes a directory and those above it. Raises OSError."""
     os.makedirs(directory, exist_ok=True)
