@@ -1,7 +1,10 @@
 """Reads and writes files in processes that have no Trio, such as the executors of Spark."""
 
+import hashlib
+import io
 import os
 from contextlib import suppress
+from typing import Any
 
 from tailrace.runtime.chance import RandomChance
 
@@ -50,9 +53,58 @@ def files_below(directory: str) -> list[str]:
     )
 
 
+class HashedFile(io.RawIOBase):
+    """A new file that gets its name when it is complete and on the disk. It computes the SHA-256 of what is written."""
+
+    def __init__(self, temporary: str) -> None:
+        """Makes the file under a temporary name, which must be in the directory of the final one. Raises OSError."""
+        self._descriptor = -1
+        self._temporary = temporary
+        self._descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: Any) -> int:
+        """Writes everything. Raises OSError."""
+        view = memoryview(data).cast("B")
+        size = len(view)
+        self._hash.update(view)
+        self._size += size
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        return size
+
+    def publish(self, path: str) -> tuple[int, str]:
+        """Gives the file its name, durably. Returns its size, and its checksum in hexadecimal. Raises OSError."""
+        os.fsync(self._descriptor)
+        os.rename(self._temporary, path)
+        _sync_directory(os.path.dirname(path) or ".")
+        self.close()
+        return self._size, self._hash.hexdigest()
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        super().close()
+
+
 def make_directories(directory: str) -> None:
-    """Makes a directory and those above it. Raises OSError."""
-    os.makedirs(directory, exist_ok=True)
+    """Makes a directory and those above it, durably. Raises OSError."""
+    if os.path.isdir(directory):
+        return
+    parent = os.path.dirname(directory)
+    if parent and parent != directory:
+        make_directories(parent)
+    with suppress(FileExistsError):
+        os.mkdir(directory)
+    _sync_directory(parent or ".")
 
 
 def write_once(path: str, content: bytes) -> bool:

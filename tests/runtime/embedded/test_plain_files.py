@@ -1,8 +1,17 @@
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from tailrace.runtime.embedded.plain_files import PlainFile, make_directories, names_in, read_file, remove, write_once
+from tailrace.runtime.embedded.plain_files import (
+    HashedFile,
+    PlainFile,
+    make_directories,
+    names_in,
+    read_file,
+    remove,
+    write_once,
+)
 
 
 def test_a_read_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
@@ -52,3 +61,17 @@ def test_a_file_is_read_as_a_whole_and_removed(tmp_path: Path) -> None:
     remove(path)
     with pytest.raises(FileNotFoundError):
         read_file(path)
+
+
+def test_a_hashed_file_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
+    temporary, path = str(tmp_path / ".part.tmp"), str(tmp_path / "part")
+    file = HashedFile(temporary)
+    file.write(b"abc")
+    assert file.tell() == 3
+    file.write(memoryview(b"def"))
+    assert names_in(str(tmp_path)) == [".part.tmp"]
+    assert file.publish(path) == (6, hashlib.sha256(b"abcdef").hexdigest())
+    assert file.closed
+    assert names_in(str(tmp_path)) == ["part"]
+    with pytest.raises(FileNotFoundError):
+        HashedFile(str(tmp_path / "missing" / ".part.tmp"))
