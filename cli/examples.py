@@ -109,6 +109,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace trigger run billing.py",
         "tailrace trigger run billing.py --replicas 3 --replica replica2 --max-workers 4 --metrics 127.0.0.1:9100",
         "tailrace trigger run billing.py --bootstrap 127.0.0.1:9005",
+        "tailrace trigger run billing.py --engine spark --checkpoint ./checkpoints/billing --available-now",
     ),
     "trigger deploy": (
         "tailrace trigger deploy billing.py",

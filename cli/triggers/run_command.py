@@ -1,4 +1,4 @@
-"""`tailrace trigger run FILE`: runs one replica of a trigger in the foreground.
+"""`tailrace trigger run FILE`: runs one replica of a trigger in the foreground, or the trigger as a job on Spark.
 
 The replica prints one line on standard output when it is ready. SIGTERM, SIGINT or SIGHUP stop it in order, and a
 second signal at once. Exit status: 0 done, 1 refused, 2 wrong usage or a file that cannot be used, 3 unreachable.
@@ -10,27 +10,24 @@ from collections.abc import Mapping
 from functools import partial
 
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
-from tailrace.cli.options.server_choice import SC_DEFAULT, addresses_of
+from tailrace.cli.options.server_choice import SC_DEFAULT
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.cluster.stream_state.stream_state import MEMBER_ID_CHARACTERS_MAX
 from tailrace.runtime import logs
 from tailrace.runtime.network import CannotListenError
 from tailrace.runtime.process import allow_many_files, serve_until_stopped
 from tailrace.runtime.seams import real_seams
-from tailrace.runtime.settings import SettingsError, parse_address
-from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE, SC_VARIABLE
-from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.runtime.settings import SettingsError
+from tailrace.runtime.settings_sources import SC_VARIABLE
 from tailrace.trigger.config.trigger_settings import TriggerConfigError
 from tailrace.trigger.functions.deployed_function import DeployedFunction
 from tailrace.trigger.pool.worker_pool import WorkerPoolError
-from tailrace.trigger.replica.replica_setup import ReplicaServers
 
-from .replica_process import ReplicaSettings, brokers_of, serve_replica
+from .replica_process import ReplicaSettings, serve_replica
+from .run_options import SPARK, add_engine, check_without_engine, member_id_of, metrics_address, servers_of
 from .trigger_options import add_function, add_settings, flag_layer, given_trigger
 
 _NAME = "trigger run"
 _REPLICA_DEFAULT = "replica1"
-_METRICS_OFF = "off"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replica",
         metavar="NAME",
-        default=_REPLICA_DEFAULT,
         help=f"Name of the replica in its group; each replica needs its own (default: {_REPLICA_DEFAULT}).",
     )
     parser.add_argument("--deployed", metavar="NAME", help="Run a replica of this deployed trigger instead of a file.")
@@ -63,12 +59,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-format", choices=logs.FORMATS, help="Format of the log (default: text on a terminal, otherwise json)."
     )
+    add_engine(parser)
     add_settings(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the replica until it is stopped, and returns the exit status."""
+    if arguments.engine == SPARK:
+        from .spark_run import run_on_spark
+
+        return run_on_spark(arguments, os.environ)
     try:
+        check_without_engine(arguments)
         settings = _settings(arguments, os.environ)
     except (UsageError, SettingsError) as error:
         say(_NAME, str(error))
@@ -89,8 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ReplicaSettings:
     """Reads the command line. Raises UsageError and SettingsError."""
     trigger: DeployedFunction | None = None
-    if not 0 < len(arguments.replica) <= MEMBER_ID_CHARACTERS_MAX:
-        raise UsageError(f"--replica: a replica needs a name of 1 to {MEMBER_ID_CHARACTERS_MAX} characters")
+    member_id = member_id_of(arguments.replica, _REPLICA_DEFAULT)
     if arguments.deployed is None:
         if arguments.file is None:
             raise UsageError("give the file of the function, or name a deployed trigger with --deployed")
@@ -100,11 +101,10 @@ def _settings(arguments: argparse.Namespace, environment: Mapping[str, str]) -> 
         trigger = DeployedFunction(given.config, given.source, 0)
     else:
         _check_only_deployed(arguments)
-    metrics = arguments.metrics
     return ReplicaSettings(
-        servers=_servers(arguments.sc, None if trigger is None else trigger.config, environment),
-        metrics=None if metrics in (None, _METRICS_OFF) else parse_address(metrics, "--metrics"),
-        member_id=arguments.replica,
+        servers=servers_of(arguments.sc, None if trigger is None else trigger.config, environment),
+        metrics=metrics_address(arguments.metrics),
+        member_id=member_id,
         log_level=arguments.log_level,
         log_json=logs.is_json(arguments.log_format),
         until_input_ends=arguments.until_input_ends,
@@ -123,22 +123,3 @@ def _check_only_deployed(arguments: argparse.Namespace) -> None:
     if settings:
         first = next(iter(settings.values())).place
         raise UsageError(f"{first} has no effect with --deployed: change the deployed trigger instead")
-
-
-def _servers(sc: str | None, config: TriggerConfig | None, environment: Mapping[str, str]) -> ReplicaServers:
-    """Chooses the servers: the SC that is named, or else brokers that are named, or else the SC of `tailrace up`."""
-    brokers = [] if config is None else brokers_of(config)
-    origin = "--sc" if sc is not None else SC_VARIABLE
-    sc = sc or environment.get(SC_VARIABLE) or None
-    if sc is None and config is not None:
-        named = environment.get(BOOTSTRAP_VARIABLE)
-        if not brokers and named:
-            brokers = addresses_of(named, BOOTSTRAP_VARIABLE)
-        if brokers:
-            if config.replicas > 1:
-                raise UsageError(
-                    f"{config.replicas} replicas need a Streaming Controller, which says which replica handles which "
-                    "shard: name it with --sc, or set replicas to 1"
-                )
-            return ReplicaServers(brokers=brokers)
-    return ReplicaServers(addresses_of(sc or SC_DEFAULT, origin), brokers)

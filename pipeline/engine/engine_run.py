@@ -1,0 +1,223 @@
+"""Runs the function of a trigger as a streaming query: `run_trigger(spark, config, source, checkpoint=…)`.
+
+Spark's Kafka source plans micro-batches and keeps its positions in the checkpoint. Its tasks handle the records as a
+replica does, and commit marks to the group of the trigger. If a micro-batch runs again, after a kill for example, each
+task begins at its mark, so that what is repeated is what one shard handles in a commit interval.
+"""
+
+import os
+import threading  # noqa: TID251 - Spark calls the handler of a micro-batch in a thread of its own
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tailrace.pipeline.jobs.job_errors import JobError, reason_of_job
+from tailrace.pipeline.jobs.job_progress import Report
+from tailrace.pipeline.jobs.shipped_code import ship_once
+from tailrace.pipeline.jobs.spark_session import is_connect
+from tailrace.runtime import logs
+from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams, real_seams
+from tailrace.trigger.config.trigger_config import TriggerConfig
+from tailrace.trigger.functions.function_source import FunctionSource, with_snapshot
+from tailrace.trigger.replica.replica_setup import ReplicaServers
+
+from .engine_metrics import serve_metrics
+from .engine_results import EngineCounts, EngineResult, RangeResult, engine_result
+from .engine_settings import Way, engine_config, without_effect
+from .engine_tasks import handle_rows
+from .kafka_connector import source_options
+from .range_work import RangeWork
+from .shard_ownership import Owned, ShardOwnership
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MEMBER_ID = "spark"
+"""The name of the driver in the group of the trigger."""
+LOOK_SECONDS = 0.2
+"""How often the driver looks whether it should stop."""
+_COLUMNS = ("key", "value", "partition", "offset", "unix_millis(timestamp) AS timestamp_ms", "headers")
+_JOB = "trigger"
+
+
+class EngineRunSettings(Struct, frozen=True, kw_only=True):
+    """What to run, and where."""
+
+    config: TriggerConfig
+    source: FunctionSource
+    servers: ReplicaServers
+    checkpoint: str
+    available_now: bool = False
+    """Whether to handle what is there now, and end."""
+    member_id: str = MEMBER_ID
+    metrics: Address | None = None
+    log_level: str = "info"
+    log_json: bool = True
+
+
+class _StopAskedError(Exception):
+    """A micro-batch that does not begin, because the run stops."""
+
+
+def run_trigger(
+    spark: "SparkSession",
+    config: TriggerConfig,
+    source: FunctionSource,
+    *,
+    servers: ReplicaServers,
+    checkpoint: str,
+    available_now: bool = False,
+    report: Report | None = None,
+) -> EngineResult:
+    """Handles the records of the trigger's topic until the query ends, and returns what was done.
+
+    Raises EngineSettingsError, OwnershipError, RefusedError, UnreachableError and JobError.
+    """
+    settings = EngineRunSettings(
+        config=config, source=source, servers=servers, checkpoint=checkpoint, available_now=available_now
+    )
+    return EngineRun(settings).run(spark, report)
+
+
+class EngineRun:
+    """One run. `run` blocks its thread; `stop` may be called from any other."""
+
+    def __init__(self, settings: EngineRunSettings, started: Callable[[int], None] = lambda shards: None) -> None:
+        """Prepares a run. `started` is called with the number of shards when the query runs.
+
+        Raises EngineSettingsError and FunctionLoadError.
+        """
+        self.counts = EngineCounts()
+        self._given = settings.config
+        self._settings = settings
+        self._source = with_snapshot(settings.source)
+        self._config = engine_config(settings.config, Way.STREAM)
+        self._started = started
+        self._stop_asked = threading.Event()
+        self._turn = threading.Lock()
+        """Held while a micro-batch is handled."""
+        self._failure = ""
+        """Why the run cannot go on, in one sentence."""
+        self._batches = 0
+        self._ownership: ShardOwnership | None = None
+
+    def stop(self) -> None:
+        """Lets the running micro-batch end, at most for `stop_timeout`, and ends the run."""
+        self._stop_asked.set()
+        if self._ownership is not None:
+            self._ownership.give_up_waiting()
+
+    def run(self, spark: "SparkSession", report: Report | None = None) -> EngineResult:
+        """Runs until the query ends, or until `stop`."""
+        if is_connect(spark):
+            raise JobError(
+                "a trigger runs its tasks in a classic session of Spark, and this one is a client of Spark Connect: "
+                "give the address of a master, such as spark://HOST:7077 or local[*]"
+            )
+        if spark.conf.get("spark.speculation", "false") == "true":
+            raise JobError("spark.speculation would handle events twice at the same time: set it to false")
+        ship_once(spark)
+        logger = logs.get_logger().bind(trigger=self._config.name, replica=self._settings.member_id)
+        if ignored := without_effect(self._given, Way.STREAM):
+            logger.warning("settings_without_effect_on_spark", settings=", ".join(ignored))
+        seams = real_seams(send_buffer_bytes=0, waits_awake=False)
+        ownership = self._ownership = ShardOwnership(
+            self._config, self._settings.servers, self._settings.member_id, seams, logger, self._beside(seams, logger)
+        )
+        ownership.start()
+        try:
+            if self._stop_asked.is_set():
+                ownership.give_up_waiting()
+            self._run_query(spark, ownership.wait(), report)
+        finally:
+            ownership.stop()
+        return engine_result(_JOB, self.counts, self._verdict(), {"micro-batches": self._batches}, self._failure)
+
+    def _beside(self, seams: Seams, logger: FilteringBoundLogger) -> Any:
+        address = self._settings.metrics
+        return None if address is None else partial(serve_metrics, self._config, self.counts, address, seams, logger)
+
+    def _verdict(self) -> str:
+        what = f"the records of {self._config.topic} that were there"
+        return f"{what} are handled" if self._settings.available_now else "the run was stopped"
+
+    # The query
+
+    def _run_query(self, spark: "SparkSession", owned: Owned, report: Report | None) -> None:
+        work = RangeWork(
+            config=self._config,
+            source=self._source,
+            brokers=tuple((each.host, each.port) for each in owned.brokers),
+            member_id=self._settings.member_id,
+            log_level=self._settings.log_level,
+            log_json=self._settings.log_json,
+        )
+        options = source_options(self._given, owned.brokers, owned.positions, logs_in=owned.asks_for_credentials)
+        try:
+            frame = spark.readStream.format("kafka").options(**options).load().selectExpr(*_COLUMNS)
+            writer = frame.writeStream.foreachBatch(partial(self._handle, work)).queryName(
+                f"trigger {self._config.name}"
+            )
+            writer = writer.option("checkpointLocation", os.path.abspath(self._settings.checkpoint))
+            query = writer.trigger(**self._pace()).start()
+        except Exception as error:
+            raise JobError(_reason_of_start(error)) from error
+        self._started(len(owned.positions))
+        total = sum(max(0, end - owned.positions[shard]) for shard, end in owned.ends.items())
+        self._wait(query, report, total)
+
+    def _pace(self) -> Mapping[str, Any]:
+        if self._settings.available_now:
+            return {"availableNow": True}
+        return {"processingTime": f"{round(self._given.polling_interval * 1000)} milliseconds"}
+
+    def _wait(self, query: Any, report: Report | None, total: int) -> None:
+        assert self._ownership is not None, "the query runs while the shards are owned"
+        while True:
+            try:
+                has_ended = query.awaitTermination(LOOK_SECONDS)
+            except Exception as error:
+                if not self._stop_asked.is_set() and not self.counts.problems:
+                    self._failure = reason_of_job(error)
+                return
+            if has_ended:
+                return
+            if report is not None and total:
+                report(min(total, self.counts.metrics.events), total)
+            if self._ownership.problem:
+                self._failure = self._ownership.problem
+                query.stop()
+                return
+            if self._stop_asked.is_set():
+                if self._turn.acquire(timeout=self._config.stop_timeout):
+                    self._turn.release()
+                query.stop()
+                return
+
+    def _handle(self, work: RangeWork, frame: "DataFrame", number: int) -> None:
+        """Handles a micro-batch. Spark calls this, and the batch counts as done when it returns."""
+        with self._turn:
+            if self._stop_asked.is_set():
+                raise _StopAskedError
+            assert self._ownership is not None, "the query runs while the shards are owned"
+            work = replace(work, epochs=self._ownership.epochs)
+            encoded = frame.rdd.mapPartitions(partial(handle_rows, work)).collect()
+            results = [msgspec.msgpack.decode(each, type=RangeResult) for each in encoded]
+            self.counts.add(results)
+            self._batches += 1
+            for each in results:
+                if each.problem:
+                    raise JobError(f"shard {each.shard}: {each.problem}")
+
+
+def _reason_of_start(error: Exception) -> str:
+    reason = reason_of_job(error)
+    if "data source: kafka" in reason.lower():
+        return "the session has no Kafka connector: name it with --packages, or in spark.jars.packages"
+    return f"the query does not start: {reason}"

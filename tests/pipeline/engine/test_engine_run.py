@@ -1,0 +1,58 @@
+"""Tests what a run refuses before it begins; compat_tests/spark/ runs queries in real sessions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trigger_replicas import config
+from worker_pools import function_in
+
+from tailrace.pipeline.engine import run_trigger
+from tailrace.pipeline.engine.engine_run import EngineRun, EngineRunSettings
+from tailrace.pipeline.engine.engine_settings import EngineSettingsError
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.runtime.network import Address
+from tailrace.trigger.config.trigger_config import Retry, RetryMode, TriggerConfig
+from tailrace.trigger.functions.function_source import FunctionLoadError, source_of
+from tailrace.trigger.replica.replica_setup import ReplicaServers
+
+NOBODY = ReplicaServers(brokers=(Address("127.0.0.1", 1),))
+
+
+class _Speculating:
+    """A session that runs slow tasks twice."""
+
+    def __init__(self) -> None:
+        self.conf = {"spark.speculation": "true"}
+
+
+class _Remote:
+    """A session of Spark Connect."""
+
+
+_Remote.__module__ = "pyspark.sql.connect.session"
+
+
+def _run(directory: Path, spark: Any, settings: TriggerConfig | None = None) -> None:
+    source = function_in(directory, "def handler(context, event): pass")
+    run_trigger(spark, settings or config(), source, servers=NOBODY, checkpoint=str(directory))
+
+
+@pytest.mark.parametrize(
+    ("spark", "sentence"), [(_Speculating(), "spark.speculation would handle events twice"), (_Remote(), "classic")]
+)
+def test_sessions_that_cannot_do_it_are_refused(tmp_path: Path, spark: Any, sentence: str) -> None:
+    with pytest.raises(JobError, match=sentence):
+        _run(tmp_path, spark)
+
+
+def test_settings_that_cannot_hold_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineSettingsError, match="aside"):
+        _run(tmp_path, _Speculating(), config(retry=Retry(mode=RetryMode.ASIDE)))
+
+
+def test_the_file_of_the_function_is_read_at_the_start(tmp_path: Path) -> None:
+    missing = source_of(str(tmp_path / "missing.py"))
+    settings = EngineRunSettings(config=config(), source=missing, servers=NOBODY, checkpoint="c")
+    with pytest.raises(FunctionLoadError, match=r"missing\.py"):
+        EngineRun(settings)
