@@ -96,6 +96,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",
         "tailrace pipeline lag --checkpoint ./orders --group spark-{query} --follow --metrics 127.0.0.1:9010",
     ),
+    "pipeline archive verify": (
+        "tailrace pipeline archive verify ./archive",
+        "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",
+        "tailrace pipeline archive verify ./archive --offline --master spark://spark.example:7077",
+    ),
     "controller list": ("tailrace controller list",),
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),

@@ -88,6 +88,10 @@ _COMMANDS = {
     "trigger dead-letters show": ("triggers.dead_letter_commands", "Show one dead letter with its traceback."),
     "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
     "pipeline lag": ("pipeline.lag_command", "Show the lag of streaming queries of Spark, and commit it to a group."),
+    "pipeline archive verify": (
+        "pipeline.archive_verify_command",
+        "Prove that an archive has every committed record exactly once.",
+    ),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
         "objects.connection_commands",
@@ -122,6 +126,7 @@ _GROUPS = {
     "trigger": "Run functions for every record of a stream.",
     "trigger dead-letters": "List, show and replay the records that a trigger gave up.",
     "pipeline": "Show what jobs on Spark do with streams.",
+    "pipeline archive": "Copy topics to Parquet files exactly once, and prove it.",
     "controller": "Inspect the controllers of the Streaming Controller.",
     "connection": "Inspect the connections between SPUs and the Streaming Controller.",
     "draw": "Draw the cluster or a partition.",

@@ -10,9 +10,8 @@ import trio
 
 from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource
 from tailrace.client.log_facts import Partition
-from tailrace.client.server_connection import RefusedError, UnreachableError, unless_refused
+from tailrace.client.server_connection import unless_refused
 from tailrace.pipeline.brokers.broker_reading import LATEST, REQUIRED, BrokerClient
-from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.chance import RandomChance
@@ -57,7 +56,7 @@ def verify(
 ) -> VerifyResult:
     """Verifies the archive in `directory`, and compares it with the log at the brokers if there are any.
 
-    Raises JobError if the archive cannot be read, or if no broker responds.
+    Raises JobError if the archive cannot be read, and RefusedError and UnreachableError of brokers.
     """
     folder = ArchiveFolder(directory, store_of)
     try:
@@ -125,8 +124,6 @@ async def _ask(brokers: Sequence[str], manifest: Manifest) -> tuple[dict[str, Lo
     client = BrokerClient(TcpNetwork(send_buffer_bytes=0), brokers, RandomChance())
     try:
         return await logs_of(client, manifest)
-    except (RefusedError, UnreachableError) as error:
-        raise JobError(f"the archive cannot be compared: {error}") from error
     finally:
         client.close()
 

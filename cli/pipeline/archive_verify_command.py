@@ -1,0 +1,77 @@
+"""`tailrace pipeline archive verify`: proves that an archive has every committed record exactly once.
+
+Exit status: 0 proven, 1 not proven or refused, 2 wrong usage or a directory that is no archive, 3 no broker responds.
+"""
+
+import argparse
+import sys
+
+from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, say
+from tailrace.cli.output.printing import for_encoding
+from tailrace.cli.output.progress import Progress
+from tailrace.cli.output.tables import table
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.pipeline.archive import verify_arguments
+from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.archive_proof import PartitionProof, rollup_text
+from tailrace.pipeline.archive.archive_verification import VerifyResult
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.runtime.settings import SettingsError
+
+_NAME = "pipeline archive verify"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    verify_arguments.configure(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command and returns its exit status."""
+    try:
+        asked = verify_arguments.asked(arguments)
+    except (JobError, ManifestError, SettingsError) as error:
+        return _fail(error, WRONG_USAGE)
+    progress = Progress(0, wanted=False, doing="verifying", amount=lambda count: f"{count} tasks")
+    try:
+        result = verify_arguments.run_verify(asked, progress.move_to)
+    except (JobError, RefusedError) as error:
+        return _fail(error, REFUSED)
+    except UnreachableError as error:
+        return _fail(error, UNREACHABLE)
+    finally:
+        progress.clear()
+    print(for_encoding(result.json() if arguments.output == "json" else _text(result), sys.stdout.encoding))
+    return result.status
+
+
+def _text(result: VerifyResult) -> str:
+    titles = ("TOPIC", "PARTITION", "FIRST", "LAST", "RECORDS", "GAPS", "FILES", "COMPARED", "ROLL-UP", "PROVEN")
+    lines = [table(titles, map(_row, result.partitions))] if result.partitions else []
+    lines += [f"problem: {each}" for proof in result.partitions for each in proof.problems]
+    lines += [f"problem: {each}" for each in result.faults]
+    lines += [f"note: {each}" for each in result.notes]
+    lines += [f"does not count: {each}" for each in result.orphans]
+    if (more := int(result.facts["files that do not count"] or 0) - len(result.orphans)) > 0:
+        lines.append(f"does not count: {more} more files")
+    return "\n".join([*lines, f"{'proven' if result.is_ok else 'not proven'}: {result.verdict}"])
+
+
+def _row(proof: PartitionProof) -> tuple[object, ...]:
+    return (
+        proof.topic,
+        proof.partition,
+        proof.first,
+        proof.last,
+        proof.records,
+        ", ".join(f"{why} {count}" for why, count in proof.gaps.items()),
+        proof.files,
+        proof.compared if proof.behind is not None else None,
+        rollup_text(proof.rollup),
+        "yes" if proof.is_proven else "no",
+    )
+
+
+def _fail(error: Exception, status: int) -> int:
+    say(_NAME, str(error))
+    return status
