@@ -101,6 +101,14 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",
         "tailrace pipeline archive verify ./archive --offline --master spark://spark.example:7077",
     ),
+    "pipeline replay": (
+        "tailrace pipeline replay --from-segments ./data --topic orders --to-topic orders-2 --map ./orders-map",
+        "tailrace pipeline replay --from-segments ./spu-1,./spu-2 --topic orders --to-topic test --map ./map "
+        "--from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z --speed 10x --bootstrap kafka.example:9092",
+        "tailrace pipeline replay --from-segments ./data --topic orders --to-topic test --dry-run "
+        "--key 'customer-*' --mask value.customer.email=hash --mask header.session=drop --mask-secret ./secret",
+    ),
+    "pipeline target-offset": ("tailrace pipeline target-offset 0/1234 3/17 --map ./orders-map",),
     "controller list": ("tailrace controller list",),
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),

@@ -1,0 +1,33 @@
+"""Sends an archive or segments to a topic again: `replay(spark, topic="…", to_topic="…", …)`.
+
+The driver plans, and each task sends some partitions with our own client. The names here are imported when they are
+first used, so that a broker needs no PySpark.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .map_parts import target_offset
+    from .replay_line import ReplayError
+    from .replay_run import ReplayResult, ReplayRow, replay
+
+__all__ = ["ReplayError", "ReplayResult", "ReplayRow", "replay", "target_offset"]
+
+_MODULES = {
+    "ReplayError": "replay_line",
+    "ReplayResult": "replay_run",
+    "ReplayRow": "replay_run",
+    "replay": "replay_run",
+    "target_offset": "map_parts",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

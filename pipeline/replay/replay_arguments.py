@@ -1,0 +1,159 @@
+"""The arguments of a replay, for the command and for `spark-submit`."""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tailrace.runtime.embedded.plain_files import PlainFile
+
+from .replay_line import ReplayError
+from .replay_pace import parse_speed
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments to a parser."""
+    source = parser.add_argument_group("source")
+    source.add_argument(
+        "--from-segments",
+        metavar="DIR[,DIR]",
+        help="Data directories of SPUs, whose files are read. The SPUs may run.",
+    )
+    source.add_argument("--topic", metavar="TOPIC", required=True, help="The topic whose records are sent.")
+    source.add_argument("--topic-id", metavar="ID", help="Its id, if it was deleted and created again.")
+    which = parser.add_argument_group("records")
+    which.add_argument(
+        "--partitions", metavar="P,P-P", type=_partitions, default=(), help="Only these partitions, such as 0,3-7."
+    )
+    which.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHERE",
+        type=_place,
+        help='Start at an offset, at offsets of partitions such as \'{"0":23,"1":40}\', or at a time such as '
+        "2026-01-31T12:00:00Z.",
+    )
+    which.add_argument(
+        "--until", metavar="WHERE", type=_place, help="Stop before this offset, these offsets or this time."
+    )
+    which.add_argument(
+        "--key",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="Only records with this key; * and ? stand for any characters. Several may be given.",
+    )
+    which.add_argument(
+        "--key-regex",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="Only records in whose key this regular expression is found. Several may be given.",
+    )
+    which.add_argument(
+        "--mask",
+        metavar="PLACE=ACTION",
+        action="append",
+        default=[],
+        help="Change key, value, value.FIELD.FIELD or header.NAME by drop, hash or replace:TEXT. Several may be given.",
+    )
+    which.add_argument(
+        "--mask-secret", metavar="FILE", help="A file with the secret of masks with hash; it must stay the same."
+    )
+    target = parser.add_argument_group("target")
+    target.add_argument("--to-topic", metavar="TOPIC", required=True, help="The topic that gets the records.")
+    target.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]", help="Brokers of Tailrace or Apache Kafka.")
+    target.add_argument(
+        "--map",
+        metavar="DIR",
+        help="Directory for the map from old to new offsets. With the same directory, the replay goes on.",
+    )
+    target.add_argument(
+        "--speed",
+        metavar="FACTOR",
+        type=_speed,
+        help="Keep the pace of the records' times: 1x, 10x or 0.5x (default: as fast as possible).",
+    )
+    target.add_argument(
+        "--compression", choices=CODECS, default="zstd", help="How batches are compressed (default: zstd)."
+    )
+    target.add_argument("--dry-run", action="store_true", help="Show what would be sent, and send nothing.")
+
+
+def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Returns the keyword arguments for `replay`. Raises ReplayError."""
+    if arguments.from_segments is None:
+        raise ReplayError("--from-segments is missing: name the data directories of SPUs")
+    if arguments.map is None and not arguments.dry_run:
+        raise ReplayError("--map is missing: name a directory for the map of offsets, by which the replay can go on")
+    if arguments.dry_run and arguments.speed is not None:
+        raise ReplayError("--speed has no effect together with --dry-run")
+    return {
+        "topic": arguments.topic,
+        "to_topic": arguments.to_topic,
+        "from_segments": [each for each in arguments.from_segments.split(",") if each],
+        "topic_id": arguments.topic_id,
+        "bootstrap": arguments.bootstrap,
+        "map_directory": arguments.map,
+        "partitions": arguments.partitions,
+        "start": arguments.start,
+        "until": arguments.until,
+        "keys": arguments.key,
+        "key_regexes": arguments.key_regex,
+        "masks": arguments.mask,
+        "secret": None if arguments.mask_secret is None else _secret(arguments.mask_secret),
+        "speed": arguments.speed,
+        "compression": arguments.compression,
+        "dry_run": arguments.dry_run,
+    }
+
+
+def _secret(path: str) -> bytes:
+    try:
+        file = PlainFile(path)
+        content = file.read_at(0, file.size()).strip()
+    except OSError as error:
+        raise ReplayError(f"--mask-secret {path} cannot be read: {error.strerror}") from None
+    if not content:
+        raise ReplayError(f"--mask-secret {path} is empty: write a long random text into it")
+    return content
+
+
+def _place(text: str) -> int | dict[int, int] | datetime:
+    if text.isdecimal():
+        return int(text)
+    try:
+        if text.startswith("{"):
+            return {int(partition): _offset(offset) for partition, offset in json.loads(text).items()}
+        return datetime.fromisoformat(text)
+    except (ValueError, TypeError, AttributeError):
+        raise argparse.ArgumentTypeError(
+            f'{text} is not an offset, offsets such as {{"0":23,"1":40}}, or a time such as 2026-01-31T12:00:00Z'
+        ) from None
+
+
+def _offset(offset: object) -> int:
+    if not isinstance(offset, int) or offset < 0:
+        raise ValueError
+    return offset
+
+
+def _partitions(text: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
+            raise argparse.ArgumentTypeError(f"{text} is no list of partitions such as 0,3-7")
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return tuple(sorted(found))
+
+
+def _speed(text: str) -> float:
+    try:
+        return parse_speed(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

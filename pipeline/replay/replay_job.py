@@ -1,0 +1,37 @@
+"""A replay for spark-submit: `spark-submit replay_job.py --topic T --to-topic U --from-segments DIR --map DIR …`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.spark_session import open_session
+from tailrace.pipeline.replay.replay_arguments import add_arguments, settings_of
+from tailrace.pipeline.replay.replay_run import SPARK_SETTINGS, replay
+from tailrace.runtime.settings import SettingsError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the replay, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="replay_job.py", description="Send segments to a topic again.")
+    add_arguments(parser)
+    given = parser.parse_args(argv)
+    try:
+        settings = settings_of(given)
+        result = replay(open_session("replay", settings=SPARK_SETTINGS), **settings)
+    except (JobError, SettingsError) as error:
+        print(f"replay_job.py: {error}", file=sys.stderr)
+        return 2
+    except RefusedError as error:
+        print(f"replay_job.py: {error}", file=sys.stderr)
+        return 1
+    except UnreachableError as error:
+        print(f"replay_job.py: {error}", file=sys.stderr)
+        return 3
+    print(result.text())
+    return result.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tailrace.pipeline.replay import replay
+from tailrace.pipeline.replay.record_choice import RecordChoice
+from tailrace.pipeline.replay.replay_line import ReplayError
+from tailrace.pipeline.replay.replay_run import ReplayRequest, ReplayRow, result_of, settings_for
+
+
+def _refused(**given: Any) -> str:
+    with pytest.raises(ReplayError) as found:
+        replay(None, topic="orders", to_topic="copy", **{"from_segments": ["/data"], "dry_run": True, **given})  # type: ignore[arg-type]
+    return str(found.value)
+
+
+def test_arguments_that_cannot_work_are_refused() -> None:
+    assert "needs a source" in _refused(from_segments=None)
+    assert "needs a directory for its map" in _refused(dry_run=False)
+    assert "zip is no codec" in _refused(compression="zip")
+    assert "is no mask" in _refused(masks=["nothing"])
+    assert "is no regular expression" in _refused(key_regexes=["("])
+    assert "the secret has no effect" in _refused(secret=b"x")
+    assert "needs a secret" in _refused(masks=["key=hash"])
+
+
+def test_bounds_are_offsets_or_times() -> None:
+    settings = settings_for(
+        ReplayRequest("orders", "copy", start=datetime(2026, 1, 31, tzinfo=UTC), until={3: 5, 1: 2})
+    )
+    assert settings.choice == RecordChoice(from_ms=1_769_817_600_000)
+    assert (settings.starting_offsets, settings.ending_offsets) == ("", '{"orders": {"1": 2, "3": 5}}')
+    assert settings_for(ReplayRequest("orders", "copy", start=7)).starting_offsets == "7"
+
+
+def test_a_result_sums_up_the_partitions() -> None:
+    rows = tuple(ReplayRow(each, 0, 10, 10, 8, 5, 3, 0, 8, "0" * 16) for each in (0, 1))
+    found = result_of("orders", "copy", rows, "were sent to")
+    assert found.text().splitlines()[-1] == "ok: 16 records of orders were sent to copy"
+    assert found.facts["found in the target"] == 6
