@@ -109,6 +109,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "--key 'customer-*' --mask value.customer.email=hash --mask header.session=drop --mask-secret ./secret",
     ),
     "pipeline target-offset": ("tailrace pipeline target-offset 0/1234 3/17 --map ./orders-map",),
+    "pipeline stats": (
+        "tailrace pipeline stats --segments /var/lib/tailrace/spu-1 --html stats.html",
+        "tailrace pipeline stats --segments /mnt/spu-1,/mnt/spu-2 --topic orders --master spark://127.0.0.1:7077",
+        "tailrace pipeline stats --archive /backup/orders --output json",
+    ),
     "controller list": ("tailrace controller list",),
     "connection list": ("tailrace connection list --watch",),
     "draw cluster": ("tailrace draw cluster", "tailrace draw cluster --watch"),

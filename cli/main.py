@@ -97,6 +97,7 @@ _COMMANDS = {
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",
     ),
+    "pipeline stats": ("pipeline.stats_command", "Show key skew, sizes, hot partitions and duplicates, with Spark."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (
         "objects.connection_commands",

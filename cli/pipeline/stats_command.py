@@ -1,0 +1,139 @@
+"""`tailrace pipeline stats`: shows key skew, sizes, hot partitions, what compaction would save, and duplicates.
+
+It runs on Spark. Exit status: 0 done, 1 refused, 2 wrong usage.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from tailrace.cli.options.sc_options import DONE, REFUSED, say
+from tailrace.cli.output.printing import for_encoding, size_text
+from tailrace.cli.output.progress import Progress
+from tailrace.cli.output.tables import fields, table
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.stats.size_buckets import SizeStat
+from tailrace.pipeline.stats.stat_rows import StatsResult, TopicStat
+from tailrace.pipeline.stats.stats_job import configure as configure_job
+from tailrace.pipeline.stats.stats_job import run_stats
+
+_NAME = "pipeline stats"
+_OUTPUTS = ("table", "json")
+_KEYS_SHOWN = 10
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    configure_job(parser)
+    parser.add_argument("--output", "-o", choices=_OUTPUTS, default="table", help="Output format (default: table).")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the job on Spark, prints its tables, and returns the exit status."""
+    progress = Progress(1, wanted=False, doing="counting", amount=str)
+    try:
+        result = run_stats(arguments, progress.move_to)
+    except JobError as error:
+        progress.clear()
+        say(_NAME, str(error))
+        return REFUSED
+    progress.clear()
+    text = result.json() if arguments.output == "json" else "\n\n".join(_tables(result))
+    print(for_encoding(text, sys.stdout.encoding))
+    return DONE
+
+
+def _tables(result: StatsResult) -> Iterator[str]:
+    """Yields the tables: one of all topics, and some of each."""
+    yield table(
+        ("TOPIC", "PARTITIONS", "RECORDS", "CONTENT", "STORED", "SKEW", "KEYS", "SAVES", "PRODUCERS", "DUPLICATES"),
+        [
+            (
+                each.topic,
+                len(each.partitions),
+                each.records,
+                size_text(each.content_bytes),
+                None if each.stored_bytes is None else size_text(each.stored_bytes),
+                f"{each.skew:.2f}",
+                each.compaction.keys,
+                _share(each.compaction.saved_bytes, each.content_bytes),
+                each.producers_about,
+                each.duplicate_count,
+            )
+            for each in result.topics
+        ],
+    )
+    for topic in result.topics:
+        yield from _topic_tables(topic)
+    yield f"ok: {result.verdict}"
+
+
+def _topic_tables(topic: TopicStat) -> Iterator[str]:
+    yield f"{topic.topic}\n" + table(
+        ("PARTITION", "RECORDS", "SHARE", "STORED", "RATE", "PEAK", "KEYS", "DELETABLE", "SAVES", "DUPLICATES"),
+        [
+            (
+                each.partition,
+                each.records,
+                _share(each.weight, topic.weight),
+                None if each.stored_bytes is None else size_text(each.stored_bytes),
+                _rate(each.per_second),
+                _rate(each.peak_per_second),
+                each.compaction.keys,
+                each.compaction.saved,
+                _share(each.compaction.saved_bytes, each.content_bytes),
+                each.duplicates,
+            )
+            for each in sorted(topic.partitions, key=lambda each: (-each.weight, each.partition))
+        ],
+    )
+    if topic.keys:
+        yield table(
+            ("KEY", "PARTITION", "RECORDS", "SHARE", "BYTES"),
+            [
+                (
+                    "(no key)" if each.key is None else each.key,
+                    each.partition,
+                    each.records,
+                    _share(each.records, topic.records),
+                    size_text(each.bytes),
+                )
+                for each in topic.keys[:_KEYS_SHOWN]
+            ],
+        )
+    sizes = [("Key bytes", topic.key_sizes), ("Value bytes", topic.value_sizes)]
+    sizes += [("Records of a batch", topic.batch_records)] if topic.batch_records is not None else []
+    sizes += [("Bytes of a batch", topic.batch_bytes)] if topic.batch_bytes is not None else []
+    yield table(
+        ("SIZE", "COUNT", "NULL", "MEAN", "P50", "P90", "P99", "LARGEST"),
+        [_size_row(name, each) for name, each in sizes],
+    )
+    ratio = topic.compression_ratio
+    pairs = [
+        ("Compression", ", ".join(f"{each.codec} {_share(each.bytes, topic.weight)}" for each in topic.codecs)),
+        ("Ratio", None if ratio is None else f"{ratio:.2f} bytes of keys and values in a stored byte"),
+        ("No producer id", topic.without_producer or None),
+    ]
+    if any(value for _, value in pairs):
+        yield fields(pairs)
+    if topic.duplicates:
+        yield table(
+            ("DUPLICATE", "PRODUCER", "EPOCH", "SEQUENCE", "TIMES", "FIRST", "LAST"),
+            [
+                (f"{topic.topic}/{each.partition}", each.producer_id, each.producer_epoch, each.sequence, each.times,
+                 each.first, each.last)
+                for each in topic.duplicates
+            ],
+        )  # fmt: skip
+
+
+def _size_row(name: str, size: SizeStat) -> tuple[object, ...]:
+    return (name, size.count, size.nulls, f"{size.mean:.1f}", size.p50, size.p90, size.p99, size.largest)
+
+
+def _share(part: int, whole: int) -> str | None:
+    return f"{100 * part / whole:.1f} %" if whole else None
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:.3g}/s"

@@ -1,0 +1,79 @@
+"""What statistics are computed of: the logs of SPUs, or an archive."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.segments.query_planning import QueryPlan
+from tailrace.pipeline.segments.segment_options import OptionError, read_options
+from tailrace.pipeline.segments.segment_reading import SegmentError
+
+from .stat_queries import entries_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Ends = Mapping[str, Mapping[int, int]]
+"""The offset after the last one that is read, by topic and partition."""
+
+
+class StatSource(Protocol):
+    """Where entries and records come from."""
+
+    name: str
+    is_archive: bool
+
+    def use(self, spark: "SparkSession") -> None:
+        """Prepares the session."""
+
+    def entries(self, spark: "SparkSession") -> "DataFrame":
+        """Returns a row for each batch of a log, or for each record of an archive."""
+        ...
+
+    def records(self, spark: "SparkSession", ends: Ends) -> "DataFrame":
+        """Returns topic, partition, offset, key and value of each record before the ends."""
+        ...
+
+
+def source_of(*, segments: Sequence[str] = (), archive: str | None = None, topics: Sequence[str] = ()) -> StatSource:
+    """Returns the source. Raises JobError if there is nothing that can be read."""
+    if (archive is None) == (not segments):
+        raise JobError("statistics need either segments, the data directories of SPUs, or an archive")
+    if archive is not None:
+        raise JobError("an archive cannot be read yet")
+    return SegmentSource(segments, topics)
+
+
+class SegmentSource:
+    """The logs in data directories of SPUs, up to their high watermarks."""
+
+    is_archive = False
+
+    def __init__(self, paths: Sequence[str], topics: Sequence[str]) -> None:
+        """Looks into the directories. Raises JobError."""
+        self.name = ", ".join(paths)
+        self._options = {
+            "paths": json.dumps(list(paths)),
+            "includeUnsealed": "true",
+            **({"topic": json.dumps(list(topics))} if topics else {}),
+        }
+        try:
+            QueryPlan(read_options(self._options))
+        except (OptionError, SegmentError) as error:
+            raise JobError(str(error)) from error
+
+    def use(self, spark: "SparkSession") -> None:
+        from tailrace.pipeline.segments.segment_source import register
+
+        register(spark)
+
+    def entries(self, spark: "SparkSession") -> "DataFrame":
+        return entries_of(spark, self._read(spark, headerOnly="true"), is_archive=False)
+
+    def records(self, spark: "SparkSession", ends: Ends) -> "DataFrame":
+        """Returns the records before the ends, so that records and batches are those of one moment."""
+        return self._read(spark, columns="topic,partition,offset,key,value", endingOffsets=json.dumps(ends))
+
+    def _read(self, spark: "SparkSession", **options: str) -> "DataFrame":
+        return spark.read.format("tailrace-segments").options(**self._options, **options).load()

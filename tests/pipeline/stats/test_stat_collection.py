@@ -1,0 +1,28 @@
+"""Tests the facts of a result; compat_tests/spark/test_stats.py collects them from logs."""
+
+from stat_examples import result, topic
+
+from tailrace.pipeline.stats.stat_collection import result_of
+
+
+def test_the_facts_are_those_that_one_looks_at_first() -> None:
+    found = result()
+    assert found.is_ok
+    assert found.verdict == "40 records of /data/spu-1 are counted, 2 duplicates among them"
+    assert dict(found.facts) == {
+        "topics": 1,
+        "partitions": 2,
+        "records": 40,
+        "bytes of keys and values": 2000,
+        "stored bytes": 1000,
+        "largest partition": "orders/0",
+        "most frequent key": "alice in orders/1, 50.0 % of its topic",
+        "records that compaction would delete": 36,
+        "bytes that compaction would delete": 1500,
+        "duplicate records": 2,
+    }
+
+
+def test_an_empty_source_and_an_archive_have_facts_too() -> None:
+    assert result_of("nothing", []).verdict == "0 records of nothing are counted, no duplicate among them"
+    assert result(topic(stored=None)).facts["stored bytes"] is None
