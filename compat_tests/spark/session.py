@@ -43,6 +43,7 @@ def start_session(scratch: Path) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.executor.heartbeatInterval": "1s",
         "spark.local.dir": str(scratch / "local"),
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "2",

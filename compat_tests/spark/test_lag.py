@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,10 +15,13 @@ from cluster import Broker, tailrace, tailrace_output
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 from pyspark.sql.streaming.query import StreamingQuery
 from waiting import wait_until
 
+from tailrace.client.log_facts import Partition
 from tailrace.pipeline.lag import Attachment, attach
+from tailrace.pipeline.lag.running_reads import RunningReads
 
 from .kafka_side import PATIENCE_SECONDS, KafkaSide, ToSend
 from .spark_side import SparkSide
@@ -135,3 +139,39 @@ def test_a_checkpoint_tells_as_much_as_spark(spark_side: SparkSide, kafka_side: 
     shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert [(each["partition"], each["position"], each["lag"]) for each in shown] == [(0, 10, 0), (1, 0, 3)]
     assert committed(kafka_side.bootstrap, topic) == {0: 10, 1: 0}
+
+
+def test_a_running_batch_shows_how_far_it_has_read(
+    spark_session: SparkSession, spark_side: SparkSide, kafka_side: KafkaSide, tmp_path: Path
+) -> None:
+    """Spark 4.0 has no real-time mode. A micro-batch that waits has the same tasks, under a node of another class."""
+    topic = kafka_side.new_topic("lag", 2)
+    kafka_side.send_values(topic, range(10), 0)
+    kafka_side.send_values(topic, range(4), 1)
+    let_go = tmp_path / "let-go"
+    path = str(let_go)
+
+    def wait_for_file(value: bytes) -> bool:
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        return True
+
+    wait = udf(wait_for_file, "boolean")
+    frame = spark_side.stream(subscribe=topic, startingOffsets="earliest").filter(wait("value"))
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    reads = RunningReads(spark_session, scan="MicroBatchScanExec")
+    try:
+        ends = {Partition(topic, 0): 10, Partition(topic, 1): 4}
+
+        def has_read_all() -> bool:
+            trigger = reads.trigger_of(query)
+            return trigger is not None and trigger.batch_id == 0 and trigger.positions == ends
+
+        wait_until(has_read_all, PATIENCE_SECONDS, "the heartbeats of both tasks")
+        assert query.lastProgress is None
+        let_go.touch()
+        query.processAllAvailable()
+    finally:
+        let_go.touch()
+        query.stop()

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from tailrace.client.log_facts import Partition
 
-from .query_progress import QueryEnded, QueryEvent, QueryProgress, QueryStarted
+from .query_progress import QueryEnded, QueryEvent, QueryProgress, QueryReads, QueryStarted
 
 QUERIES_MAX = 200
 """The number of queries that are known at a time; of more, those that ended first are forgotten."""
@@ -32,6 +32,9 @@ class KnownQuery(Struct):
     last_run_id: str = ""
     """The run before this one, whose events may still arrive."""
     batch_id: int = -1
+    """The last batch that is done."""
+    reads_batch_id: int = -1
+    """The last batch of which the positions were known while it ran."""
     positions: Mapping[Partition, int] = field(default_factory=dict)
     is_active: bool = True
 
@@ -74,6 +77,8 @@ class GroupPositions:
                 self.on_progress(event)
             case QueryStarted():
                 self.on_started(event.query_id, event.run_id, event.name)
+            case QueryReads():
+                self.on_reads(event)
             case QueryEnded():
                 self.on_ended(event.query_id, event.run_id)
 
@@ -102,6 +107,20 @@ class GroupPositions:
         known.batch_id = progress.batch_id
         known.positions = progress.positions
         return True
+
+    def on_reads(self, reads: QueryReads) -> None:
+        """Notes how far a running trigger has read. Its end will say exactly.
+
+        Within a trigger, the position only grows: while a trigger ends, its counts are gone before its progress is
+        there. A new run starts at its checkpoint, which may be behind what the last run has read.
+        """
+        known = self._queries.get(reads.query_id)
+        if known is None or known.run_id != reads.run_id or reads.batch_id <= known.batch_id:
+            return
+        before = known.positions if reads.batch_id == known.reads_batch_id else {}
+        ahead = {each: max(offset, before.get(each, offset)) for each, offset in reads.positions.items()}
+        known.positions = {**known.positions, **ahead}
+        known.reads_batch_id = reads.batch_id
 
     def on_ended(self, query_id: str, run_id: str) -> None:
         """Notes that a run has ended. Its last positions stay, so that its lag is seen to grow."""

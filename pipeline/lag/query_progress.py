@@ -54,7 +54,16 @@ class QueryEnded(Struct, frozen=True):
     run_id: str
 
 
-QueryEvent = QueryStarted | QueryProgress | QueryEnded
+class QueryReads(Struct, frozen=True):
+    """Where a query is within a trigger that still runs."""
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    positions: Mapping[Partition, int]
+
+
+QueryEvent = QueryStarted | QueryProgress | QueryReads | QueryEnded
 
 
 class Sight(Struct, frozen=True):

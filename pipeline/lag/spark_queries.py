@@ -8,14 +8,18 @@ from collections import OrderedDict
 from threading import Lock  # noqa: TID251 - Spark calls listeners in a thread of its own
 from typing import TYPE_CHECKING, Any
 
+from tailrace.pipeline.jobs.job_errors import reason_of_job
+
 from .query_progress import (
     ProgressError,
     QueryEnded,
     QueryEvent,
+    QueryReads,
     QueryStarted,
     Sight,
     read_progress,
 )
+from .running_reads import RunningReads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +63,7 @@ class SparkQueries:
 
     def __init__(self, spark: "SparkSession", heard: Heard) -> None:
         self._spark = spark
+        self._reads = RunningReads(spark)
         self._heard = heard
         self._running: dict[str, Any] = {}
         """The queries that ran at the last look, by run. PySpark still knows their last progress when they end."""
@@ -86,8 +91,21 @@ class SparkQueries:
                 events.append(read_progress(document))
             except ProgressError as error:
                 problems.append(str(error))
+        for run, query in active.items():
+            try:
+                trigger = self._reads.trigger_of(query)
+            except Exception as error:  # a Spark with other classes
+                problems.append(
+                    f"the lag of queries in real-time mode is as old as their trigger: {reason_of_job(error)}"
+                )
+                continue
+            if trigger is not None:
+                events.append(QueryReads(str(query.id), run, trigger.batch_id, trigger.positions))
+                problems += filter(None, [self._reads.advice()])
         # A run ends after its last progress.
         events += ended
         events += [QueryEnded(str(query.id), run) for run, query in gone.items()]
+        for run in gone:
+            self._reads.forget(run)
         self._running = active
         return Sight(tuple(events), tuple(problems))

@@ -4,7 +4,7 @@ from spark_progress import ID, NEXT_RUN, RUN
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.lag import group_positions
 from tailrace.pipeline.lag.group_positions import REFRESH_SECONDS, GroupNameError, GroupPositions
-from tailrace.pipeline.lag.query_progress import QueryEnded, QueryProgress, QueryStarted
+from tailrace.pipeline.lag.query_progress import QueryEnded, QueryProgress, QueryReads, QueryStarted
 
 ORDERS, REFUNDS = Partition("orders", 0), Partition("refunds", 0)
 
@@ -52,6 +52,33 @@ def test_a_new_run_keeps_the_positions_until_it_reports_and_may_go_back() -> Non
     (query,) = positions.queries
     assert query.is_active
     assert positions.wanted() == {"g": {ORDERS: 4}}
+
+
+def test_a_running_trigger_moves_its_query_ahead_and_its_end_decides() -> None:
+    positions = GroupPositions("g")
+    positions.on_event(QueryStarted(ID, RUN, "billing"))
+    positions.on_event(QueryReads(ID, RUN, 0, {ORDERS: 5}))
+    assert positions.wanted() == {"g": {ORDERS: 5}}
+    positions.on_event(QueryReads(ID, RUN, 0, {ORDERS: 3, REFUNDS: 1}))
+    assert positions.wanted() == {"g": {ORDERS: 5, REFUNDS: 1}}, "the counts of a trigger go first, when it ends"
+    positions.on_event(QueryReads(ID, NEXT_RUN, 0, {ORDERS: 50}))
+    positions.on_event(QueryReads("unknown", RUN, 0, {ORDERS: 50}))
+    assert positions.wanted() == {"g": {ORDERS: 5, REFUNDS: 1}}
+    positions.on_event(_progress(7, batch=0))
+    positions.on_event(QueryReads(ID, RUN, 0, {ORDERS: 6}))
+    assert positions.wanted() == {"g": {ORDERS: 7}}
+    positions.on_event(QueryReads(ID, RUN, 1, {ORDERS: 9}))
+    assert positions.wanted() == {"g": {ORDERS: 9}}
+
+
+def test_a_run_that_reads_records_again_is_where_it_reads() -> None:
+    positions = GroupPositions("g")
+    positions.on_event(QueryStarted(ID, RUN, "billing"))
+    positions.on_event(QueryReads(ID, RUN, 3, {ORDERS: 90}))
+    positions.on_event(QueryStarted(ID, NEXT_RUN, "billing"))
+    assert positions.wanted() == {"g": {ORDERS: 90}}
+    positions.on_event(QueryReads(ID, NEXT_RUN, 3, {ORDERS: 40}))
+    assert positions.wanted() == {"g": {ORDERS: 40}}
 
 
 def test_the_slowest_running_query_of_a_group_decides() -> None:
