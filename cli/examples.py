@@ -91,6 +91,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace group reset-offsets billing --all-topics --by-duration 1h30m --execute",
     ),
     "group delete": ("tailrace group delete billing", "tailrace group delete billing --topic orders"),
+    "pipeline audit": (
+        "tailrace pipeline audit /mnt/spu-1 /mnt/spu-2 /mnt/spu-3",
+        "tailrace pipeline audit /mnt/spus --topic orders --sc sc.example:9003 --output json",
+        "tailrace pipeline audit /mnt/spus --replicas 3 --parquet ./audit --metrics ./audit.prom",
+    ),
     "pipeline lag": (
         "tailrace pipeline lag --checkpoint ./checkpoints/orders",
         "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",

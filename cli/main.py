@@ -87,6 +87,7 @@ _COMMANDS = {
     "trigger dead-letters list": ("triggers.dead_letter_commands", "List the records that a trigger gave up, and why."),
     "trigger dead-letters show": ("triggers.dead_letter_commands", "Show one dead letter with its traceback."),
     "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
+    "pipeline audit": ("pipeline.audit_command", "Compare all replicas of all partitions, from the files of SPUs."),
     "pipeline lag": ("pipeline.lag_command", "Show the lag of streaming queries of Spark, and commit it to a group."),
     "pipeline archive verify": (
         "pipeline.archive_verify_command",

@@ -20,6 +20,7 @@ from tailrace.cluster.configs.config_definitions import text_of
 from tailrace.cluster.configs.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller import sc_metrics as sc_metrics
 from tailrace.controller.workflow.workflow import WorkflowCounts
+from tailrace.pipeline.audit.audit_report import audit_families
 from tailrace.pipeline.lag.lag_metrics import LagCounters, LagFigures, lag_families
 from tailrace.protocol.apis import API_TABLE
 from tailrace.server.metric_text import render
@@ -121,6 +122,7 @@ def test_every_metric_is_described_and_no_other() -> None:
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     scraped += render(lambda: replica_families("billing", ReplicaMetrics(), ReplicaGauges())).decode()
     scraped += render(lambda: lag_families(LagCounters(), LagFigures())).decode()
+    scraped += render(lambda: audit_families([], None)).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/reference.md")))
     assert described == exist

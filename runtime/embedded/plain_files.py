@@ -154,3 +154,16 @@ def read_file(path: str) -> bytes:
 def remove(path: str) -> None:
     """Removes a file. Raises OSError."""
     os.unlink(path)
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Replaces the content of a file, or makes it: readers see the old content or the new one. Raises OSError."""
+    directory, _, name = path.rpartition("/")
+    temporary = f"{directory or '.'}/.{name}.{RandomChance().below(2**32):08x}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)

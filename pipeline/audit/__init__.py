@@ -1,0 +1,35 @@
+"""Compares all replicas of all partitions from the files of SPUs: `audit(spark, directories)`.
+
+Decisions are pure. Executors read the files, and import neither Trio nor a client. The names here are imported when
+they are first used, so that the command line starts fast.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .audit_report import AuditResult, CopyRow, FindingRow
+    from .audit_verdicts import Verdict
+    from .auditing import audit
+    from .copy_finding import Expected
+
+__all__ = ["AuditResult", "CopyRow", "Expected", "FindingRow", "Verdict", "audit"]
+
+_MODULES = {
+    "AuditResult": "audit_report",
+    "CopyRow": "audit_report",
+    "Expected": "copy_finding",
+    "FindingRow": "audit_report",
+    "Verdict": "audit_verdicts",
+    "audit": "auditing",
+}
+"""The module of each public name."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
