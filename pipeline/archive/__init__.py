@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .archive_manifest import ManifestError
+    from .archive_rounds import ArchiveResult, archive
 
-__all__ = ["ManifestError"]
+__all__ = ["ArchiveResult", "ManifestError", "archive"]
 
-_MODULES = {"ManifestError": "archive_manifest"}
+_MODULES = {"ArchiveResult": "archive_rounds", "ManifestError": "archive_manifest", "archive": "archive_rounds"}
 """The module of each public name."""
 
 

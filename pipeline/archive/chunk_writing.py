@@ -61,9 +61,10 @@ class WrittenChunks(Struct, frozen=True):
 class ChunkWriter:
     """Writes the pieces of a partition into chunks, the one after the other."""
 
-    def __init__(self, target: ChunkTarget, chance: Chance) -> None:
+    def __init__(self, target: ChunkTarget, wave: str, chance: Chance) -> None:
+        """`wave`: the first digits of the attempt's token."""
         self._target = target
-        self._token = f"{chance.below(16**TOKEN_DIGITS):0{TOKEN_DIGITS}x}"
+        self._token = token_in(wave, chance)
         self._open: _OpenChunk | None = None
         self._done: list[Chunk] = []
         self._source_bytes = 0
@@ -111,11 +112,17 @@ class ChunkWriter:
             self._open = None
 
 
+def token_in(wave: str, chance: Chance) -> str:
+    """Returns a token that begins with the digits of a wave, so that the files of a failed wave can be found."""
+    digits = TOKEN_DIGITS - len(wave)
+    return f"{wave}{chance.below(16**digits):0{digits}x}"
+
+
 def write_chunks(
-    target: ChunkTarget, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None]
+    target: ChunkTarget, wave: str, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None]
 ) -> WrittenChunks:
     """Writes everything that `read` hands over. Raises JobError, and leaves no files then."""
-    writer = ChunkWriter(target, chance)
+    writer = ChunkWriter(target, wave, chance)
     try:
         read(writer.add)
         return writer.finish()

@@ -26,7 +26,7 @@ def written(directory: Path, *pieces: LogPiece, chunk_bytes: int = 2**26) -> Wri
             handle(each)
 
     target = ChunkTarget(str(directory), "orders", TOPIC_ID, 0, chunk_bytes)
-    found = write_chunks(target, RandomChance(1), read)
+    found = write_chunks(target, "", RandomChance(1), read)
     for chunk in found.chunks:
         chunk.check()
     return found
@@ -129,10 +129,11 @@ def test_two_attempts_never_write_the_same_file(tmp_path: Path) -> None:
     target = ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0)
     chance = RandomChance(1)
     names = [
-        write_chunks(target, chance, lambda handle: handle(piece_of_records([1, 2]))).chunks[0].files[0].path
+        write_chunks(target, "0a1b", chance, lambda handle: handle(piece_of_records([1, 2]))).chunks[0].files[0].path
         for _ in range(2)
     ]
     assert len(set(names)) == len(leftovers(tmp_path)) == 2
+    assert {each.rpartition("-")[2][:4] for each in names} == {"0a1b"}
 
 
 def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
         raise JobError("orders/0 cannot be read")
 
     with pytest.raises(JobError, match="orders/0 cannot be read"):
-        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), RandomChance(1), read)
+        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), "", RandomChance(1), read)
     assert leftovers(tmp_path) == []
 
 
