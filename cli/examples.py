@@ -107,7 +107,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline archive verify ./archive --offline --master spark://spark.example:7077",
     ),
     "pipeline replay": (
-        "tailrace pipeline replay --from-segments ./data --topic orders --to-topic orders-2 --map ./orders-map",
+        "tailrace pipeline replay --from-archive ./archive --topic orders --to-topic orders-2 --map ./orders-map",
         "tailrace pipeline replay --from-segments ./spu-1,./spu-2 --topic orders --to-topic test --map ./map "
         "--from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z --speed 10x --bootstrap kafka.example:9092",
         "tailrace pipeline replay --from-segments ./data --topic orders --to-topic test --dry-run "

@@ -93,7 +93,7 @@ _COMMANDS = {
         "pipeline.archive_verify_command",
         "Prove that an archive has every committed record exactly once.",
     ),
-    "pipeline replay": ("pipeline.replay_command", "Send the records of segments to a topic again, with Spark."),
+    "pipeline replay": ("pipeline.replay_command", "Send an archive or segments to a topic again, with Spark."),
     "pipeline target-offset": (
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",
