@@ -101,6 +101,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",
         "tailrace pipeline lag --checkpoint ./orders --group spark-{query} --follow --metrics 127.0.0.1:9010",
     ),
+    "pipeline archive compact": (
+        "tailrace pipeline archive compact ./archive",
+        "tailrace pipeline archive compact /mnt/archive --target-mib 256 --master spark://spark.example:7077",
+    ),
     "pipeline archive verify": (
         "tailrace pipeline archive verify ./archive",
         "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",
