@@ -5,6 +5,7 @@ began. If another driver commits first, this one reads the manifest again, and p
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -13,6 +14,8 @@ from msgspec import Struct
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
+from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
+from tailrace.pipeline.schemas.value_schemas import ValueSchema, read_value_schema, required_packages
 from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.embedded.plain_files import PlainFile, files_below, remove
 from tailrace.runtime.wall_clock import SystemClock, WallClock
@@ -64,6 +67,8 @@ class ArchiveSettings(Struct, frozen=True, kw_only=True):
     until_ms: int | None = None
     """The time of the first record that is not archived; None for all committed records."""
     chunk_bytes: int = CHUNK_BYTES
+    value_schema: ValueSchema | None = None
+    """The schema of values; None for raw values only."""
 
 
 def archive(
@@ -76,6 +81,7 @@ def archive(
     begin: When = EARLIEST,
     until_ms: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
+    schema: str | None = None,
     head: HeadPlace = "files",
     store_of: StoreOf | None = None,
     report: "Report | None" = None,
@@ -83,11 +89,15 @@ def archive(
     """Archives everything that these topics have now, and returns what it has added.
 
     `brokers` are addresses of Tailrace or Apache Kafka, or `segments` are data directories of SPUs. `to` is a directory
-    that the driver and all executors share. Raises JobError and ManifestError; then nothing has changed since the last
-    commit.
+    that the driver and all executors share. `schema` names a file with the schema of values, such as `json:order.ddl`.
+    Raises JobError and ManifestError; then nothing has changed since the last commit.
     """
     settings = ArchiveSettings(
-        topics=None if topics is None else tuple(topics), begin=begin, until_ms=until_ms, chunk_bytes=chunk_bytes
+        topics=None if topics is None else tuple(topics),
+        begin=begin,
+        until_ms=until_ms,
+        chunk_bytes=chunk_bytes,
+        value_schema=None if schema is None else read_value_schema(schema, partial(schema_of_ddl, spark)),
     )
     folder = open_or_create(to, head, store_of)
     return ArchiveRound(spark, folder, source_of(brokers, segments), settings).run(report)
@@ -156,7 +166,7 @@ class ArchiveRound:
         self._chance = chance or RandomChance()
         self._wall_clock = wall_clock or SystemClock()
         self._added: list[Chunk] = []
-        self._commits = self._lost = self._source_bytes = 0
+        self._commits = self._lost = self._source_bytes = self._unfit = 0
         self._tasks_done = self._tasks_total = 0
 
     def run(self, report: "Report | None" = None) -> ArchiveResult:
@@ -206,6 +216,7 @@ class ArchiveRound:
             self._commits += 1
             self._added += chunks
             self._source_bytes += sum(each.source_bytes for each in written)
+            self._unfit += sum(each.unfit for each in written)
             self._tasks_done += len(tasks)
         return loaded
 
@@ -215,7 +226,12 @@ class ArchiveRound:
         for key, (position, end) in lags(extents, loaded.manifest.positions()).items():
             extent = of_key[key]
             target = ChunkTarget(
-                self._folder.directory, extent.topic, extent.topic_id, extent.partition, self._settings.chunk_bytes
+                self._folder.directory,
+                extent.topic,
+                extent.topic_id,
+                extent.partition,
+                self._settings.chunk_bytes,
+                self._settings.value_schema,
             )
             found.append(self._source.tasks(extent, target, wave, position, end))
         return found
@@ -232,7 +248,7 @@ class ArchiveRound:
                 archive_range,
                 name=NAME,
                 report=show if report is not None else None,
-                requires=self._source.requires,
+                requires=(*self._source.requires, *required_packages(self._settings.value_schema)),
             )
         except BaseException:
             self._remove_files_of(wave)
@@ -284,6 +300,7 @@ class ArchiveRound:
                 "topics": len(topics),
                 "partitions": len(extents),
                 "records": records,
+                **({} if self._settings.value_schema is None else {"values that do not fit the schema": self._unfit}),
                 "offsets without a record": sum(each.end - each.start - each.records for each in self._added),
                 "bytes read": self._source_bytes,
                 "bytes written": sum(each.bytes for each in files),

@@ -15,6 +15,7 @@ from tailrace.pipeline.archive.archive_manifest import DataFile
 from tailrace.pipeline.archive.chunk_writing import ChunkTarget, WrittenChunks, write_chunks
 from tailrace.pipeline.archive.record_rollup import add, batch_rollup
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.schemas.value_schemas import ValueSchema
 from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, deleted_piece
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS
 from tailrace.runtime.chance import RandomChance
@@ -163,3 +164,22 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with pytest.raises(JobError, match="data/orders cannot be written, and the archive is as it was: Not a directory"):
         written(tmp_path, piece_of_records(range(10)))
+
+
+def test_values_become_columns_and_stay(tmp_path: Path) -> None:
+    fields = '[{"name":"id","type":"long","nullable":true}]'
+    schema = ValueSchema("json", f'{{"type":"struct","fields":{fields}}}')
+    target = ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, value_schema=schema)
+
+    def read(handle: Callable[[LogPiece], None]) -> None:
+        handle(piece_of_records([1, 2]))
+
+    found = write_chunks(target=target, wave="", chance=RandomChance(1), read=read)
+    assert found.unfit == 2, "the values are no JSON"
+    (file,) = found.chunks[0].files
+    rows = rows_of(tmp_path, file)
+    assert list(rows[0]) == [*RECORD_COLUMNS, "data", "dataError"]
+    assert [(each["value"], each["data"]) for each in rows] == [(b"value-1", None), (b"value-2", None)]
+    assert rows[0]["dataError"].startswith("JSON is malformed")
+    raw = written(tmp_path, piece_of_records([1, 2])).chunks[0]
+    assert raw.rollup == found.chunks[0].rollup, "the proof is about the records, not about the schema"
