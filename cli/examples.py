@@ -101,17 +101,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",
         "tailrace pipeline lag --checkpoint ./orders --group spark-{query} --follow --metrics 127.0.0.1:9010",
     ),
-    "pipeline archive compact": (
-        "tailrace pipeline archive compact ./archive",
-        "tailrace pipeline archive compact /mnt/archive --target-mib 256 --master spark://spark.example:7077",
-    ),
     "pipeline archive verify": (
         "tailrace pipeline archive verify ./archive",
         "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",
         "tailrace pipeline archive verify ./archive --offline --master spark://spark.example:7077",
     ),
     "pipeline replay": (
-        "tailrace pipeline replay --from-archive ./archive --topic orders --to-topic orders-2 --map ./orders-map",
+        "tailrace pipeline replay --from-segments ./data --topic orders --to-topic orders-2 --map ./orders-map",
         "tailrace pipeline replay --from-segments ./spu-1,./spu-2 --topic orders --to-topic test --map ./map "
         "--from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z --speed 10x --bootstrap kafka.example:9092",
         "tailrace pipeline replay --from-segments ./data --topic orders --to-topic test --dry-run "
@@ -137,6 +133,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace trigger run billing.py --replicas 3 --replica replica2 --max-workers 4 --metrics 127.0.0.1:9100",
         "tailrace trigger run billing.py --bootstrap 127.0.0.1:9005",
         "tailrace trigger run billing.py --engine spark --checkpoint ./checkpoints/billing --available-now",
+    ),
+    "trigger backfill": (
+        "tailrace trigger backfill billing.py --archive ./archive --from 2026-01-01 --output-archive ./invoices",
+        "tailrace trigger backfill billing.py --archive ./archive --progress ./backfill --group billing-again",
     ),
     "trigger deploy": (
         "tailrace trigger deploy billing.py",

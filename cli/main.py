@@ -72,6 +72,7 @@ _COMMANDS = {
     "group delete": ("groups.group_commands", "Delete groups, or the offsets that they committed to a topic."),
     "trigger invoke": ("triggers.invoke_command", "Call a function with an event, without a cluster."),
     "trigger run": ("triggers.run_command", "Run one replica of a trigger in the foreground."),
+    "trigger backfill": ("triggers.backfill_command", "Run the function of a trigger over an archive, on Spark."),
     "trigger deploy": ("triggers.deploy_command", "Store a function in the cluster, which keeps its replicas running."),
     "trigger list": ("triggers.trigger_commands", "List the deployed triggers."),
     "trigger describe": ("triggers.trigger_commands", "Show triggers with their replicas and shards."),
@@ -89,15 +90,11 @@ _COMMANDS = {
     "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
     "pipeline audit": ("pipeline.audit_command", "Compare all replicas of all partitions, from the files of SPUs."),
     "pipeline lag": ("pipeline.lag_command", "Show the lag of streaming queries of Spark, and commit it to a group."),
-    "pipeline archive compact": (
-        "pipeline.archive_compact_command",
-        "Merge small chunks of an archive into files of a good size.",
-    ),
     "pipeline archive verify": (
         "pipeline.archive_verify_command",
         "Prove that an archive has every committed record exactly once.",
     ),
-    "pipeline replay": ("pipeline.replay_command", "Send an archive or segments to a topic again, with Spark."),
+    "pipeline replay": ("pipeline.replay_command", "Send the records of segments to a topic again, with Spark."),
     "pipeline target-offset": (
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",

@@ -112,6 +112,8 @@ class Tailrace:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.bootstrap = "127.0.0.1:0"
+        self.sc = ""
+        """The public address of the Streaming Controller, once it has started."""
         self.data = directory / "data"
         self._server = Server(directory, "up", READY_LINE)
         self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
@@ -125,7 +127,7 @@ class Tailrace:
         return tailrace("up", *where, *FREE_PORTS, *self._settings)
 
     def start(self) -> None:
-        self.bootstrap = self._server.start(self.command())[1]
+        self.bootstrap, self.sc = self._server.start(self.command()).group(1, 2)
 
     def stop(self) -> int:
         """Asks the broker to shut down cleanly, and returns its exit status."""

@@ -6,6 +6,7 @@ The first signal lets the running micro-batch end, and the second one ends the p
 import argparse
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 
 import trio
@@ -67,17 +68,19 @@ async def _serve(run: EngineRun, arguments: argparse.Namespace, found: list[Engi
 
 
 def _run(run: EngineRun, arguments: argparse.Namespace) -> EngineResult:
-    """Opens a session, and runs the query in it. Blocks."""
+    """Joins the group, opens a session, and runs the query in it. Blocks."""
     check_can_run(arguments.master)
     from pyspark import __version__
 
-    spark = open_session(_NAME, arguments.master, connector_settings(__version__, arguments.packages))
     progress = Progress(0, wanted=False, doing="handling events", amount=str)
-    try:
-        return run.run(spark, progress.move_to if arguments.available_now else None)
-    finally:
-        progress.clear()
-        spark.stop()
+    with closing(run):
+        run.own()  # before a session is started, which takes some seconds
+        spark = open_session(_NAME, arguments.master, connector_settings(__version__, arguments.packages))
+        try:
+            return run.run(spark, progress.move_to if arguments.available_now else None)
+        finally:
+            progress.clear()
+            spark.stop()
 
 
 def _settings(arguments: argparse.Namespace, environment: Mapping[str, str]) -> EngineRunSettings:

@@ -31,6 +31,15 @@ JARS = HERE.parents[1] / ".cache" / "ivy"
 TASKS_AT_ONCE = 2
 
 
+SUBMIT_ARGUMENTS = (
+    f"--driver-memory 512m --conf spark.jars.ivySettings={HERE / 'ivysettings.xml'} --conf spark.jars.ivy={JARS} "
+    "--conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1 "
+    "--driver-java-options '-XX:+UseSerialGC -XX:TieredStopAtLevel=1' "
+    "pyspark-shell"
+)
+"""The value of PYSPARK_SUBMIT_ARGS for commands that start a session of their own with the same jars."""
+
+
 def start_session(scratch: Path) -> SparkSession:
     # Without it Spark takes the first python3 of PATH for its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -6,12 +6,18 @@ The names here are imported when they are first used, so that a broker needs no 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .backfill_run import backfill
     from .engine_results import EngineResult
     from .engine_run import EngineRun, run_trigger
 
-__all__ = ["EngineResult", "EngineRun", "run_trigger"]
+__all__ = ["EngineResult", "EngineRun", "backfill", "run_trigger"]
 
-_MODULES = {"EngineResult": "engine_results", "EngineRun": "engine_run", "run_trigger": "engine_run"}
+_MODULES = {
+    "EngineResult": "engine_results",
+    "EngineRun": "engine_run",
+    "backfill": "backfill_run",
+    "run_trigger": "engine_run",
+}
 """The module of each public name."""
 
 

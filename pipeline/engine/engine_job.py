@@ -4,24 +4,21 @@ The settings of the trigger are those of `@trigger`, and of a configuration file
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.engine.engine_run import MEMBER_ID, EngineRun, EngineRunSettings
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
+from tailrace.pipeline.engine.engine_setup import given_function, given_servers
 from tailrace.pipeline.engine.shard_ownership import OwnershipError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
-from tailrace.runtime.network import Address
-from tailrace.runtime.settings import SettingsError, parse_address
-from tailrace.trigger.config.function_yaml import read_function_yaml
-from tailrace.trigger.config.trigger_settings import TriggerConfigError, merge_layers
-from tailrace.trigger.functions.function_loader import load
-from tailrace.trigger.functions.function_source import FunctionLoadError, FunctionSource, read_source, source_of
-from tailrace.trigger.replica.replica_setup import ReplicaServers
+from tailrace.runtime.settings import SettingsError
+from tailrace.trigger.config.trigger_settings import TriggerConfigError
+from tailrace.trigger.functions.function_source import FunctionLoadError
 
 _WRONG = (TriggerConfigError, FunctionLoadError, EngineSettingsError, SettingsError)
 _REFUSED = (JobError, OwnershipError, RefusedError)
@@ -37,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     logs.configure(settings.log_level, json=settings.log_json)
     try:
-        result = run.run(open_session(f"trigger {settings.config.name}"))
+        with closing(run):
+            result = run.run(open_session(f"trigger {settings.config.name}"))
     except _REFUSED as error:
         return _fail(error, 1)
     except UnreachableError as error:
@@ -51,17 +49,11 @@ def settings_of(given: argparse.Namespace) -> EngineRunSettings:
 
     Raises TriggerConfigError, FunctionLoadError and SettingsError.
     """
-    function = load(source_of(given.file))
-    layers = [function.declared]
-    if given.config is not None:
-        text = read_source(FunctionSource(os.path.abspath(given.config)))
-        layers.append(read_function_yaml(text, given.config, environment=os.environ).layer)
-    config = merge_layers(layers, origin=function.place)
-    brokers = _addresses(given.bootstrap or ",".join(config.brokers), "--bootstrap")
+    function = given_function(given.file, given.config)
     return EngineRunSettings(
-        config=config,
+        config=function.config,
         source=function.source,
-        servers=ReplicaServers(_addresses(given.sc, "--sc"), brokers),
+        servers=given_servers(given.bootstrap, given.sc, function.config),
         checkpoint=given.checkpoint,
         available_now=given.available_now,
         member_id=given.replica,
@@ -78,10 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sc", metavar="HOST:PORT[,HOST:PORT]", help="Public addresses of the SC and its standbys.")
     parser.add_argument("--replica", metavar="NAME", default=MEMBER_ID, help=f"Name in the group ({MEMBER_ID}).")
     return parser
-
-
-def _addresses(text: str | None, flag: str) -> tuple[Address, ...]:
-    return tuple(parse_address(each.strip(), flag, port_min=1) for each in (text or "").split(",") if each.strip())
 
 
 def _fail(error: Exception, status: int) -> int:

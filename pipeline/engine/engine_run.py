@@ -1,4 +1,4 @@
-"""Runs the function of a trigger as a streaming query: `run_trigger(spark, config, source, checkpoint=…)`.
+"""Runs the function of a trigger as a streaming query: `run_trigger(spark, FILE, checkpoint=…)`.
 
 Spark's Kafka source plans micro-batches and keeps its positions in the checkpoint. Its tasks handle the records as a
 replica does, and commit marks to the group of the trigger. If a micro-batch runs again, after a kill for example, each
@@ -8,6 +8,7 @@ task begins at its mark, so that what is repeated is what one shard handles in a
 import os
 import threading  # noqa: TID251 - Spark calls the handler of a micro-batch in a thread of its own
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from tailrace.trigger.replica.replica_setup import ReplicaServers
 from .engine_metrics import serve_metrics
 from .engine_results import EngineCounts, EngineResult, RangeResult, engine_result
 from .engine_settings import Way, engine_config, without_effect
+from .engine_setup import NO_SETTINGS, given_function, given_servers
 from .engine_tasks import handle_rows
 from .kafka_connector import source_options
 from .range_work import RangeWork
@@ -67,26 +69,52 @@ class _StopAskedError(Exception):
 
 def run_trigger(
     spark: "SparkSession",
-    config: TriggerConfig,
-    source: FunctionSource,
+    function: str,
     *,
-    servers: ReplicaServers,
     checkpoint: str,
+    bootstrap: str | None = None,
+    sc: str | None = None,
+    config: str | None = None,
+    settings: Mapping[str, object] = NO_SETTINGS,
     available_now: bool = False,
+    member_id: str = MEMBER_ID,
     report: Report | None = None,
 ) -> EngineResult:
-    """Handles the records of the trigger's topic until the query ends, and returns what was done.
+    """Handles the records of a trigger's topic with the function in `FILE` or `FILE:NAME` until the query ends.
 
-    Raises EngineSettingsError, OwnershipError, RefusedError, UnreachableError and JobError.
+    `bootstrap` and `sc` are addresses `HOST:PORT,HOST:PORT`; without an `sc` any Kafka brokers will do. `config` is a
+    file in Nuclio's shape, and `settings` override it with the names of `@trigger`. With `available_now` the query
+    ends when everything is handled that was there. Raises TriggerConfigError, FunctionLoadError, EngineSettingsError
+    and SettingsError for arguments that cannot work, and OwnershipError, RefusedError, UnreachableError and JobError.
     """
-    settings = EngineRunSettings(
-        config=config, source=source, servers=servers, checkpoint=checkpoint, available_now=available_now
+    given = given_function(function, config, settings)
+    run = EngineRun(
+        EngineRunSettings(
+            config=given.config,
+            source=given.source,
+            servers=given_servers(bootstrap, sc, given.config),
+            checkpoint=checkpoint,
+            available_now=available_now,
+            member_id=member_id,
+        )
     )
-    return EngineRun(settings).run(spark, report)
+    with closing(run):
+        return run.run(spark, report)
+
+
+def check_session(spark: "SparkSession") -> None:
+    """Raises JobError for a session in which no trigger can run."""
+    if is_connect(spark):
+        raise JobError(
+            "a trigger runs its tasks in a classic session of Spark, and this one is a client of Spark Connect: "
+            "give the address of a master, such as spark://HOST:7077 or local[*]"
+        )
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise JobError("spark.speculation would handle events twice at the same time: set it to false")
 
 
 class EngineRun:
-    """One run. `run` blocks its thread; `stop` may be called from any other."""
+    """One run. `run` blocks its thread; `stop` may be called from any other. `close` comes last."""
 
     def __init__(self, settings: EngineRunSettings, started: Callable[[int], None] = lambda shards: None) -> None:
         """Prepares a run. `started` is called with the number of shards when the query runs.
@@ -106,6 +134,7 @@ class EngineRun:
         """Why the run cannot go on, in one sentence."""
         self._batches = 0
         self._ownership: ShardOwnership | None = None
+        self._owned: Owned | None = None
 
     def stop(self) -> None:
         """Lets the running micro-batch end, at most for `stop_timeout`, and ends the run."""
@@ -113,31 +142,37 @@ class EngineRun:
         if self._ownership is not None:
             self._ownership.give_up_waiting()
 
-    def run(self, spark: "SparkSession", report: Report | None = None) -> EngineResult:
-        """Runs until the query ends, or until `stop`."""
-        if is_connect(spark):
-            raise JobError(
-                "a trigger runs its tasks in a classic session of Spark, and this one is a client of Spark Connect: "
-                "give the address of a master, such as spark://HOST:7077 or local[*]"
-            )
-        if spark.conf.get("spark.speculation", "false") == "true":
-            raise JobError("spark.speculation would handle events twice at the same time: set it to false")
-        ship_once(spark)
+    def own(self) -> None:
+        """Joins the group, and returns when the driver owns all shards.
+
+        Raises OwnershipError, RefusedError and UnreachableError.
+        """
         logger = logs.get_logger().bind(trigger=self._config.name, replica=self._settings.member_id)
-        if ignored := without_effect(self._given, Way.STREAM):
-            logger.warning("settings_without_effect_on_spark", settings=", ".join(ignored))
         seams = real_seams(send_buffer_bytes=0, waits_awake=False)
         ownership = self._ownership = ShardOwnership(
             self._config, self._settings.servers, self._settings.member_id, seams, logger, self._beside(seams, logger)
         )
         ownership.start()
-        try:
-            if self._stop_asked.is_set():
-                ownership.give_up_waiting()
-            self._run_query(spark, ownership.wait(), report)
-        finally:
-            ownership.stop()
+        if self._stop_asked.is_set():
+            ownership.give_up_waiting()
+        self._owned = ownership.wait()
+        if ignored := without_effect(self._given, Way.STREAM):
+            logger.warning("settings_without_effect_on_spark", settings=", ".join(ignored))
+
+    def run(self, spark: "SparkSession", report: Report | None = None) -> EngineResult:
+        """Runs until the query ends, or until `stop`. Raises JobError, and what `own` raises."""
+        check_session(spark)
+        ship_once(spark)
+        if self._owned is None:
+            self.own()
+        assert self._owned is not None, "the shards are owned"
+        self._run_query(spark, self._owned, report)
         return engine_result(_JOB, self.counts, self._verdict(), {"micro-batches": self._batches}, self._failure)
+
+    def close(self) -> None:
+        """Releases all shards and leaves the group."""
+        if self._ownership is not None:
+            self._ownership.stop()
 
     def _beside(self, seams: Seams, logger: FilteringBoundLogger) -> Any:
         address = self._settings.metrics

@@ -33,6 +33,7 @@ from tailrace.trigger.replica.mark_committer import MarkCommitter
 from tailrace.trigger.replica.output_sender import OutputSender
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
 from tailrace.trigger.replica.side_topics import SideTopics
+from tailrace.trigger.shards.line_effects import ShardStopped
 from tailrace.trigger.shards.shard_line import ShardLine
 from tailrace.trigger.work import Shard
 
@@ -74,9 +75,10 @@ async def handle_range(
 ) -> RangeResult:
     """Claims the shard, handles its rows and commits its mark."""
     try:
-        async with range_parts(work, shard, seams) as parts, broker_sender(work, parts) as (sender, spus):
-            with closing(GroupOffsets(spus.another(), work.config.group, work.member_id)) as offsets:
-                return await handle_claimed(work, shard, first, rows, parts, sender, offsets)
+        async with range_parts(work, shard, seams) as parts, broker_senders(work, parts) as senders:
+            offsets = GroupOffsets(senders.spus.another(), work.config.group, work.member_id)
+            with closing(offsets):
+                return await handle_claimed(work, shard, first, rows, parts, senders.of(parts), offsets)
     except BaseExceptionGroup as group:
         error = first_error(group)
         if isinstance(error, WorkerPoolError):
@@ -108,12 +110,13 @@ async def handle_claimed(
         nursery.cancel_scope.cancel()
     await _commit_last(marked, committer, parts)
     stopped = marked.line.stopped
-    problem = FENCED if marked.is_fenced else _stopped_text(stopped.offset, stopped.reason) if stopped else ""
+    problem = FENCED if marked.is_fenced else stopped_text(stopped) if stopped else ""
     return range_result(shard, first, marked.mark, parts.metrics, problem)
 
 
-def _stopped_text(offset: int, reason: str) -> str:
-    return f"stopped at offset {offset}: {reason}"
+def stopped_text(stopped: ShardStopped) -> str:
+    """Says where and why a shard has stopped."""
+    return f"stopped at offset {stopped.offset}: {stopped.reason}"
 
 
 class MarkedRange:
@@ -228,22 +231,35 @@ async def range_parts(work: RangeWork, shard: Shard, seams: Seams) -> AsyncItera
         nursery.cancel_scope.cancel()
 
 
+class BrokerSenders(Struct, frozen=True):
+    """What sends output and dead letters to topics, and a client of the brokers."""
+
+    spus: SpuClient
+    producer: RecordProducer
+    side_topics: SideTopics
+
+    def of(self, parts: RangeParts) -> Sender:
+        """Returns a sender that counts in the metrics of these parts."""
+        return OutputSender(
+            self.producer, self.side_topics, parts.config, parts.metrics, parts.seams.chance, parts.logger
+        )
+
+
 @asynccontextmanager
-async def broker_sender(work: RangeWork, parts: RangeParts) -> AsyncIterator[tuple[Sender, SpuClient]]:
-    """Yields what sends output and dead letters to topics, and a client of the brokers.
+async def broker_senders(work: RangeWork, parts: RangeParts) -> AsyncIterator[BrokerSenders]:
+    """Yields senders while their producer runs.
 
     Transactional output begins here: a producer with a transactional id for the shard, whose transaction also commits
     the mark.
     """
-    seams, config = parts.seams, parts.config
+    seams = parts.seams
     with ExitStack() as stack:
         spus = stack.enter_context(closing(client_of(work, seams)))
-        side_topics = stack.enter_context(closing(SideTopics(spus.another(), config.topic, parts.logger)))
+        side_topics = stack.enter_context(closing(SideTopics(spus.another(), parts.config.topic, parts.logger)))
         producer = RecordProducer(spus, seams.wall_clock, seams.chance)
-        sender = OutputSender(producer, side_topics, config, parts.metrics, seams.chance, parts.logger)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.run)
-            yield sender, spus
+            yield BrokerSenders(spus, producer, side_topics)
             nursery.cancel_scope.cancel()
 
 

@@ -83,8 +83,7 @@ class HashedFile(io.RawIOBase):
     def publish(self, path: str) -> tuple[int, str]:
         """Gives the file its name, durably. Returns its size, and its checksum in hexadecimal. Raises OSError."""
         os.fsync(self._descriptor)
-        os.link(self._temporary, path)  # unlike a rename, it never replaces a file
-        os.unlink(self._temporary)
+        os.rename(self._temporary, path)
         _sync_directory(os.path.dirname(path) or ".")
         self.close()
         return self._size, self._hash.hexdigest()

@@ -66,7 +66,7 @@ class OutputSender:
 
     async def send(self, sending: Sending) -> None:
         """Sends everything in order; returns when brokers have acknowledged it. Raises OutputRefusedError."""
-        letters = [self._letter(each) for each in sending.dead_letters]
+        letters = [letter_output(each, self._config) for each in sending.dead_letters]
         asides = [retry_output(each, self._config.retry_topic) for each in sending.asides]
         outputs = [*sending.outputs, *asides, *letters]
         side_topics = sorted({each.topic for each in (*letters, *asides)})
@@ -106,8 +106,9 @@ class OutputSender:
             return ""
         return None
 
-    def _letter(self, letter: DeadLetter) -> Output:
-        timestamp_ms = -1 if letter.record is None else letter.record.timestamp
-        origin = Origin(letter.shard, letter.offset, timestamp_ms, self._config.group)
-        topic = self._config.dead_letter_topic
-        return dead_letter(topic, origin, letter.record, letter.failure, letter.attempts, letter.batch)
+
+def letter_output(letter: DeadLetter, config: TriggerConfig) -> Output:
+    """Makes the record for the topic of dead letters."""
+    timestamp_ms = -1 if letter.record is None else letter.record.timestamp
+    origin = Origin(letter.shard, letter.offset, timestamp_ms, config.group)
+    return dead_letter(config.dead_letter_topic, origin, letter.record, letter.failure, letter.attempts, letter.batch)

@@ -164,7 +164,8 @@ class FunctionUnderTest:
         self._name = name or str(declared_name)
         self._takes_batches = "batch_size" in layer if takes_batches is None else takes_batches
         module = sys.modules.get(function.__module__)
-        self._init_context = init_context or getattr(function, "__globals__", vars(module)).get("init_context")
+        names = getattr(function, "__globals__", {} if module is None else vars(module))
+        self._init_context = init_context or names.get("init_context")
         self._is_async = any(map(inspect.iscoroutinefunction, (function, self._init_context)))
         self._is_prepared = False
         self._runner: asyncio.Runner | None = None

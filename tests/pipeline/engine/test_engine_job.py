@@ -21,7 +21,7 @@ def bill(context, event):
         (None, [], "billing.py: the file cannot be read"),
         ("def handler(context, event): pass", [], "the topic is missing"),
         (FUNCTION, [], "retry_mode aside"),
-        (FUNCTION, ["--bootstrap", "nowhere"], "--bootstrap: 'nowhere' is not HOST:PORT"),
+        (FUNCTION, ["--bootstrap", "nowhere"], "bootstrap: 'nowhere' is not HOST:PORT"),
     ],
 )
 def test_wrong_usage_is_one_sentence(

@@ -12,7 +12,6 @@ from tailrace.pipeline.engine.engine_run import EngineRun, EngineRunSettings
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.network import Address
-from tailrace.trigger.config.trigger_config import Retry, RetryMode, TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionLoadError, source_of
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 
@@ -33,9 +32,10 @@ class _Remote:
 _Remote.__module__ = "pyspark.sql.connect.session"
 
 
-def _run(directory: Path, spark: Any, settings: TriggerConfig | None = None) -> None:
-    source = function_in(directory, "def handler(context, event): pass")
-    run_trigger(spark, settings or config(), source, servers=NOBODY, checkpoint=str(directory))
+def _run(directory: Path, spark: Any, **settings: object) -> None:
+    path = function_in(directory, "def handler(context, event): pass").path
+    given = {"topic": "orders", **settings}
+    run_trigger(spark, path, checkpoint=str(directory), bootstrap="127.0.0.1:1", settings=given)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_sessions_that_cannot_do_it_are_refused(tmp_path: Path, spark: Any, sent
 
 def test_settings_that_cannot_hold_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineSettingsError, match="aside"):
-        _run(tmp_path, _Speculating(), config(retry=Retry(mode=RetryMode.ASIDE)))
+        _run(tmp_path, _Speculating(), retry_mode="aside")
 
 
 def test_the_file_of_the_function_is_read_at_the_start(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tailrace.pipeline.engine.engine_settings import Way, engine_config
 from tailrace.pipeline.engine.range_handling import (
     FENCED,
     RangeParts,
-    broker_sender,
+    broker_senders,
     client_of,
     handle_claimed,
     handle_input,
@@ -67,9 +67,9 @@ async def _handle(work: RangeWork, rows: Sequence[SparkRow], seams: Seams, handl
     workers = InProcessWorkers(handler)
     workers.set_lease(inf)
     parts = RangeParts(work.config, workers, ReplicaMetrics(), seams, structlog.get_logger())
-    async with broker_sender(work, parts) as (sender, spus):
-        offsets = GroupOffsets(spus.another(), work.config.group, work.member_id)
-        result = await handle_claimed(work, SHARD, rows[0][3], rows, parts, sender, offsets)
+    async with broker_senders(work, parts) as senders:
+        offsets = GroupOffsets(senders.spus.another(), work.config.group, work.member_id)
+        result = await handle_claimed(work, SHARD, rows[0][3], rows, parts, senders.of(parts), offsets)
         offsets.close()
         return result
 

@@ -1,5 +1,7 @@
 import asyncio
+import runpy
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -179,3 +181,14 @@ def test_parts_are_given_once() -> None:
         invoke(bill, event(b"x"), key=b"y")
     with pytest.raises(TypeError, match="a body must be bytes, text, a dict, a list or None, not int"):
         invoke(bill, 5)  # type: ignore[arg-type]
+
+
+def test_a_function_of_a_file_that_is_no_module_has_its_init_context(tmp_path: Path) -> None:
+    path = tmp_path / "billing.py"
+    path.write_text(
+        "def init_context(context):\n    context.user_data.bills = []\n"
+        "def bill(context, event):\n    context.user_data.bills.append(event.body)\n"
+    )
+    with FunctionUnderTest(runpy.run_path(str(path))["bill"]) as tested:
+        tested.invoke(b"1")
+        assert tested.context.user_data.bills == [b"1"]

@@ -1,0 +1,274 @@
+"""One function with one set of events has the same log and dead letters live, on Spark and in a unit test."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from brokers import is_apache_kafka
+from cluster import Server, Tailrace, tailrace
+from pyspark.sql import SparkSession
+from waiting import wait_until
+
+from tailrace.pipeline.engine import run_trigger
+from tailrace.trigger.testing import FunctionUnderTest, event
+
+from .kafka_side import PATIENCE_SECONDS, KafkaSide, Row, ToSend
+from .session import SUBMIT_ARGUMENTS
+from .test_lag import committed
+
+FUNCTION = Path(__file__).with_name("recorded_function.py")
+READY = re.compile(r"^ready \S+ of trigger .*$", re.MULTILINE)
+SHARDS, EVENTS = 2, 30
+DEAD = "__dlq.errors."
+CRASHING = 11
+"""The place of an event whose worker ends at the first attempt, which a unit test cannot survive."""
+
+DRIVER_SECONDS_MAX = 150
+"""How long a driver may take until it handles events; most of it is the start of its JVM."""
+
+Line = tuple[int, int, int, str]
+"""Shard, offset, attempt and body of an event that the function got."""
+
+
+class World:
+    """A topic with events, and one run of the function over it after the other, each with a group of its own."""
+
+    def __init__(self, side: KafkaSide, directory: Path) -> None:
+        self.side = side
+        self.directory = directory
+        self.topic = side.new_topic("trigger", SHARDS)
+        self.invoices = side.new_topic("invoices")
+        self.function = directory / "billing.py"
+        self.function.write_text(FUNCTION.read_text().replace('"invoices"', f'"{self.invoices}"'))
+        for shard in range(SHARDS):
+            self.produce(shard, EVENTS)
+
+    def produce(self, shard: int, count: int) -> None:
+        first = self.side.ends(self.topic)[shard]
+        offsets = range(first, first + count)
+        self.side.send(
+            self.topic,
+            [
+                ToSend(
+                    b"%d-%d" % (shard, each), b"k%d" % each, shard, 1_700_000_000_000 + each, (("n", b"1"), ("z", None))
+                )
+                for each in offsets
+            ],
+        )
+
+    def events_of(self, group: str) -> Path:
+        directory = self.directory / group
+        directory.mkdir(exist_ok=True)
+        return directory
+
+    def log_of(self, group: str) -> list[Line]:
+        """Returns what the function got, in the order of each shard."""
+        lines = [
+            line.split() for path in self.events_of(group).glob("*.events") for line in path.read_text().splitlines()
+        ]
+        return sorted((int(shard), int(offset), int(attempt), body) for shard, offset, attempt, body, _ in lines)
+
+    def letters_of(self, group: str) -> list[tuple[Mapping[str, bytes | None], Row]]:
+        """Returns the dead letters, with the headers that say why, without what differs from run to run."""
+        found = []
+        for row in self.side.rows(f"{self.topic}.{group}.dead"):
+            headers = {name.removeprefix(DEAD): value for name, value in row.headers if name.startswith(DEAD)}
+            assert headers.pop("group") == group.encode()
+            found.append((headers, row))
+        return sorted(found, key=lambda each: (each[0]["partition"], int(each[0]["offset"] or b"0")))
+
+    def outputs(self) -> list[Row]:
+        return self.side.rows(self.invoices)
+
+
+@pytest.fixture(scope="module")
+def world(kafka_side: KafkaSide, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(kafka_side, tmp_path_factory.mktemp("trigger"))
+
+
+def expected_log(ends: Mapping[int, int]) -> list[Line]:
+    return [
+        (shard, offset, attempt, f"{shard}-{offset}")
+        for shard, end in sorted(ends.items())
+        for offset in range(end)
+        for attempt in range(1, 3 if offset % 20 in (7, 9, CRASHING) else 2)
+    ]
+
+
+def run_live(world: World, group: str) -> None:
+    server = Server(world.directory, group, READY)
+    words = ["--topic", world.topic, "--group", group, "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
+    server.start(tailrace("trigger", "run", str(world.function), *words, "--bootstrap", world.side.bootstrap))
+    try:
+        ends = world.side.ends(world.topic)
+        wait_until(lambda: committed(world.side.bootstrap, group) == ends, PATIENCE_SECONDS, "all events are handled")
+    finally:
+        assert server.stop() == 0
+
+
+def run_on_spark(world: World, group: str, session: SparkSession, **more: object) -> Mapping[str, object]:
+    result = run_trigger(
+        session,
+        str(world.function),
+        checkpoint=str(world.directory / f"{group}-checkpoint"),
+        bootstrap=world.side.bootstrap,
+        available_now=True,
+        settings={
+            "topic": world.topic,
+            "group": group,
+            "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
+            **more,
+        },
+    )
+    assert result.is_ok, result.text()
+    return result.facts
+
+
+def run_in_a_unit_test(world: World, group: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, str]]:
+    """Calls the function with the same events. Returns the events that fail at their last attempt."""
+    monkeypatch.setenv("TAILRACE_TEST_EVENTS", str(world.events_of(group)))
+    monkeypatch.setattr(os, "_exit", _crash)
+    failed = []
+    function = runpy.run_path(str(world.function))["bill"]
+    with FunctionUnderTest(function, topic=world.topic) as tested:
+        for row in world.side.rows(world.topic):
+            for attempt in (1, 2):
+                made = event(row.value, key=row.key, shard=row.partition, offset=row.offset, attempt=attempt)
+                try:
+                    tested.invoke(made)
+                    break
+                except (ValueError, KeyError, _CrashError) as error:
+                    if attempt == 2:
+                        failed.append((row.partition, row.offset, str(error)))
+    return failed
+
+
+class _CrashError(Exception):
+    """The end of the process."""
+
+
+def _crash(status: int) -> None:
+    raise _CrashError(status)
+
+
+def test_every_engine_has_the_same_log_and_the_same_dead_letters(
+    world: World, spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_live(world, "live")
+    after_live = world.outputs()
+    facts = run_on_spark(world, "spark", spark_session)
+    failed = run_in_a_unit_test(world, "unit", monkeypatch)
+
+    ends = world.side.ends(world.topic)
+    assert world.log_of("live") == world.log_of("spark") == world.log_of("unit") == expected_log(ends)
+    assert committed(world.side.bootstrap, "spark") == ends
+    live, spark = world.letters_of("live"), world.letters_of("spark")
+    assert [(headers, row.key, row.value) for headers, row in live] == [
+        (headers, row.key, row.value) for headers, row in spark
+    ]
+    assert failed == [
+        (int(headers["partition"] or b""), int(headers["offset"] or b""), (headers["message"] or b"").decode())
+        for headers, _ in live
+    ]
+    of_live = Counter((row.key, row.value, row.headers) for row in after_live)
+    assert Counter((row.key, row.value, row.headers) for row in world.outputs()) == of_live + of_live
+    handled = sum(ends.values()) - len(spark)
+    assert (facts["events"], facts["dead letters"], facts["outputs"]) == (handled, len(spark), handled)
+
+
+def test_the_next_run_begins_where_any_engine_has_ended(world: World, spark_session: SparkSession) -> None:
+    for shard in range(SHARDS):
+        world.produce(shard, 3)
+    run_live(world, "spark")
+    world.produce(0, 4)
+    run_on_spark(world, "spark", spark_session)
+    ends = world.side.ends(world.topic)
+    assert world.log_of("spark") == expected_log(ends), "the checkpoint is older than the group, which counts"
+
+
+def test_a_stopped_shard_ends_the_run_and_the_others_go_on(world: World, spark_session: SparkSession) -> None:
+    group = "stopped"
+    result = run_trigger(
+        spark_session,
+        str(world.function),
+        checkpoint=str(world.directory / "stopped-checkpoint"),
+        bootstrap=world.side.bootstrap,
+        available_now=True,
+        settings={
+            "topic": world.topic,
+            "group": group,
+            "on_exhausted": "stop",
+            "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
+        },
+    )
+    assert result.status == 1
+    assert result.verdict.startswith(f"shard {world.topic}/0: stopped at offset 7: ValueError: no luck with 0-7")
+    assert committed(world.side.bootstrap, group) == {0: 7, 1: 7}
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tailrace]:
+    if is_apache_kafka(request):
+        pytest.skip("only Tailrace has a Streaming Controller, which knows the driver")
+    broker = Tailrace(tmp_path / "cluster")
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
+    cluster: Tailrace, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    world = World(KafkaSide(cluster.bootstrap), tmp_path)
+    group, total = "killed", 400
+    for shard in range(SHARDS):
+        world.produce(shard, total - EVENTS)
+    settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "2s"]
+    settings += ["--heartbeat-interval", "500ms", "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
+    settings += ["--commit-interval", "100ms", "--env", "TAILRACE_TEST_SECONDS=0.005"]
+    checkpoint = world.directory / f"{group}-checkpoint"
+    words = ["trigger", "run", str(world.function), *settings]
+    driver = subprocess.Popen(
+        tailrace(*words, "--engine", "spark", "--checkpoint", str(checkpoint), "--master", "local[2]"),
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": SUBMIT_ARGUMENTS},
+        stdout=subprocess.PIPE,
+        stderr=(tmp_path / "driver.errors").open("wb"),
+        text=True,
+    )
+    try:
+        wait_until(lambda: len(world.log_of(group)) > 100, DRIVER_SECONDS_MAX, "some events are handled")
+        replica = subprocess.run(
+            tailrace(*words, "--engine", "spark", "--replica", "other", "--checkpoint", str(checkpoint)),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert replica.returncode == 1
+        assert "spark handles" in replica.stderr
+    finally:
+        driver.kill()
+        driver.wait()
+    run = run_trigger(
+        spark_session,
+        str(world.function),
+        checkpoint=str(checkpoint),
+        sc=cluster.sc,
+        available_now=True,
+        settings={
+            "topic": world.topic,
+            "group": group,
+            "session_timeout": 2,
+            "heartbeat_interval": 0.5,
+            "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
+        },
+    )
+    assert run.is_ok, run.text()
+    log = world.log_of(group)
+    assert set(log) == set(expected_log(world.side.ends(world.topic)))
