@@ -101,13 +101,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline lag --checkpoint ./checkpoints/orders --group spark-orders --bootstrap kafka.example:9092",
         "tailrace pipeline lag --checkpoint ./orders --group spark-{query} --follow --metrics 127.0.0.1:9010",
     ),
+    "pipeline archive compact": (
+        "tailrace pipeline archive compact ./archive",
+        "tailrace pipeline archive compact /mnt/archive --target-mib 256 --master spark://spark.example:7077",
+    ),
     "pipeline archive verify": (
         "tailrace pipeline archive verify ./archive",
         "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",
         "tailrace pipeline archive verify ./archive --offline --master spark://spark.example:7077",
     ),
     "pipeline replay": (
-        "tailrace pipeline replay --from-segments ./data --topic orders --to-topic orders-2 --map ./orders-map",
+        "tailrace pipeline replay --from-archive ./archive --topic orders --to-topic orders-2 --map ./orders-map",
         "tailrace pipeline replay --from-segments ./spu-1,./spu-2 --topic orders --to-topic test --map ./map "
         "--from 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z --speed 10x --bootstrap kafka.example:9092",
         "tailrace pipeline replay --from-segments ./data --topic orders --to-topic test --dry-run "

@@ -90,11 +90,15 @@ _COMMANDS = {
     "trigger dead-letters replay": ("triggers.dead_letter_commands", "Send the original records to their topic again."),
     "pipeline audit": ("pipeline.audit_command", "Compare all replicas of all partitions, from the files of SPUs."),
     "pipeline lag": ("pipeline.lag_command", "Show the lag of streaming queries of Spark, and commit it to a group."),
+    "pipeline archive compact": (
+        "pipeline.archive_compact_command",
+        "Merge small chunks of an archive into files of a good size.",
+    ),
     "pipeline archive verify": (
         "pipeline.archive_verify_command",
         "Prove that an archive has every committed record exactly once.",
     ),
-    "pipeline replay": ("pipeline.replay_command", "Send the records of segments to a topic again, with Spark."),
+    "pipeline replay": ("pipeline.replay_command", "Send an archive or segments to a topic again, with Spark."),
     "pipeline target-offset": (
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",

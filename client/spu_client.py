@@ -103,7 +103,10 @@ class SpuClient:
         self._patient_until: float | None = None
         """When the requests that are being sent are given up; None while none are."""
         self._spent_seconds = 0.0
-        """The part of PATIENCE_SECONDS that the last requests, which prepare the next question, have taken."""
+        """The part of the patience that the last requests, which prepare the next question, have taken."""
+        self._patience_seconds = PATIENCE_SECONDS
+        self._takes_parts = False
+        """Whether the answers of some SPUs are enough."""
 
     async def metadata(self, topics: Iterable[str] = ()) -> MetadataResponse:
         """Asks for the SPUs that are online, and about some topics."""
@@ -160,6 +163,22 @@ class SpuClient:
         other._addresses = dict(self._addresses)
         return other
 
+    def start_at(self, bootstrap: Sequence[Address]) -> None:
+        """Takes other addresses of servers that know the SPUs, and forgets the SPUs that are known."""
+        self.close()
+        self._bootstrap, self._guide = bootstrap, None
+        self._addresses, self._servers = {}, {}
+
+    def impatient(self, seconds: float) -> "SpuClient":
+        """Returns a client like `another`, which waits no longer than this for an SPU that others can do without.
+
+        An SPU that cannot be reached then refuses what it is responsible for. The answers of the others are kept.
+        """
+        other = self.another()
+        other._patience_seconds = seconds
+        other._takes_parts = True
+        return other
+
     async def ask(
         self,
         spu_id: int,
@@ -213,9 +232,12 @@ class SpuClient:
         found: dict[Key, Answer | RefusedError] = {}
         for key in wanted:
             answer = answers[key]
-            if isinstance(answer, UnreachableError):
+            if not isinstance(answer, UnreachableError):
+                found[key] = answer
+            elif self._takes_parts:
+                found[key] = RefusedError(str(answer), ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
                 raise answer
-            found[key] = answer
         return found
 
     async def coordinators(self, group_ids: Sequence[str]) -> dict[str, int | RefusedError]:
@@ -297,7 +319,7 @@ class SpuClient:
             yield outer
             return
         began = trio.current_time()
-        self._patient_until = until = began + max(0.0, PATIENCE_SECONDS - self._spent_seconds)
+        self._patient_until = until = began + max(0.0, self._patience_seconds - self._spent_seconds)
         try:
             yield until
         finally:

@@ -1,4 +1,4 @@
-"""`tailrace pipeline replay`: sends segments to a topic again.
+"""`tailrace pipeline replay`: sends an archive or segments to a topic again.
 
 Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 unreachable.
 """

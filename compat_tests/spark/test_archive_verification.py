@@ -52,7 +52,7 @@ class Archived:
         layout = self._layout
         wanted = BrokerRange(layout.name, layout.id, 0, start, end)
         target = ChunkTarget(str(self.root), layout.name, str(layout.id), 0)
-        (chunk,) = write_chunks(target, RandomChance(), partial(each_piece, [self._bootstrap], wanted)).chunks
+        (chunk,) = write_chunks(target, "", RandomChance(), partial(each_piece, [self._bootstrap], wanted)).chunks
         return chunk
 
     def forged(self, chunk: Chunk) -> Chunk:
@@ -93,12 +93,17 @@ def archived(spark_session: SparkSession, kafka_side: KafkaSide, tmp_path: Path)
     return Archived(tmp_path / "archive", kafka_side.bootstrap, topic)
 
 
-def test_an_archive_is_proven_before_and_after_the_log_loses_records(
+def test_an_archive_is_proven_before_and_after_it_is_compacted_and_the_log_loses_records(
     archived: Archived, kafka_side: KafkaSide, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archived.commit(*(archived.chunk(start, start + RECORDS) for start in range(0, 3 * RECORDS, RECORDS)))
     status, said = archived.verify(capsys, "--output", "json")
     (proof,) = json.loads(said)["partitions"]
+    assert main(["pipeline", "archive", "compact", str(archived.root)]) == 0
+    assert capsys.readouterr().out.endswith("ok: 1 group of small chunks became one chunk\n")
+    status, said = archived.verify(capsys, "--output", "json")
+    (compacted,) = json.loads(said)["partitions"]
+    assert compacted == {**proof, "chunks": 1, "files": 1}
     assert (status, proof["first"], proof["last"], proof["records"], proof["compared"]) == (0, 0, 119, 120, 120)
     assert (proof["gaps"], proof["behind"], proof["problems"]) == ({}, 0, [])
     kafka_side.delete_records_before(archived.topic, 0, RECORDS + 10)

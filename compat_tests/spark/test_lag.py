@@ -67,7 +67,7 @@ def test_a_query_is_a_group_with_its_lag(
     topic = side.new_topic("lag", 2)
     group = f"{topic}-billing"
     side.send_values(topic, range(4), 1)
-    with attach(spark_session, f"{topic}-{{query}}", bootstrap=bootstrap, interval_seconds=0.1) as attachment:
+    with attach(spark_session, f"{topic}-{{query}}", interval_seconds=0.1) as attachment:
         with running(spark.stream(subscribe=topic, startingOffsets="earliest"), tmp_path / "checkpoint"):
             for more, end in ((10, 10), (5, 15)):
                 side.send_values(topic, range(more), 0)

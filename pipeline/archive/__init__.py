@@ -7,11 +7,21 @@ are imported when they are first used.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .archive_compaction import compact
     from .archive_manifest import ManifestError
+    from .archive_rounds import ArchiveResult, archive
+    from .archive_verification import VerifyResult, verify
 
-__all__ = ["ManifestError"]
+__all__ = ["ArchiveResult", "ManifestError", "VerifyResult", "archive", "compact", "verify"]
 
-_MODULES = {"ManifestError": "archive_manifest"}
+_MODULES = {
+    "ArchiveResult": "archive_rounds",
+    "ManifestError": "archive_manifest",
+    "VerifyResult": "archive_verification",
+    "archive": "archive_rounds",
+    "compact": "archive_compaction",
+    "verify": "archive_verification",
+}
 """The module of each public name."""
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.schemas.value_schemas import ValueDecoder, ValueSchema
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, merged_gaps
 from tailrace.pipeline.segments.record_columns import Column
@@ -49,6 +50,8 @@ class ChunkTarget(Struct, frozen=True):
     topic_id: str
     partition: int
     chunk_bytes: int = CHUNK_BYTES
+    value_schema: ValueSchema | None = None
+    """The schema by which files get the columns `data` and `dataError`; None for raw values only."""
 
 
 class WrittenChunks(Struct, frozen=True):
@@ -56,17 +59,22 @@ class WrittenChunks(Struct, frozen=True):
 
     chunks: tuple[Chunk, ...]
     source_bytes: int
+    unfit: int = 0
+    """How many values do not fit the schema."""
 
 
 class ChunkWriter:
     """Writes the pieces of a partition into chunks, the one after the other."""
 
-    def __init__(self, target: ChunkTarget, chance: Chance) -> None:
+    def __init__(self, target: ChunkTarget, wave: str, chance: Chance) -> None:
+        """`wave`: the first digits of the attempt's token."""
         self._target = target
-        self._token = f"{chance.below(16**TOKEN_DIGITS):0{TOKEN_DIGITS}x}"
+        self._token = token_in(wave, chance)
         self._open: _OpenChunk | None = None
         self._done: list[Chunk] = []
         self._source_bytes = 0
+        self._unfit = 0
+        self._decoder = None if target.value_schema is None else ValueDecoder(target.value_schema)
 
     def add(self, piece: LogPiece) -> None:
         """Writes a piece. Raises OSError."""
@@ -84,7 +92,7 @@ class ChunkWriter:
     def finish(self) -> WrittenChunks:
         """Completes the last chunk. Raises OSError."""
         self._close_chunk()
-        return WrittenChunks(tuple(self._done), self._source_bytes)
+        return WrittenChunks(tuple(self._done), self._source_bytes, self._unfit)
 
     def discard(self) -> None:
         """Removes all files of this attempt, as far as possible."""
@@ -94,7 +102,7 @@ class ChunkWriter:
 
     def _parts(self, piece: LogPiece) -> Iterator["_Part"]:
         """Splits a piece so that no chunk gets too many dates."""
-        batch, days = piece.arrow(), _days_of(piece)
+        batch, days = self._with_data(piece.arrow()), _days_of(piece)
         start = piece.start
         while batch is not None:
             rows = _rows_within(days, self._open.days if self._open is not None else set(), DATES_MAX)
@@ -105,17 +113,31 @@ class ChunkWriter:
             batch, days, start = batch.slice(rows), days[rows:], end
         yield _Part(start, piece.end, batch, days, _gaps_within(piece, start, piece.end))
 
+    def _with_data(self, batch: ArrowBatch | None) -> ArrowBatch | None:
+        """Decodes the values if there is a schema."""
+        if batch is None or self._decoder is None:
+            return batch
+        decoded = self._decoder.with_data(batch)
+        self._unfit += decoded.unfit
+        return decoded.batch
+
     def _close_chunk(self) -> None:
         if self._open is not None:
             self._done.append(self._open.finish())
             self._open = None
 
 
+def token_in(wave: str, chance: Chance) -> str:
+    """Returns a token that begins with the digits of a wave, so that the files of a failed wave can be found."""
+    digits = TOKEN_DIGITS - len(wave)
+    return f"{wave}{chance.below(16**digits):0{digits}x}"
+
+
 def write_chunks(
-    target: ChunkTarget, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None]
+    target: ChunkTarget, wave: str, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None]
 ) -> WrittenChunks:
     """Writes everything that `read` hands over. Raises JobError, and leaves no files then."""
-    writer = ChunkWriter(target, chance)
+    writer = ChunkWriter(target, wave, chance)
     try:
         read(writer.add)
         return writer.finish()

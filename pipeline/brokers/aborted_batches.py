@@ -34,7 +34,7 @@ def read_fetched(data: bytes, aborted: Sequence[AbortedTransaction]) -> Iterator
         if entry_type == _MARKER and _is_abort(content):
             producers.discard(header.producer_id)
         is_aborted = entry_type == _EVENT and header.is_transactional and header.producer_id in producers
-        yield LogBatch(ReadBatch(position, header, entry_type, content, True), is_aborted)
+        yield LogBatch(ReadBatch(position, header, entry_type, True, data, position), is_aborted)
 
 
 def _entry_type(header: BatchHeader, content: memoryview) -> int:

@@ -18,6 +18,7 @@ from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.arrow_rows import Source
 from tailrace.pipeline.segments.log_pieces import LogBatch, LogPiece, deleted_piece, piece_of, split_by_cost
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.runtime.backoff import spread_pause_seconds
@@ -117,6 +118,23 @@ class BrokerClient:
             if isinstance(answer, RefusedError):
                 raise RefusedError(f"{partition}: {answer}", answer.code)
         return {partition: unless_refused(answer) for partition, answer in answers.items()}
+
+    async def sizes(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Returns the size in bytes of each partition's largest log, as far as the brokers tell. It is an estimate."""
+        request = DescribeLogDirsRequest(
+            [DescribableLogDirTopic(topic, numbers) for topic, numbers in by_topic(partitions)]
+        )
+        found: dict[Partition, int] = {}
+        for broker in await self.spus.spus() if partitions else ():
+            try:
+                response = await self.spus.ask(broker, request)
+            except (UnreachableError, RefusedError):
+                continue
+            for topic in (topic for each in response.results for topic in each.topics):
+                for one in topic.partitions:
+                    partition = Partition(topic.name, one.partition_index)
+                    found[partition] = max(found.get(partition, 0), one.partition_size)
+        return found
 
     async def pieces(self, wanted: BrokerRange) -> AsyncGenerator[LogPiece, None]:
         """Yields the range in pieces, in the order of offsets. Raises JobError."""

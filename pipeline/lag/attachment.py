@@ -26,7 +26,7 @@ from tailrace.server.metric_text import render
 from tailrace.server.metrics_server import MetricsServer
 
 from .group_positions import GroupPositions
-from .lag_keeper import INTERVAL_SECONDS, LAST_SECONDS_MAX, LagKeeper, Look
+from .lag_keeper import INTERVAL_SECONDS, LAST_SECONDS_MAX, LagKeeper, Look, addresses_of
 from .lag_metrics import lag_families
 from .lag_rows import LagRow
 from .progress_listener import progress_listener
@@ -90,12 +90,13 @@ def attach(
     """Commits the progress of the session's streaming queries to `group`, and measures their lag.
 
     `group` may contain `{query}`, which stands for the name of a query, or its id if it has none. `bootstrap` names
-    brokers as `HOST:PORT,HOST:PORT`; without it TAILRACE_BOOTSTRAP does, or else it is 127.0.0.1:9092. `metrics` is an
-    address `HOST:PORT` to listen on for Prometheus. Raises GroupNameError and SettingsError for arguments that cannot
-    work. Everything that goes wrong later is logged and counted, and never raised.
+    brokers as `HOST:PORT,HOST:PORT`; without it TAILRACE_BOOTSTRAP does. If neither is given, the first query with a
+    Kafka source says which brokers it reads from. With Spark Connect that is not known, and 127.0.0.1:9092 is taken.
+    `metrics` is an address `HOST:PORT` to listen on for Prometheus. Raises GroupNameError and SettingsError for
+    arguments that cannot work. Everything that goes wrong later is logged and counted, and never raised.
     """
     positions = GroupPositions(group)
-    brokers = parse_brokers(bootstrap)
+    brokers = chosen_brokers(bootstrap)
     listen = None if metrics is None else parse_address(metrics, "metrics")
     logger = library_logger(LOGGER)
     network = TcpNetwork(send_buffer_bytes=0, waits_awake=False)
@@ -103,10 +104,11 @@ def attach(
     keeper = LagKeeper(
         _look_at(SparkQueries(spark, heard)),
         positions,
-        SpuClient(network, brokers, BOOTSTRAP),
+        SpuClient(network, brokers or parse_brokers(None), BOOTSTRAP),
         SystemClock(),
         logger,
         interval_seconds,
+        asks_brokers_of_queries=brokers is None,
     )
 
     def failed(error: BaseException) -> None:
@@ -122,9 +124,16 @@ def parse_brokers(bootstrap: str | None) -> list[Address]:
 
     Raises SettingsError.
     """
-    where = "bootstrap" if bootstrap else BOOTSTRAP_VARIABLE
-    given = bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT
-    return [parse_address(each.strip(), where, port_min=1) for each in given.split(",")]
+    return chosen_brokers(bootstrap) or addresses_of(BOOTSTRAP_DEFAULT, "bootstrap")
+
+
+def chosen_brokers(bootstrap: str | None) -> list[Address] | None:
+    """Returns the addresses of brokers: those given, or those of the environment; None if there are none.
+
+    Raises SettingsError.
+    """
+    text = bootstrap or os.environ.get(BOOTSTRAP_VARIABLE)
+    return addresses_of(text, "bootstrap" if bootstrap else BOOTSTRAP_VARIABLE) if text else None
 
 
 async def run_attached(

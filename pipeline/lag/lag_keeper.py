@@ -14,6 +14,8 @@ from tailrace.client.log_facts import LogEnds, Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError, reason_of
 from tailrace.client.spu_client import SpuClient
 from tailrace.runtime.logs import FilteringBoundLogger
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import parse_address
 from tailrace.runtime.wall_clock import WallClock
 
 from .group_positions import GroupPositions, KnownQuery, Offsets
@@ -23,6 +25,9 @@ from .query_progress import Sight
 
 INTERVAL_SECONDS = 1.0
 """How often each task runs. A position passes through two of them, so that it is shown within about two seconds."""
+PATIENCE_SECONDS = 1.5
+"""How long each of the three questions of a measurement waits for leaders. So a leader that does not respond delays the
+lag of the partitions of others by less than five seconds."""
 LAST_SECONDS_MAX = 5.0
 """How long the last look and the last commit may take when the keeper is stopped."""
 PROBLEMS_MAX = 100
@@ -30,6 +35,11 @@ PROBLEMS_MAX = 100
 
 Look = Callable[[], Awaitable[Sight]]
 """Asks for what has happened to queries since the last look."""
+
+
+def addresses_of(text: str, where: str) -> list[Address]:
+    """Returns the addresses of `HOST:PORT,HOST:PORT`. Raises SettingsError, which says where the text is from."""
+    return [parse_address(each.strip(), where, port_min=1) for each in text.split(",")]
 
 
 class LagKeeper:
@@ -43,7 +53,10 @@ class LagKeeper:
         wall_clock: WallClock,
         logger: FilteringBoundLogger,
         interval_seconds: float = INTERVAL_SECONDS,
+        *,
+        asks_brokers_of_queries: bool = False,
     ) -> None:
+        """Takes what the keeper works with. `asks_brokers_of_queries` says that `spus` only has a default."""
         self.counters = LagCounters()
         self.rows: tuple[LagRow, ...] = ()
         """The last measurement. It is replaced as a whole, so that other threads may read it."""
@@ -51,11 +64,12 @@ class LagKeeper:
         self._positions = positions
         self._committing = spus
         self._groups = GroupClient(spus)
-        self._measuring = spus.another()
+        self._measuring = spus.impatient(PATIENCE_SECONDS)
         self._logs = LogClient(self._measuring)
         self._wall_clock = wall_clock
         self._logger = logger
         self._interval_seconds = interval_seconds
+        self._awaits_brokers = asks_brokers_of_queries
         self._early = trio.Event()
         self._looking = trio.Lock()
         self._measured_ms: int | None = None
@@ -142,6 +156,11 @@ class LagKeeper:
         async with self._looking:
             sight = await self._look()
         self.counters.looks += 1
+        if sight.brokers and self._awaits_brokers:
+            brokers = addresses_of(sight.brokers, "kafka.bootstrap.servers")
+            self._awaits_brokers = False
+            self._committing.start_at(brokers)
+            self._measuring.start_at(brokers)
         for event in sight.events:
             self._positions.on_event(event)
         for problem in sight.problems:

@@ -73,6 +73,8 @@ class Sight(Struct, frozen=True):
     """The events in the order in which they happened."""
     problems: tuple[str, ...] = ()
     """What could not be read, as sentences."""
+    brokers: str = ""
+    """The brokers that a new query with a Kafka source names, as Spark's option has them; empty if none does."""
 
 
 class _Source(Struct, rename="camel"):

@@ -24,6 +24,9 @@ from .running_reads import RunningReads
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STREAMING_RELATION = "StreamingRelationV2"
+"""The class of the node of a plan that stands for a source."""
+BROKERS_OPTION = "kafka.bootstrap.servers"
 HEARD_RUNS_MAX = 1000
 """The number of runs whose events may wait for the next look; of more, the first are dropped."""
 
@@ -107,5 +110,26 @@ class SparkQueries:
         events += [QueryEnded(str(query.id), run) for run, query in gone.items()]
         for run in gone:
             self._reads.forget(run)
+        brokers = ""
+        for each in started:
+            try:
+                brokers = brokers or brokers_of(active[each.run_id])
+            except Exception as error:  # a Spark with other classes
+                problems.append(f"query {each.query_id} does not tell its brokers: {reason_of_job(error)}")
         self._running = active
-        return Sight(tuple(events), tuple(problems))
+        return Sight(tuple(events), tuple(problems), brokers)
+
+
+def brokers_of(query: Any) -> str:
+    """Returns the brokers that the plan of a query names; an empty text if there are none, or no plan in reach."""
+    java = getattr(query, "_jsq", None)
+    if java is None:
+        return ""
+    leaves = java.streamingQuery().analyzedPlan().collectLeaves()
+    for each in range(leaves.size()):
+        leaf = leaves.apply(each)
+        if leaf.getClass().getSimpleName() == STREAMING_RELATION:
+            found = leaf.extraOptions().get(BROKERS_OPTION)
+            if found:
+                return str(found)
+    return ""

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR[,DIR]",
         help="Data directories of SPUs, whose files are read. The SPUs may run.",
     )
+    source.add_argument("--from-archive", metavar="DIR", help="The directory of an archive.")
     source.add_argument("--topic", metavar="TOPIC", required=True, help="The topic whose records are sent.")
     source.add_argument("--topic-id", metavar="ID", help="Its id, if it was deleted and created again.")
     which = parser.add_argument_group("records")
@@ -86,16 +87,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
     """Returns the keyword arguments for `replay`. Raises ReplayError."""
-    if arguments.from_segments is None:
-        raise ReplayError("--from-segments is missing: name the data directories of SPUs")
+    if arguments.from_segments is None and arguments.from_archive is None:
+        raise ReplayError("--from-archive or --from-segments is missing: name an archive, or data directories of SPUs")
+    if arguments.from_segments is not None and arguments.from_archive is not None:
+        raise ReplayError("--from-archive and --from-segments cannot be used together")
     if arguments.map is None and not arguments.dry_run:
         raise ReplayError("--map is missing: name a directory for the map of offsets, by which the replay can go on")
     if arguments.dry_run and arguments.speed is not None:
         raise ReplayError("--speed has no effect together with --dry-run")
+    segments = arguments.from_segments
     return {
         "topic": arguments.topic,
         "to_topic": arguments.to_topic,
-        "from_segments": [each for each in arguments.from_segments.split(",") if each],
+        "from_segments": segments and [each for each in segments.split(",") if each],
+        "from_archive": arguments.from_archive,
         "topic_id": arguments.topic_id,
         "bootstrap": arguments.bootstrap,
         "map_directory": arguments.map,

@@ -91,6 +91,9 @@ def check_same(document: ReplayDocument, wanted: ReplaySettings, to_topic_id: st
 
 
 _NAMES = {
+    "masks": "mask",
+    "partitions": "choice of partitions",
+    "topic": "source topic",
     "choice": "window or key filter",
     "secret": "secret for hashes",
     "starting_offsets": "first offset",

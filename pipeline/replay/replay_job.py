@@ -1,4 +1,4 @@
-"""A replay for spark-submit: `spark-submit replay_job.py --topic T --to-topic U --from-segments DIR --map DIR …`."""
+"""A replay for spark-submit: `spark-submit replay_job.py --topic T --to-topic U --from-archive DIR --map DIR …`."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from tailrace.runtime.settings import SettingsError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the replay, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="replay_job.py", description="Send segments to a topic again.")
+    parser = argparse.ArgumentParser(prog="replay_job.py", description="Send an archive or segments to a topic again.")
     add_arguments(parser)
     given = parser.parse_args(argv)
     try:

@@ -33,7 +33,7 @@ from .replay_document import (
 )
 from .replay_line import ReplayError
 from .replay_pace import ReplayPace
-from .replay_sources import ReplaySource, SegmentRows, SegmentsSource, SourcePartition
+from .replay_sources import ArchiveSource, ReplaySource, SegmentRows, SegmentsSource, SourcePartition
 from .replay_target import Target, TargetClient, check_retention, check_target
 from .replay_task import PartitionLook, PartitionOutcome, PartitionTask, ReplayTask, look, send
 
@@ -104,6 +104,7 @@ def replay(
     spark: "SparkSession",
     *,
     from_segments: Sequence[str] | None = None,
+    from_archive: str | None = None,
     topic_id: str | None = None,
     bootstrap: str | None = None,
     map_directory: str | None = None,
@@ -115,17 +116,22 @@ def replay(
 ) -> ReplayResult:
     """Sends the records of `topic` to `to_topic`, with partition, order, time and headers, each record once.
 
-    `from_segments` are data directories of SPUs. `map_directory` must be the same directory on all machines; it gets
-    the map of offsets. A call with the same arguments goes on with a replay that has begun there. `request` has the
-    fields of `ReplayRequest`: `start` and `until` are offsets or times, `keys` are patterns of shells, `masks` are
-    texts such as `value.customer.email=hash`, and `secret` is the key of hashes. `speed` is how many times as fast as
-    once the records come. A dry run sends nothing. Raises JobError with one sentence, and RefusedError and
-    UnreachableError of brokers.
+    `from_segments` are data directories of SPUs, or `from_archive` is the directory of an archive. `map_directory`
+    must be the same directory on all machines; it gets the map of offsets. A call with the same arguments goes on with
+    a replay that has begun there. `request` has the fields of `ReplayRequest`: `start` and `until` are offsets or
+    times, `keys` are patterns of shells, `masks` are texts such as `value.customer.email=hash`, and `secret` is the key
+    of hashes. `speed` is how many times as fast as once the records come. A dry run sends nothing. Raises JobError with
+    one sentence, and RefusedError and UnreachableError of brokers.
     """
     asked = ReplayRequest(**request)
     settings = settings_for(asked)
-    if from_segments is None:
-        raise ReplayError("a replay needs a source: name directories of SPUs")
+    if (from_segments is None) == (from_archive is None):
+        raise ReplayError("a replay needs one source: name either an archive, or directories of SPUs")
+    source: ReplaySource
+    if from_archive is not None:
+        source = ArchiveSource(os.path.abspath(from_archive), topic_id)
+    else:
+        source = SegmentsSource([os.path.abspath(each) for each in from_segments or ()], topic_id)
     if map_directory is None and not dry_run:
         raise ReplayError("a replay needs a directory for its map, by which it can go on after a failure")
     if compression.upper() not in Compression.__members__:
@@ -133,7 +139,7 @@ def replay(
     run = _Run(
         spark,
         settings,
-        SegmentsSource(from_segments, topic_id),
+        source,
         None if map_directory is None else os.path.abspath(map_directory),
         parse_brokers(bootstrap),
         asked.secret,

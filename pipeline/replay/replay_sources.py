@@ -1,4 +1,4 @@
-"""What a replay reads: the files of SPUs. The driver plans, and tasks read."""
+"""What a replay reads: the files of SPUs, or an archive. The driver plans, and tasks read."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,13 +7,19 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.pipeline.archive.archive_folder import ArchiveFolder, StoreOf
+from tailrace.pipeline.archive.archive_layout import date_of
+from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Chunk, ManifestError
+from tailrace.pipeline.archive.archive_reading import archive_rows
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.pipeline.segments.segment_options import read_options
 from tailrace.pipeline.segments.segment_reading import SegmentRange
 from tailrace.pipeline.segments.segment_rows import RowSettings, rows_of
 
+from .record_choice import RecordChoice
 from .record_stream import COLUMNS
 from .replay_document import ReplaySettings
+from .replay_line import ReplayError
 
 
 class SourceRows(Protocol):
@@ -89,6 +95,90 @@ class SegmentsSource:
             SourcePartition(partition, topic_id, ranges[0].start, ranges[-1].end, SegmentRows(tuple(ranges)))
             for (topic_id, partition), ranges in sorted(found.items(), key=lambda each: each[0][1])
         ]
+
+
+class ArchiveRows(Struct, frozen=True):
+    """The rows of some chunks of an archive, in order."""
+
+    directory: str
+    chunks: tuple[Chunk, ...]
+    end: int
+
+    def rows(self, start: int) -> Iterator[ArrowBatch]:
+        """Yields the rows from an offset on. Raises JobError."""
+        for chunk in self.chunks:
+            if chunk.end > start:
+                yield from archive_rows(self.directory, chunk, COLUMNS, start=start, end=self.end)
+
+
+class ArchiveSource:
+    """Reads the files of an archive that its manifest names now."""
+
+    def __init__(self, directory: str, topic_id: str | None = None, store_of: StoreOf | None = None) -> None:
+        self._directory = directory
+        self._topic_id = topic_id
+        self._store_of = store_of
+
+    def partitions(
+        self, settings: ReplaySettings, extents: Mapping[int, tuple[int, int]] | None = None
+    ) -> list[SourcePartition]:
+        """Returns the partitions that have records. Raises JobError."""
+        try:
+            manifest = ArchiveFolder(self._directory, self._store_of).load().manifest
+        except ManifestError as error:
+            raise ReplayError(str(error)) from None
+        ends = manifest.positions()
+        found = []
+        for each in self._chosen(settings.topic, manifest.partitions):
+            start, end = each.start, ends[each.topic_id][each.partition]
+            if extents is not None:
+                if each.partition not in extents:
+                    continue
+                start, end = extents[each.partition]
+            elif settings.partitions and each.partition not in settings.partitions:
+                continue
+            else:
+                start = max(start, _given_offset(settings.starting_offsets, each, start))
+                end = min(end, _given_offset(settings.ending_offsets, each, end))
+            chunks = (
+                without_files_outside(chunk, settings.choice)
+                for chunk in manifest.chunks_of(each.topic_id, each.partition)
+                if chunk.start < end and chunk.end > start
+            )
+            rows = ArchiveRows(self._directory, tuple(chunk for chunk in chunks if chunk.files), end)
+            if start < end:
+                found.append(SourcePartition(each.partition, each.topic_id, start, end, rows))
+        return found
+
+    def _chosen(self, topic: str, partitions: Sequence[ArchivedPartition]) -> list[ArchivedPartition]:
+        of_topic = [each for each in partitions if each.topic == topic]
+        ids = list(dict.fromkeys(each.topic_id for each in of_topic))
+        if self._topic_id is None and len(ids) > 1:
+            raise ReplayError(
+                f"{topic} was deleted and created again, and its records are in {self._directory} under "
+                f"{' and '.join(ids)}: choose one with --topic-id"
+            )
+        chosen = [each for each in of_topic if self._topic_id in (None, each.topic_id)]
+        if not chosen:
+            what = f"topic {topic}" if self._topic_id is None else f"topic {topic} with the id {self._topic_id}"
+            raise ReplayError(f"there is no {what} in the archive {self._directory}")
+        return chosen
+
+
+def without_files_outside(chunk: Chunk, choice: RecordChoice) -> Chunk:
+    """Returns the chunk without the files whose date tells that they have no record in the window of time."""
+    first = "" if choice.from_ms is None else date_of(choice.from_ms)
+    last = "9" * 10 if choice.until_ms is None else date_of(choice.until_ms)
+    return replace(chunk, files=tuple(file for file in chunk.files if first <= file.date <= last))
+
+
+def _given_offset(given: str, partition: ArchivedPartition, default: int) -> int:
+    if not given:
+        return default
+    found = json.loads(given)
+    if isinstance(found, int):
+        return found
+    return int(found[partition.topic].get(str(partition.partition), default))
 
 
 def _first_plan(settings: ReplaySettings) -> dict[str, str]:

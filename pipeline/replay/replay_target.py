@@ -70,7 +70,8 @@ def check_target(target: Target, topic: str, partitions: Iterable[int]) -> None:
     if last >= target.partitions:
         raise ReplayError(
             f"{target.topic} has {target.partitions} {'partition' if target.partitions == 1 else 'partitions'}, and "
-            f"{topic}/{last} needs {last + 1}: add some with `tailrace topic add-partitions {target.topic} {last + 1}`"
+            f"{topic}/{last} needs {last + 1}: add some with "
+            f"`tailrace topic alter {target.topic} --partitions {last + 1}`"
         )
     kind = target.configs.get("message.timestamp.type") or _CREATE_TIME
     if kind != _CREATE_TIME:

@@ -11,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 
 from tailrace.protocol.batches.record_batch import COMPRESSION_MASK
-from tailrace.protocol.batches.records import open_body
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch
-from .record_columns import Column, decode_bodies
+from .batch_decoding import decode_batches
+from .record_columns import Column
 from .segment_columns import ENTRY_TYPES, EVENT, RECORD_COLUMNS
 from .segment_reading import ReadBatch
 
@@ -86,9 +86,8 @@ def piece_of(source: Source, batches: Sequence[LogBatch], start: int, end: int) 
     rows: RecordRows | None = None
     offsets: Column = np.zeros(0, dtype=np.int64)
     if with_records:
-        bodies = [(each.header, open_body(each.content or b"", each.header)) for each in with_records]
         stored = [StoredBatch(each.header, each.position, each.entry_type, each.crc_matches) for each in with_records]
-        rows = RecordRows(source, stored, decode_bodies(bodies), RowFilter(start, end))
+        rows = RecordRows(source, stored, decode_batches(with_records), RowFilter(start, end))
         offsets = rows.offsets
     if len(offsets) and (np.diff(offsets) <= 0).any():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the offsets from {offsets[0]} on are not in order")

@@ -38,6 +38,15 @@ class QueryPlan:
         """The first and last offset of each partition."""
         return {key: plan.extent for key, plan in self._plans.items()}
 
+    @property
+    def topics(self) -> Mapping[Key, str]:
+        """The topic of each partition."""
+        return {key: name.rpartition("/")[0] for key, name in self._names.items()}
+
+    def offsets_at(self, timestamp_ms: int) -> Positions:
+        """Returns the first offset of each partition that is not older than a time; its end if there is none."""
+        return {key: plan.offset_at(timestamp_ms) for key, plan in self._plans.items()}
+
     def first_positions(self) -> Positions:
         """Returns where a new stream begins."""
         return {key: plan.first_offset() for key, plan in self._plans.items()}

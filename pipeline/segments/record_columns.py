@@ -6,7 +6,7 @@ numpy for each column. Keys and values are not copied here: the columns say wher
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ Column = Any
 """An array of numpy."""
 
 PADDING = bytes(64)
-"""The zeros after the last body, so that a corrupt number near the end is read without a bounds check."""
+"""What follows the last body, so that a corrupt number near the end is read without a bounds check."""
 
 _RUN_RECORDS_MIN = 16
 _RUN_GROWTH = 4
@@ -35,7 +35,7 @@ class RecordColumns(Struct):
     """The records of some batches. Each column has an entry for each record, in the order of the batches."""
 
     data: bytes
-    """The bodies, one after the other, and padding."""
+    """What the bodies lie in. Numbers are read without a bounds check, so it goes on after the last body."""
     batch: Column
     """The number of the record's batch."""
     offset_delta: Column
@@ -60,17 +60,26 @@ def decode_bodies(batches: Iterable[tuple[BatchHeader, Buffer]]) -> RecordColumn
     batches = list(batches)
     data = b"".join([*(body for _, body in batches), PADDING])
     sizes: Column = np.array([len(body) for _, body in batches], dtype=np.int64)
-    counts: Column = np.array([header.record_count for header, _ in batches], dtype=np.int64)
-    if ((counts < 0) | (counts > sizes)).any():
-        raise _corrupt(f"a batch cannot have {counts[(counts < 0) | (counts > sizes)][0]} records")
-    start = _record_starts(data, np.cumsum(sizes), sizes, counts)
+    ends = np.cumsum(sizes)
+    return decode_places(data, [header for header, _ in batches], ends - sizes, ends)
+
+
+def decode_places(data: bytes, headers: Sequence[BatchHeader], starts: Column, ends: Column) -> RecordColumns:
+    """Decodes the bodies of batches, which lie in `data` in their order, with at least as many bytes after the last one
+    as PADDING has. Raises KafkaError (CORRUPT_MESSAGE) and nothing else."""
+    counts: Column = np.array([header.record_count for header in headers], dtype=np.int64)
+    is_wrong = (counts < 0) | (counts > ends - starts)
+    if is_wrong.any():
+        raise _corrupt(f"a batch cannot have {counts[is_wrong][0]} records")
+    start = _record_starts(data, starts, ends, counts)
     end = np.empty_like(start)
-    if len(start):
-        end[:-1], end[-1] = start[1:], sizes.sum()
-    return _decode_fields(data, start, end, np.repeat(np.arange(len(batches)), counts))
+    end[:-1] = start[1:]
+    has_records = counts > 0
+    end[np.cumsum(counts)[has_records] - 1] = ends[has_records]
+    return _decode_fields(data, start, end, np.repeat(np.arange(len(headers)), counts))
 
 
-def _record_starts(data: bytes, body_ends: Column, sizes: Column, counts: Column) -> Column:
+def _record_starts(data: bytes, body_starts: Column, body_ends: Column, counts: Column) -> Column:
     """Returns the positions at which the records of all batches begin.
 
     The first records of all batches are found together, then the second, and so on. The rest of a few long batches is
@@ -80,7 +89,7 @@ def _record_starts(data: bytes, body_ends: Column, sizes: Column, counts: Column
     starts: Column = np.empty(int(counts.sum()), dtype=np.int64)
     order = np.argsort(-counts, kind="stable")
     counts_down = counts[order]
-    at, ends, places = (body_ends - sizes)[order], body_ends[order], (np.cumsum(counts) - counts)[order]
+    at, ends, places = body_starts[order], body_ends[order], (np.cumsum(counts) - counts)[order]
     number, active = 0, int(np.searchsorted(-counts_down, 0))
     while active >= _BATCHES_TOGETHER_MIN:
         starts[places[:active] + number] = at[:active]
@@ -117,7 +126,8 @@ def _find_records(data: bytes, position: int, end: int, starts: "array[int]") ->
             stride = width + (size >> 1)
         if stride == last_stride and data[position + stride : position + stride + 1] == data[position : position + 1]:
             run = _run_length(data, position, stride, end)
-            starts.extend(range(position + stride, position + run * stride, stride))
+            following = np.arange(position + stride, position + run * stride, stride, dtype=np.int64)
+            starts.frombytes(following.tobytes())
             position += run * stride
             last_stride = 0
         else:
@@ -197,7 +207,7 @@ def varints(content: Column, at: Column) -> tuple[Column, Column]:
     first = content[at]
     is_long = first >= 0x80
     if not is_long.any():
-        return _ZIGZAG[first], at + 1
+        return _ZIGZAG.take(first), at + 1
     second = content[at + 1]
     value = (first & 0x7F).astype(np.uint64) | ((second & 0x7F) * is_long).astype(np.uint64) << np.uint64(7)
     end = at + 1 + is_long

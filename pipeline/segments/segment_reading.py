@@ -83,10 +83,17 @@ class ReadBatch(Struct):
     header: BatchHeader
     entry_type: int
     """The place of its type in `ENTRY_TYPES`."""
-    content: memoryview | None
-    """The whole batch; None if only its header was read."""
     crc_matches: bool | None = None
     """Whether its checksum matches; None if it was not computed."""
+    chunk: bytes | None = None
+    """The part of the file in which the whole batch lies; None if only its header was read."""
+    within: int = 0
+    """Where it begins in the chunk."""
+
+    @property
+    def content(self) -> memoryview | None:
+        """The whole batch; None if only its header was read."""
+        return None if self.chunk is None else memoryview(self.chunk)[self.within : self.within + self.header.size]
 
 
 class ReadableFile(Protocol):
@@ -243,10 +250,9 @@ class SegmentReading:
             matches = crc_of(chunk, within, header.size) == header.crc
             if not matches and not self._header_only:
                 raise self._damaged(position, f"the checksum of the batch at offset {header.base_offset} is wrong")
-        content = None
         if has_body and not self._header_only:
-            content = memoryview(chunk)[within : within + header.size]
-        return ReadBatch(position, header, entry_type, content, matches)
+            return ReadBatch(position, header, entry_type, matches, chunk, within)
+        return ReadBatch(position, header, entry_type, matches)
 
     def _damaged(self, position: int, reason: object) -> SegmentError:
         return SegmentError(

@@ -6,11 +6,11 @@ import numpy as np
 from msgspec import Struct
 
 from tailrace.protocol.batches.record_batch import COMPRESSION_MASK
-from tailrace.protocol.batches.records import open_body
 from tailrace.protocol.error_codes import KafkaError
 
 from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch, batch_rows
-from .record_columns import Column, decode_bodies
+from .batch_decoding import decode_batches
+from .record_columns import Column
 from .segment_columns import ENTRY_TYPES
 from .segment_reading import ReadBatch, SegmentError, SegmentGoneError, SegmentRange, SegmentReading
 
@@ -86,8 +86,7 @@ def _record_rows(wanted: SegmentRange, settings: RowSettings) -> Iterator[Record
 
 def _decoded(reading: SegmentReading, group: Sequence[ReadBatch], source: Source, row_filter: RowFilter) -> RecordRows:
     try:
-        bodies = [(batch.header, open_body(batch.content or b"", batch.header)) for batch in group]
-        return RecordRows(source, [_stored(batch) for batch in group], decode_bodies(bodies), row_filter)
+        return RecordRows(source, [_stored(batch) for batch in group], decode_batches(group), row_filter)
     except KafkaError as error:
         # Decoding them one by one finds the batch at fault.
         if len(group) == 1:
@@ -109,6 +108,9 @@ def _groups(
         for batch in reading.batches():
             if batch.entry_type not in types:
                 continue
+            if group and batch.chunk is not group[0].chunk:  # batches of one chunk need no copy
+                yield reading, group
+                group, rows, size = [], 0, 0
             group.append(batch)
             more_rows, more_bytes = weigh(batch)
             rows += more_rows

@@ -83,7 +83,8 @@ class HashedFile(io.RawIOBase):
     def publish(self, path: str) -> tuple[int, str]:
         """Gives the file its name, durably. Returns its size, and its checksum in hexadecimal. Raises OSError."""
         os.fsync(self._descriptor)
-        os.rename(self._temporary, path)
+        os.link(self._temporary, path)  # unlike a rename, it never replaces a file
+        os.unlink(self._temporary)
         _sync_directory(os.path.dirname(path) or ".")
         self.close()
         return self._size, self._hash.hexdigest()

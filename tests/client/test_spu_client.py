@@ -208,6 +208,27 @@ async def test_a_frozen_leader_is_given_up_when_the_patience_ends(
         client.close()
 
 
+async def test_an_impatient_client_keeps_what_the_others_answer(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1, 2) as cluster:
+        cluster.leaders = {"orders": [1, 2, -1]}
+        cluster.brokers[2].is_frozen = True
+        client = _client(cluster)
+        impatient = client.impatient(1.5)
+        await impatient.metadata()
+        began = trio.current_time()
+        answers = await impatient.ask_each(
+            [("orders", each) for each in range(3)],
+            impatient.leaders,
+            lambda spu, keys: _list_groups(impatient, spu, keys),
+        )
+        assert trio.current_time() - began <= 1.5
+        assert answers["orders", 0] == 1
+        assert "spu-2:9005 does not answer" in str(answers["orders", 1])
+        assert isinstance(answers["orders", 2], RefusedError)
+        client.close()
+        impatient.close()
+
+
 async def test_the_leader_after_a_frozen_one_is_found_in_time(autojump_clock: trio.testing.MockClock) -> None:
     async with scripted_brokers(_nothing, 1, 2) as cluster:
         cluster.leaders = {"orders": [2]}

@@ -15,6 +15,7 @@ from tailrace.pipeline.archive.archive_manifest import DataFile
 from tailrace.pipeline.archive.chunk_writing import ChunkTarget, WrittenChunks, write_chunks
 from tailrace.pipeline.archive.record_rollup import add, batch_rollup
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.schemas.value_schemas import ValueSchema
 from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, deleted_piece
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS
 from tailrace.runtime.chance import RandomChance
@@ -26,7 +27,7 @@ def written(directory: Path, *pieces: LogPiece, chunk_bytes: int = 2**26) -> Wri
             handle(each)
 
     target = ChunkTarget(str(directory), "orders", TOPIC_ID, 0, chunk_bytes)
-    found = write_chunks(target, RandomChance(1), read)
+    found = write_chunks(target, "", RandomChance(1), read)
     for chunk in found.chunks:
         chunk.check()
     return found
@@ -129,10 +130,11 @@ def test_two_attempts_never_write_the_same_file(tmp_path: Path) -> None:
     target = ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0)
     chance = RandomChance(1)
     names = [
-        write_chunks(target, chance, lambda handle: handle(piece_of_records([1, 2]))).chunks[0].files[0].path
+        write_chunks(target, "0a1b", chance, lambda handle: handle(piece_of_records([1, 2]))).chunks[0].files[0].path
         for _ in range(2)
     ]
     assert len(set(names)) == len(leftovers(tmp_path)) == 2
+    assert {each.rpartition("-")[2][:4] for each in names} == {"0a1b"}
 
 
 def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
         raise JobError("orders/0 cannot be read")
 
     with pytest.raises(JobError, match="orders/0 cannot be read"):
-        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), RandomChance(1), read)
+        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), "", RandomChance(1), read)
     assert leftovers(tmp_path) == []
 
 
@@ -162,3 +164,22 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with pytest.raises(JobError, match="data/orders cannot be written, and the archive is as it was: Not a directory"):
         written(tmp_path, piece_of_records(range(10)))
+
+
+def test_values_become_columns_and_stay(tmp_path: Path) -> None:
+    fields = '[{"name":"id","type":"long","nullable":true}]'
+    schema = ValueSchema("json", f'{{"type":"struct","fields":{fields}}}')
+    target = ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, value_schema=schema)
+
+    def read(handle: Callable[[LogPiece], None]) -> None:
+        handle(piece_of_records([1, 2]))
+
+    found = write_chunks(target=target, wave="", chance=RandomChance(1), read=read)
+    assert found.unfit == 2, "the values are no JSON"
+    (file,) = found.chunks[0].files
+    rows = rows_of(tmp_path, file)
+    assert list(rows[0]) == [*RECORD_COLUMNS, "data", "dataError"]
+    assert [(each["value"], each["data"]) for each in rows] == [(b"value-1", None), (b"value-2", None)]
+    assert rows[0]["dataError"].startswith("JSON is malformed")
+    raw = written(tmp_path, piece_of_records([1, 2])).chunks[0]
+    assert raw.rollup == found.chunks[0].rollup, "the proof is about the records, not about the schema"

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.lag import attach
-from tailrace.pipeline.lag.attachment import LOGGER, Attachment, parse_brokers, serving_metrics
+from tailrace.pipeline.lag.attachment import LOGGER, Attachment, chosen_brokers, parse_brokers, serving_metrics
 from tailrace.pipeline.lag.group_positions import GroupNameError, GroupPositions
 from tailrace.pipeline.lag.lag_keeper import LagKeeper
 from tailrace.pipeline.lag.query_progress import Sight
@@ -28,6 +28,7 @@ def _attach(session: ReportingSession, metrics: str | None = None) -> Attachment
 
 def test_brokers_come_from_the_argument_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAILRACE_BOOTSTRAP", raising=False)
+    assert chosen_brokers(None) is None
     assert parse_brokers(None) == [Address("127.0.0.1", 9092)]
     monkeypatch.setenv("TAILRACE_BOOTSTRAP", "one:1, two:2")
     assert parse_brokers(None) == [Address("one", 1), Address("two", 2)]

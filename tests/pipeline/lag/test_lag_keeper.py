@@ -31,13 +31,16 @@ class Queries(Struct):
     batch: int = 0
     error: Exception | None = None
     problems: tuple[str, ...] = ()
+    brokers: str = ""
 
     async def look(self) -> Sight:
         await trio.lowlevel.checkpoint()
         if self.error is not None:
             raise self.error
         self.batch += 1
-        return Sight((QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions)),), self.problems)
+        return Sight(
+            (QueryProgress(ID, RUN, "billing", self.batch, dict(self.positions)),), self.problems, self.brokers
+        )
 
 
 class Kept(Struct):
@@ -54,7 +57,7 @@ class Kept(Struct):
 
 @asynccontextmanager
 async def _kept(
-    group: str | None = "g", broker: Address = ADDRESS, interval_seconds: float = 0.0
+    group: str | None = "g", broker: Address = ADDRESS, interval_seconds: float = 0.0, *, is_default: bool = False
 ) -> AsyncIterator[Kept]:
     async with grouped_spu() as spu:
         await spu.running.create("orders", 2)
@@ -63,7 +66,10 @@ async def _kept(
         queries = Queries({ONE: 4, TWO: 3})
         spus = SpuClient(spu.network, [broker], BOOTSTRAP)
         positions = GroupPositions(group)
-        keeper = LagKeeper(queries.look, positions, spus, spu.clock, structlog.get_logger(), interval_seconds)
+        logger = structlog.get_logger()
+        keeper = LagKeeper(
+            queries.look, positions, spus, spu.clock, logger, interval_seconds, asks_brokers_of_queries=is_default
+        )
         asking = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
         yield Kept(spu, queries, keeper, GroupClient(asking))
         asking.close()
@@ -133,6 +139,23 @@ async def test_failures_are_counted_and_the_keeper_goes_on(autojump_clock: objec
         kept.queries.error = None
         with pytest.raises(UnreachableError):
             await kept.keeper.check_once()
+
+
+async def test_the_brokers_of_the_first_query_replace_the_default_once(autojump_clock: object) -> None:
+    async with _kept(broker=Address("nowhere", 1), is_default=True) as kept:
+        kept.queries.brokers = str(ADDRESS)
+        await kept.keeper.check_once()
+        kept.queries.brokers = "elsewhere:1"
+        await kept.keeper.check_once()
+        assert await kept.committed() == {ONE: 4, TWO: 3}
+        assert [each.lag_records for each in kept.keeper.rows] == [6, 0]
+
+
+async def test_brokers_that_were_given_stay(autojump_clock: object) -> None:
+    async with _kept() as kept:
+        kept.queries.brokers = "elsewhere:1"
+        await kept.keeper.check_once()
+        assert [each.lag_records for each in kept.keeper.rows] == [6, 0]
 
 
 async def test_a_problem_is_logged_once(autojump_clock: object) -> None:

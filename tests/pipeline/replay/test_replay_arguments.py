@@ -39,7 +39,7 @@ def test_a_wrong_value_is_refused(words: tuple[str, str]) -> None:
 
 def test_what_is_missing_or_has_no_effect_is_named(tmp_path: Path) -> None:
     for words, sentence in (
-        ((), "--from-segments is missing"),
+        ((), "--from-archive or --from-segments is missing"),
         (("--from-segments", "a"), "--map is missing"),
         (("--from-segments", "a", "--dry-run", "--speed", "1x"), "--speed has no effect together with --dry-run"),
         (("--from-segments", "a", "--dry-run", "--mask-secret", f"{tmp_path}/no"), "cannot be read: No such file"),

@@ -16,7 +16,7 @@ def _refused(**given: Any) -> str:
 
 
 def test_arguments_that_cannot_work_are_refused() -> None:
-    assert "needs a source" in _refused(from_segments=None)
+    assert "needs one source" in _refused(from_segments=None)
     assert "needs a directory for its map" in _refused(dry_run=False)
     assert "zip is no codec" in _refused(compression="zip")
     assert "is no mask" in _refused(masks=["nothing"])
