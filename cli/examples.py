@@ -105,6 +105,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline archive compact ./archive",
         "tailrace pipeline archive compact /mnt/archive --target-mib 256 --master spark://spark.example:7077",
     ),
+    "pipeline archive run": (
+        "tailrace pipeline archive run orders --to ./archive",
+        "tailrace pipeline archive run --all --to /mnt/archive --bootstrap kafka.example:9092 --every 5m",
+        "tailrace pipeline archive run orders --to ./archive --from 2026-01-01 --until 2026-02-01",
+        "tailrace pipeline archive run orders --to /mnt/archive --segments /mnt/spu-1 --master spark://spark.example:7077",
+    ),
     "pipeline archive verify": (
         "tailrace pipeline archive verify ./archive",
         "tailrace pipeline archive verify /mnt/archive --bootstrap kafka.example:9092 --output json",

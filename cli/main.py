@@ -94,6 +94,7 @@ _COMMANDS = {
         "pipeline.archive_compact_command",
         "Merge small chunks of an archive into files of a good size.",
     ),
+    "pipeline archive run": ("pipeline.archive_run_command", "Copy topics to Parquet files, each record exactly once."),
     "pipeline archive verify": (
         "pipeline.archive_verify_command",
         "Prove that an archive has every committed record exactly once.",

@@ -52,7 +52,7 @@ class Archived:
         layout = self._layout
         wanted = BrokerRange(layout.name, layout.id, 0, start, end)
         target = ChunkTarget(str(self.root), layout.name, str(layout.id), 0)
-        (chunk,) = write_chunks(target, "", RandomChance(), partial(each_piece, [self._bootstrap], wanted)).chunks
+        (chunk,) = write_chunks(target, RandomChance(), partial(each_piece, [self._bootstrap], wanted)).chunks
         return chunk
 
     def forged(self, chunk: Chunk) -> Chunk:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .archive_compaction import compact
+    from .archive_frames import read_archive
     from .archive_manifest import ManifestError
     from .archive_rounds import ArchiveResult, archive
     from .archive_verification import VerifyResult, verify
 
-__all__ = ["ArchiveResult", "ManifestError", "VerifyResult", "archive", "compact", "verify"]
+__all__ = ["ArchiveResult", "ManifestError", "VerifyResult", "archive", "compact", "read_archive", "verify"]
 
 _MODULES = {
     "ArchiveResult": "archive_rounds",
@@ -20,6 +21,7 @@ _MODULES = {
     "VerifyResult": "archive_verification",
     "archive": "archive_rounds",
     "compact": "archive_compaction",
+    "read_archive": "archive_frames",
     "verify": "archive_verification",
 }
 """The module of each public name."""

@@ -19,6 +19,8 @@ When = str | int
 RECORD_BYTES = 256
 """The size of a record if nothing is known about a partition."""
 TASK_RECORDS_MAX = 4_000_000
+_DURATION = re.compile(r"(\d{1,9})(s|m|h)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?")
 
 
@@ -135,3 +137,11 @@ def parse_when(text: str, option: str, *words: str) -> When:
     raise PlanError(
         f"{option} cannot be {text!r}: it must be {allowed}a time such as 2026-01-31T12:00:00Z, or milliseconds"
     )
+
+
+def parse_every(text: str) -> float:
+    """Reads a duration in seconds. Raises PlanError."""
+    found = _DURATION.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise PlanError(f"--every cannot be {text!r}: it must be a duration such as 30s, 5m or 1h")
+    return float(int(found[1]) * _SECONDS[found[2]])

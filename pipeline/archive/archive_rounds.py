@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 from msgspec import Struct
 
+from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
@@ -55,6 +57,10 @@ class ArchiveResult(JobResult, frozen=True):
 
     commits: int = 0
     records: int = 0
+
+    def line(self) -> str:
+        """Returns the result as one line of JSON."""
+        return msgspec.json.encode(self).decode()
 
 
 class ArchiveSettings(Struct, frozen=True, kw_only=True):
@@ -124,8 +130,8 @@ def archive_every(
         began_ms = clock.now_ms()
         try:
             yield ArchiveRound(spark, folder, source, settings, wall_clock=clock).run(None)
-        except JobError as error:
-            yield error
+        except (JobError, RefusedError, UnreachableError) as error:
+            yield JobError(str(error))
         passed = (clock.now_ms() - began_ms) / 1000
         wait(min(seconds, max(0.0, seconds - passed)))
 
@@ -170,7 +176,7 @@ class ArchiveRound:
         self._tasks_done = self._tasks_total = 0
 
     def run(self, report: "Report | None" = None) -> ArchiveResult:
-        """Archives up to where the logs end now. Raises JobError and ManifestError."""
+        """Archives up to where the logs end now. Raises JobError, ManifestError, RefusedError and UnreachableError."""
         began_ms = self._wall_clock.now_ms()
         settings = self._settings
         extents = self._source.look(settings.topics, settings.begin, settings.until_ms)

@@ -6,7 +6,6 @@ from typing import Protocol
 import trio
 
 from tailrace.client.log_facts import Partition
-from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.brokers import broker_reading
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_errors import JobError
@@ -29,7 +28,7 @@ class ArchiveSource(Protocol):
         """The packages that tasks need beside those of every job."""
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
-        """Returns what there is of these topics, or of all. Raises JobError.
+        """Returns what there is of these topics, or of all. Raises JobError, RefusedError and UnreachableError.
 
         `begin`: where partitions begin that are new in the archive. `until_ms`: the time of the first record that is
         not archived.
@@ -57,8 +56,6 @@ class BrokerSource:
         client = BrokerClient(TcpNetwork(send_buffer_bytes=0), self._brokers, RandomChance())
         try:
             return await extents_at(client, topics, begin, until_ms)
-        except (RefusedError, UnreachableError) as error:
-            raise JobError(str(error)) from error
         finally:
             client.close()
 

@@ -19,7 +19,6 @@ from .chunk_writing import ChunkTarget, WrittenChunks, remove_files, write_chunk
 from .compaction_planning import Merge
 from .record_rollup import add
 
-_NO_WAVE = ""
 _ONE_CHUNK = 2**62
 _US_PER_MS = 1000
 
@@ -64,7 +63,7 @@ def merge_into_one(task: MergeTask, chance: Chance) -> WrittenChunks:
             for piece in pieces_of(task.directory, chunk):
                 add_piece(piece)
 
-    written = write_chunks(target, _NO_WAVE, chance, read)
+    written = write_chunks(target, chance, read)
     expected = sum(each.records for each in task.merge.chunks), add(*(each.rollup for each in task.merge.chunks))
     if (sum(each.records for each in written.chunks), add(*(each.rollup for each in written.chunks))) != expected:
         remove_files(task.directory, written.chunks)

@@ -40,7 +40,7 @@ def archive_range(task: ArchiveTask) -> WrittenChunks:
                 handle(deleted_piece(task.start, first))
             each_segment_piece(task.ranges, handle)
 
-    return write_chunks(task.target, task.wave, RandomChance(), read)
+    return write_chunks(task.target, RandomChance(), read, task.wave)
 
 
 def _read_from_brokers(task: ArchiveTask, handle: Callable[[LogPiece], None]) -> None:

@@ -66,7 +66,7 @@ class WrittenChunks(Struct, frozen=True):
 class ChunkWriter:
     """Writes the pieces of a partition into chunks, the one after the other."""
 
-    def __init__(self, target: ChunkTarget, wave: str, chance: Chance) -> None:
+    def __init__(self, target: ChunkTarget, chance: Chance, wave: str = "") -> None:
         """`wave`: the first digits of the attempt's token."""
         self._target = target
         self._token = token_in(wave, chance)
@@ -134,10 +134,10 @@ def token_in(wave: str, chance: Chance) -> str:
 
 
 def write_chunks(
-    target: ChunkTarget, wave: str, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None]
+    target: ChunkTarget, chance: Chance, read: Callable[[Callable[[LogPiece], None]], None], wave: str = ""
 ) -> WrittenChunks:
     """Writes everything that `read` hands over. Raises JobError, and leaves no files then."""
-    writer = ChunkWriter(target, wave, chance)
+    writer = ChunkWriter(target, chance, wave)
     try:
         read(writer.add)
         return writer.finish()

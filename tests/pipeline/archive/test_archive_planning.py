@@ -11,6 +11,7 @@ from tailrace.pipeline.archive.archive_planning import (
     lags,
     new_partitions,
     next_wave,
+    parse_every,
     parse_when,
     ranges_between,
     tasks_total,
@@ -80,3 +81,10 @@ def test_times_are_words_or_times(text: str, when: object) -> None:
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="--until cannot be"):
         parse_when(text, "--until")
+
+
+def test_the_time_between_rounds_has_a_unit() -> None:
+    assert [parse_every(each) for each in ("30s", "5m", "1h")] == [30.0, 300.0, 3600.0]
+    for text in ("5", "0s", "m", "1d", "-5m"):
+        with pytest.raises(PlanError, match="--every cannot be"):
+            parse_every(text)

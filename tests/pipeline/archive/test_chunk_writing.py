@@ -27,7 +27,7 @@ def written(directory: Path, *pieces: LogPiece, chunk_bytes: int = 2**26) -> Wri
             handle(each)
 
     target = ChunkTarget(str(directory), "orders", TOPIC_ID, 0, chunk_bytes)
-    found = write_chunks(target, "", RandomChance(1), read)
+    found = write_chunks(target, RandomChance(1), read)
     for chunk in found.chunks:
         chunk.check()
     return found
@@ -130,7 +130,7 @@ def test_two_attempts_never_write_the_same_file(tmp_path: Path) -> None:
     target = ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0)
     chance = RandomChance(1)
     names = [
-        write_chunks(target, "0a1b", chance, lambda handle: handle(piece_of_records([1, 2]))).chunks[0].files[0].path
+        write_chunks(target, chance, lambda handle: handle(piece_of_records([1, 2])), "0a1b").chunks[0].files[0].path
         for _ in range(2)
     ]
     assert len(set(names)) == len(leftovers(tmp_path)) == 2
@@ -144,7 +144,7 @@ def test_an_attempt_that_fails_leaves_no_file(tmp_path: Path) -> None:
         raise JobError("orders/0 cannot be read")
 
     with pytest.raises(JobError, match="orders/0 cannot be read"):
-        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), "", RandomChance(1), read)
+        write_chunks(ChunkTarget(str(tmp_path), "orders", TOPIC_ID, 0, chunk_bytes=1), RandomChance(1), read)
     assert leftovers(tmp_path) == []
 
 
@@ -174,7 +174,7 @@ def test_values_become_columns_and_stay(tmp_path: Path) -> None:
     def read(handle: Callable[[LogPiece], None]) -> None:
         handle(piece_of_records([1, 2]))
 
-    found = write_chunks(target=target, wave="", chance=RandomChance(1), read=read)
+    found = write_chunks(target=target, chance=RandomChance(2), read=read)
     assert found.unfit == 2, "the values are no JSON"
     (file,) = found.chunks[0].files
     rows = rows_of(tmp_path, file)

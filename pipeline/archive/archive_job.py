@@ -1,0 +1,67 @@
+"""Runs a job of the archive with spark-submit: `spark-submit archive_job.py run TOPIC… --to DIRECTORY [OPTION…]`.
+
+Its first argument is `run`, `verify` or `compact`. The others, and the exit status, are those of
+`tailrace pipeline archive run`, `… verify` and `… compact`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from tailrace.client.server_connection import RefusedError, UnreachableError
+from tailrace.pipeline.archive import compact_arguments, run_arguments, verify_arguments
+from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.runtime.settings import SettingsError
+
+_PROGRAM = "archive_job.py"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description="Copy topics to Parquet, exactly once.")
+    jobs = parser.add_subparsers(dest="job", required=True)
+    run_arguments.configure(jobs.add_parser("run", help="Archive topics."))
+    verify_arguments.configure(jobs.add_parser("verify", help="Prove that an archive has every record once."))
+    compact_arguments.configure(jobs.add_parser("compact", help="Merge small chunks of an archive."))
+    given = parser.parse_args(argv)
+    try:
+        return _JOBS[given.job](given)
+    except (JobError, RefusedError) as error:
+        return _fail(error, 1)
+    except (ManifestError, SettingsError) as error:
+        return _fail(error, 2)
+    except UnreachableError as error:
+        return _fail(error, 3)
+
+
+def _run(given: argparse.Namespace) -> int:
+    return run_arguments.run_and_show(run_arguments.asked(given), given.output, print, _complain)
+
+
+def _verify(given: argparse.Namespace) -> int:
+    result = verify_arguments.run_verify(verify_arguments.asked(given))
+    print(result.json() if given.output == "json" else result.text())
+    return result.status
+
+
+def _compact(given: argparse.Namespace) -> int:
+    result = compact_arguments.run_compact(compact_arguments.asked(given))
+    print(result.json() if given.output == "json" else result.text())
+    return result.status
+
+
+_JOBS: dict[str, Callable[[argparse.Namespace], int]] = {"run": _run, "verify": _verify, "compact": _compact}
+
+
+def _complain(sentence: str) -> None:
+    print(f"{_PROGRAM}: {sentence}", file=sys.stderr)
+
+
+def _fail(error: Exception, status: int) -> int:
+    _complain(str(error))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
