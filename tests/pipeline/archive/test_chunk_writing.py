@@ -181,5 +181,5 @@ def test_values_become_columns_and_stay(tmp_path: Path) -> None:
     assert list(rows[0]) == [*RECORD_COLUMNS, "data", "dataError"]
     assert [(each["value"], each["data"]) for each in rows] == [(b"value-1", None), (b"value-2", None)]
     assert rows[0]["dataError"].startswith("JSON is malformed")
-    raw = written(tmp_path, piece_of_records([1, 2])).chunks[0]
+    raw = written(tmp_path / "raw", piece_of_records([1, 2])).chunks[0]
     assert raw.rollup == found.chunks[0].rollup, "the proof is about the records, not about the schema"
