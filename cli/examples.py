@@ -124,6 +124,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "--key 'customer-*' --mask value.customer.email=hash --mask header.session=drop --mask-secret ./secret",
     ),
     "pipeline target-offset": ("tailrace pipeline target-offset 0/1234 3/17 --map ./orders-map",),
+    "pipeline archive table": (
+        "tailrace pipeline archive table ./archive --delta ./lake/orders --topic orders",
+        "tailrace pipeline archive table ./archive --iceberg shop.orders --catalog lake",
+        "tailrace pipeline archive table ./archive --iceberg shop.orders --catalog-option type=sql "
+        "--catalog-option uri=sqlite:////lake/catalog.db --catalog-option warehouse=file:///lake",
+    ),
     "pipeline stats": (
         "tailrace pipeline stats --segments /var/lib/tailrace/spu-1 --html stats.html",
         "tailrace pipeline stats --segments /mnt/spu-1,/mnt/spu-2 --topic orders --master spark://127.0.0.1:7077",

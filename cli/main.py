@@ -104,6 +104,10 @@ _COMMANDS = {
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",
     ),
+    "pipeline archive table": (
+        "pipeline.archive_table_command",
+        "Make a Delta or Iceberg table equal to an archive.",
+    ),
     "pipeline stats": ("pipeline.stats_command", "Show key skew, sizes, hot partitions and duplicates, with Spark."),
     "controller list": ("objects.controller_commands", "List the controllers of the Streaming Controller."),
     "connection list": (

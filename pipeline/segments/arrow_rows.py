@@ -229,6 +229,11 @@ def batch_rows(source: Source, batches: Sequence[StoredBatch], columns: Sequence
     return _record_batch(columns, made, types)
 
 
+def record_schema(columns: Sequence[str] = tuple(RECORD_COLUMNS)) -> Any:
+    """Returns the schema of Arrow that records have with these columns."""
+    return pa.schema([(name, _ARROW_TYPES[RECORD_COLUMNS[name]]) for name in columns])
+
+
 def _record_batch(columns: Sequence[str], made: Sequence[Any], types: Sequence[Any]) -> ArrowBatch:
     arrays = [
         each if isinstance(each, pa.Array) else pa.array(each, kind) for each, kind in zip(made, types, strict=True)

@@ -8,6 +8,9 @@ from typing import Any
 
 from tailrace.runtime.chance import RandomChance
 
+_COPIED_TOGETHER = 2**20
+"""How many bytes of a file are in memory while it is copied."""
+
 
 class PlainFile:
     """A file that is open for reading. It keeps its content if another process replaces or removes the file."""
@@ -133,6 +136,42 @@ def write_once(path: str, content: bytes) -> bool:
             os.unlink(temporary)
     _sync_directory(directory or ".")
     return True
+
+
+def link_file(source: str, path: str) -> None:
+    """Gives a file that never changes a second name, durably, or copies it where no link is possible.
+
+    The file is complete as soon as it has its name. Nothing happens if the name is taken. Raises OSError.
+    """
+    if os.path.exists(path):
+        return
+    directory, _, name = path.rpartition("/")
+    make_directories(directory or ".")
+    try:
+        os.link(source, path)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one without links
+        _copy_file(source, f"{directory or '.'}/.{name}.{RandomChance().below(2**32):08x}.tmp", path)
+    _sync_directory(directory or ".")
+
+
+def _copy_file(source: str, temporary: str, path: str) -> None:
+    content, copy = PlainFile(source), HashedFile(temporary)
+    position = 0
+    try:
+        while data := content.read_at(position, _COPIED_TOGETHER):
+            copy.write(data)
+            position += len(data)
+        with suppress(FileExistsError):
+            copy.publish(path)
+    finally:
+        content.close()
+        copy.close()
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _sync_directory(directory: str) -> None:

@@ -1,4 +1,5 @@
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from tailrace.runtime.embedded.plain_files import (
     HashedFile,
     PlainFile,
+    link_file,
     make_directories,
     names_in,
     read_file,
@@ -75,3 +77,25 @@ def test_a_hashed_file_gets_its_name_when_it_is_complete(tmp_path: Path) -> None
     assert names_in(str(tmp_path)) == ["part"]
     with pytest.raises(FileNotFoundError):
         HashedFile(str(tmp_path / "missing" / ".part.tmp"))
+
+
+def test_a_second_name_is_a_link_or_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "file"
+    source.write_bytes(b"content" * 1000)
+    link_file(str(source), str(tmp_path / "below" / "link"))
+    assert (tmp_path / "below" / "link").samefile(source)
+    link_file(str(source), str(tmp_path / "below" / "link"))
+
+    def refuse(source: str, path: str) -> None:
+        if "tmp" not in source.rpartition("/")[2]:
+            raise OSError(18, "Invalid cross-device link")
+        link(source, path)
+
+    link = os.link
+    monkeypatch.setattr(os, "link", refuse)
+    link_file(str(source), str(tmp_path / "copy"))
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+    assert not (tmp_path / "copy").samefile(source)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["below", "copy", "file"]
+    with pytest.raises(FileNotFoundError):
+        link_file(str(tmp_path / "none"), str(tmp_path / "other"))

@@ -1,0 +1,77 @@
+"""`tailrace pipeline archive table`: makes a Delta or Iceberg table equal to an archive. It needs no Spark.
+
+Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, UsageError, say
+from tailrace.cli.output.printing import for_encoding
+from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.jobs.job_errors import JobError
+
+_NAME = "pipeline archive table"
+_OUTPUTS = ("table", "json")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument("directory", metavar="DIRECTORY", help="The archive.")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--delta", metavar="PATH", help="Make the Delta table in this directory.")
+    which.add_argument("--iceberg", metavar="NAMESPACE.TABLE", help="Make the Iceberg table of this name.")
+    parser.add_argument("--catalog", metavar="NAME", help="With --iceberg: the catalog (default: default).")
+    parser.add_argument(
+        "--catalog-option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="With --iceberg: a property of the catalog, such as uri=sqlite:////lake/catalog.db; may be repeated.",
+    )
+    parser.add_argument(
+        "--topic", metavar="TOPIC", action="append", default=[], help="Take this topic only; may be repeated."
+    )
+    parser.add_argument("--output", "-o", choices=_OUTPUTS, default="table", help="Output format (default: table).")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Makes the table, and returns the exit status."""
+    # pyarrow takes long to import.
+    from tailrace.pipeline.archive.archive_folder import ArchiveFolder
+    from tailrace.pipeline.tables.table_updates import CATALOG, delta_table, iceberg_table
+
+    try:
+        options = _options(arguments)
+        ArchiveFolder(arguments.directory)
+    except (UsageError, JobError, ManifestError) as error:
+        say(_NAME, str(error))
+        return WRONG_USAGE
+    try:
+        if arguments.delta is not None:
+            result = delta_table(arguments.directory, arguments.delta, topics=arguments.topic)
+        else:
+            catalog = arguments.catalog or CATALOG
+            result = iceberg_table(
+                arguments.directory, arguments.iceberg, catalog=catalog, options=options, topics=arguments.topic
+            )
+    except (JobError, ManifestError) as error:
+        say(_NAME, str(error))
+        return REFUSED
+    print(for_encoding(result.json() if arguments.output == "json" else result.text(), sys.stdout.encoding))
+    return result.status
+
+
+def _options(arguments: argparse.Namespace) -> Mapping[str, str]:
+    """Reads the properties of the catalog. Raises UsageError."""
+    given: Sequence[str] = arguments.catalog_option
+    if arguments.iceberg is None and (given or arguments.catalog is not None):
+        raise UsageError("--catalog and --catalog-option have no effect without --iceberg")
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--catalog-option: {each!r} is not NAME=VALUE")
+        found[name] = value
+    return found
