@@ -26,13 +26,22 @@ def make_recovered(broker: Broker, topic: str) -> None:
     (mark,) = broker.data.glob("**/clean-shutdown")
     mark.unlink()
     with log.open("ab") as file:
-        file.write(_control_batch(HOLE, 5, 25, struct.pack(">h", 0)))
-        file.write(_records_at(25, RECOVERED))
-        file.write(_control_batch(BRIDGE, 28, END, struct.pack(">hi", 0, 0)))
+        file.write(recovered_end(len(BEFORE)))
     broker.start()
 
 
-def _control_batch(kind: int, base: int, end: int, value: bytes) -> bytes:
+def recovered_end(base: int) -> bytes:
+    """Returns what a recovery writes from this offset on: a hole of 20 offsets, three records, and a bridge."""
+    after_hole = base + 20
+    end = after_hole + len(RECOVERED)
+    return (
+        control_batch(HOLE, base, after_hole, struct.pack(">h", 0))
+        + _records_at(after_hole, RECOVERED)
+        + control_batch(BRIDGE, end, end + 1, struct.pack(">hi", 0, 0))
+    )
+
+
+def control_batch(kind: int, base: int, end: int, value: bytes) -> bytes:
     record = bytes((0, 0, 0, 8)) + struct.pack(">hh", 0, kind) + bytes((len(value) * 2,)) + value + b"\0"
     body = bytes((len(record) * 2,)) + record
     header = struct.pack(

@@ -10,6 +10,7 @@ from brokers import is_apache_kafka, shared_broker
 from peer.apache_kafka import SHORT_LIVED, ApacheKafka
 from pyspark.sql import SparkSession
 
+from .cluster_commands import ClusterCommands
 from .kafka_side import KafkaSide
 from .session import start_session
 from .spark_side import Job, SparkSide
@@ -62,6 +63,14 @@ def kafka_side(bootstrap: str) -> KafkaSide:
 @pytest.fixture(scope="session")
 def spark_side(spark_session: SparkSession, bootstrap: str) -> SparkSide:
     return SparkSide(spark_session, bootstrap)
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterCommands]:
+    """Runs commands on executors that are processes of their own."""
+    commands = ClusterCommands(tmp_path_factory.mktemp("spark-cluster"))
+    yield commands
+    commands.stop()
 
 
 @pytest.fixture

@@ -101,6 +101,8 @@ class Unreadable(Struct, frozen=True):
 
     first: int
     end: int
+    is_missing: bool = False
+    """Whether the bytes are not there, so that bridges in the range are missing, too."""
 
 
 Item = StoredBatch | Unreadable
@@ -169,6 +171,7 @@ class _Copy(Struct):
     reached: int = 0
     """The end of the last batch that was seen."""
     unreadable_end: int = 0
+    missing_end: int = 0
     epoch: int = NO_EPOCH
     """The epoch of the last batch."""
     is_start_known: int = 0
@@ -222,6 +225,8 @@ class RangeComparison:
         copy = self._copies[number]
         while isinstance(item := next(streams[number], None), Unreadable):
             copy.unreadable_end = max(copy.unreadable_end, item.end)
+            if item.is_missing:
+                copy.missing_end = max(copy.missing_end, item.end)
         copy.head = item
 
     # one offset
@@ -305,7 +310,9 @@ class RangeComparison:
         spanning: list[int] = []
         absent: list[int] = []
         for number, copy in enumerate(self._copies):
-            if number in group or not _covers(copy.bounds, header) or base < copy.unreadable_end:
+            if number in group or not _covers(copy.bounds, header):
+                continue
+            if base < copy.unreadable_end and not (example.kind is EntryKind.BRIDGE and base < copy.missing_end):
                 continue
             (spanning if copy.reached > base else absent).append(number)
         if spanning:

@@ -232,7 +232,7 @@ class CopyScan:
         if end < self._end:
             sentence = f"the log ends at offset {end}, and everything below {self._high_watermark} was committed"
             self.findings.append(Finding(self._number, Verdict.MISSING, end, self._high_watermark - 1, sentence))
-            yield Unreadable(end, self._end)
+            yield Unreadable(end, self._end, is_missing=True)
 
     def _cannot_read(self, segment: ViewedSegment, verdict: Verdict, first: int, sentence: str) -> Iterator[Item]:
         """Reports that nothing from `first` up to the end of the segment can be read."""
@@ -242,7 +242,7 @@ class CopyScan:
         self._has_ended = self._has_ended or segment.end is None
         if first < end:
             self.findings.append(Finding(self._number, verdict, first, end - 1, sentence))
-            yield Unreadable(first, end)
+            yield Unreadable(first, end, is_missing=verdict is Verdict.MISSING)
 
     # the index
 

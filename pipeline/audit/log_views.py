@@ -3,7 +3,8 @@
 The driver and executors read views, so nothing here needs Trio.
 """
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -90,14 +91,21 @@ def view_of(
 def _segments(known: Manifest, bases: list[int]) -> list[ViewedSegment]:
     """Returns the segments in order, without those that compaction has merged into others and not removed yet."""
     sealed = sorted(known.sealed.values(), key=lambda each: each.base)
-    others = [base for base in bases if not any(facts.base <= base < facts.end for facts in sealed)]
+    others = [base for base in bases if not _is_inside(sealed, base)]
     found = [ViewedSegment(facts.base, facts.end, facts) for facts in sealed if facts.end > known.log_start]
     starts = sorted([*others, *(facts.base for facts in sealed)])
     for base in others:
-        following = next((start for start in starts if start > base), None)
+        at = bisect_right(starts, base)
+        following = starts[at] if at < len(starts) else None
         if following is None or following > known.log_start:
             found.append(ViewedSegment(base, following, None))
     return sorted(found, key=lambda each: each.base)
+
+
+def _is_inside(sealed: Sequence[SegmentFacts], base: int) -> bool:
+    """Returns whether the offset is in one of these segments."""
+    at = bisect_right(sealed, base, key=lambda each: each.base) - 1
+    return at >= 0 and base < sealed[at].end
 
 
 def base_of(name: str) -> int | None:

@@ -36,6 +36,13 @@ def findings_of(facts: Sequence[TaskFacts]) -> list[Finding]:
                 "manifest"
             )
             found.append(Finding(part.copy, Verdict.ROTTEN, part.base, part.end - 1, sentence))
+    # That an offset is missing says less than that it had a bridge.
+    bridges = {(each.copy, each.first, each.last) for each in found if each.verdict is Verdict.BRIDGE}
+    found = [
+        each
+        for each in found
+        if each.verdict is not Verdict.MISSING or (each.copy, each.first, each.last) not in bridges
+    ]
     return sorted(set(found), key=lambda each: (each.copy, each.first, each.verdict))
 
 

@@ -76,7 +76,7 @@ async def test_a_lost_segment_is_missing(spus: ThreeSpus) -> None:
     spus.segments(2)[-1].unlink()
     scan, _, unreadable = _scan(spus)
     assert [verdict for verdict, _, _ in _findings(scan)] == [Verdict.MISSING] * 2
-    assert unreadable[0] == Unreadable(45, 90)
+    assert unreadable[0] == Unreadable(45, 90, is_missing=True)
 
 
 async def test_a_log_that_goes_on_beyond_the_high_watermark_says_so(spus: ThreeSpus) -> None:
