@@ -117,7 +117,7 @@ def test_equal_copies_are_equal_while_spus_write_and_compact(
     spark_session: SparkSession, cluster: SeparateCluster, directory: Path
 ) -> None:
     with _producing(cluster):
-        results = [_audit(spark_session, cluster, directory) for _ in range(3)]
+        results = [_audit(spark_session, cluster, directory) for _ in range(2)]
     for result in results:
         assert result.is_ok, result.text()
     records = [sum(copy.records for copy in result.copies) for result in results]
