@@ -116,7 +116,7 @@ def test_an_archive_is_proven_before_and_after_it_is_compacted_and_the_log_loses
     kafka_side.delete_topic(archived.topic)
     status, said = archived.verify(capsys, "--output", "json")
     assert (status, json.loads(said)["partitions"][0]["compared"]) == (0, 0)
-    assert "was deleted: its records are compared with nothing" in json.loads(said)["notes"][0]
+    assert "so its records are compared with nothing" in json.loads(said)["notes"][0]
 
 
 def test_whatever_is_broken_is_named(archived: Archived, capsys: pytest.CaptureFixture[str]) -> None:

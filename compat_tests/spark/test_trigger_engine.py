@@ -230,8 +230,8 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
     group, total = "killed", 400
     for shard in range(SHARDS):
         world.produce(shard, total - EVENTS)
-    settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "6s"]
-    settings += ["--heartbeat-interval", "1s", "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
+    settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "2s"]
+    settings += ["--heartbeat-interval", "500ms", "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
     settings += ["--commit-interval", "100ms", "--env", "TAILRACE_TEST_SECONDS=0.005"]
     checkpoint = world.directory / f"{group}-checkpoint"
     words = ["trigger", "run", str(world.function), *settings]
@@ -264,8 +264,8 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
         settings={
             "topic": world.topic,
             "group": group,
-            "session_timeout": 6,
-            "heartbeat_interval": 1,
+            "session_timeout": 2,
+            "heartbeat_interval": 0.5,
             "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
         },
     )

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from tailrace.client.admin_client import TOPIC_RESOURCE, AdminClient, ConfigResource
-from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import unless_refused
-from tailrace.pipeline.brokers.broker_reading import LATEST, REQUIRED, BrokerClient
+from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime.chance import RandomChance
@@ -19,10 +18,14 @@ from tailrace.runtime.embedded.plain_files import files_below
 from tailrace.runtime.network import TcpNetwork
 
 from .archive_folder import ArchiveFolder, StoreOf
-from .archive_layout import DATA, archived_topic_id
+from .archive_layout import DATA
 from .archive_manifest import Chunk, Manifest, ManifestError
+from .archive_planning import EARLIEST, LogExtent
 from .archive_proof import ChunkProof, PartitionProof, prove_partition, verdict
-from .chunk_tasks import CheckTask, LogOfTopic, check_chunks, plan_checks
+from .archive_rounds import source_of
+from .archive_sources import ArchiveSource
+from .chunk_tasks import CheckTask, ChunkLog, check_chunks, plan_checks
+from .chunk_writing import ChunkTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,28 +54,30 @@ def verify(
     directory: str,
     *,
     brokers: Sequence[str] = (),
+    segments: Sequence[str] = (),
     store_of: StoreOf | None = None,
     report: "Report | None" = None,
 ) -> VerifyResult:
-    """Verifies the archive in `directory`, and compares it with the log at the brokers if there are any.
+    """Verifies the archive in `directory`, and compares it with the log if brokers or data directories are given.
 
-    Raises JobError if the archive cannot be read, and RefusedError and UnreachableError of brokers.
+    Raises JobError if the archive or a data directory cannot be read, and RefusedError and UnreachableError of brokers.
     """
     folder = ArchiveFolder(directory, store_of)
+    is_offline = not brokers and not segments
     try:
         loaded = folder.load()
     except ManifestError as error:
-        return _result([], [str(error)], [], [], is_offline=not brokers)
+        return _result([], [str(error)], [], [], is_offline=is_offline)
     manifest = loaded.manifest
-    logs, notes = trio.run(_ask, brokers, manifest) if brokers else ({}, [])
-    groups = list(plan_checks(manifest.chunks))
-    tasks = [CheckTask(directory, group, tuple(brokers), logs.get(group[0].topic_id)) for group in groups]
-    requires = REQUIRED if logs else ()
+    source = None if is_offline else source_of(brokers, segments)
+    logs = Logs(source, manifest, brokers)
+    tasks = [CheckTask(directory, chunks, logs.of_chunks(chunks)) for chunks in plan_checks(manifest.chunks)]
+    requires = source.requires if source is not None else ()
     proofs = run_tasks(spark, tasks, check_chunks, name=NAME, report=report, requires=requires)
     partitions = prove(
-        manifest, [chunk for group in groups for chunk in group], [each for some in proofs for each in some]
+        manifest, [chunk for task in tasks for chunk in task.chunks], [each for some in proofs for each in some]
     )
-    return _result(partitions, [], notes, orphans_of(directory, manifest), is_offline=not brokers)
+    return _result(partitions, [], logs.notes, orphans_of(directory, manifest), is_offline=is_offline)
 
 
 def _result(
@@ -120,35 +125,56 @@ def orphans_of(root: str, manifest: Manifest) -> list[str]:
     return [path for each in files_below(f"{root}/{DATA}") if (path := f"{DATA}/{each}") not in named]
 
 
-async def _ask(brokers: Sequence[str], manifest: Manifest) -> tuple[dict[str, LogOfTopic], list[str]]:
+class Logs:
+    """What the source has of the topics of an archive."""
+
+    def __init__(self, source: ArchiveSource | None, manifest: Manifest, brokers: Sequence[str]) -> None:
+        """Asks the source. Raises JobError, RefusedError and UnreachableError."""
+        self._source = source
+        extents = [] if source is None else source.look(None, EARLIEST, None)
+        self._extents = {each.key: each for each in extents}
+        topics = {each.topic: each.topic_id for each in manifest.partitions}
+        known = {each.topic_id for each in extents}
+        self.notes = [
+            f"the log has no topic {topic} with the id {topic_id}, so its records are compared with nothing"
+            for topic, topic_id in sorted({(each.topic, each.topic_id) for each in manifest.partitions})
+            if source is not None and topic_id not in known
+        ]
+        kept = [topic for topic, topic_id in topics.items() if topic_id in known]
+        self._compacted = trio.run(_compacted, brokers, kept) if brokers and kept else set()
+        self._may_be_compacted = not brokers
+
+    def of_chunks(self, chunks: Sequence[Chunk]) -> tuple[ChunkLog, ...] | None:
+        """Returns where the log has the offsets of neighbouring chunks; None if it has nothing of their partition."""
+        extent = self._extents.get(chunks[0].key)
+        if self._source is None or extent is None:
+            return None
+        return tuple(self._of_chunk(self._source, extent, chunk) for chunk in chunks)
+
+    def _of_chunk(self, source: ArchiveSource, extent: LogExtent, chunk: Chunk) -> ChunkLog:
+        target = ChunkTarget("", chunk.topic, chunk.topic_id, chunk.partition)
+        # The files of a live SPU may say less than is committed.
+        end = max(extent.end, chunk.end) if extent.log_end is None else extent.log_end
+        last = min(chunk.end, extent.end)
+        reads = tuple(source.tasks(extent, target, "", chunk.start, last)) if chunk.start < last else ()
+        return ChunkLog(reads, end, self._may_be_compacted or chunk.topic in self._compacted)
+
+
+async def _compacted(brokers: Sequence[str], topics: Sequence[str]) -> set[str]:
     client = BrokerClient(TcpNetwork(send_buffer_bytes=0), brokers, RandomChance())
     try:
-        return await logs_of(client, manifest)
+        return await compacted_topics(client, topics)
     finally:
         client.close()
 
 
-async def logs_of(client: BrokerClient, manifest: Manifest) -> tuple[dict[str, LogOfTopic], list[str]]:
-    """Asks brokers for the topics of an archive. Returns them by archived topic id, and what the brokers do not have.
-
-    Raises RefusedError, UnreachableError and JobError.
-    """
-    layouts = {each.name: each for each in await client.topics(None)}
-    found: dict[str, LogOfTopic] = {}
-    notes: list[str] = []
-    for topic, topic_id in sorted({(each.topic, each.topic_id) for each in manifest.partitions}):
-        layout = layouts.get(topic)
-        if layout is None or archived_topic_id(topic, layout.id) != topic_id:
-            what = "was deleted" if layout is None else "was deleted and made again"
-            notes.append(f"topic {topic} with the id {topic_id} {what}: its records are compared with nothing")
-            continue
-        numbers = [each.partition for each in manifest.partitions if each.topic_id == topic_id]
-        partitions = [Partition(topic, number) for number in numbers]
-        ends = await client.offsets_at(partitions, LATEST)
-        resource = ConfigResource(TOPIC_RESOURCE, topic)
-        configs = unless_refused((await AdminClient(client.spus).configs_of([resource]))[resource])
-        policy = next((each.value for each in configs if each.name == _POLICY), None) or ""
-        found[topic_id] = LogOfTopic(
-            layout.id, {each.number: end for each, end in ends.items()}, _COMPACT in policy.split(",")
-        )
-    return found, notes
+async def compacted_topics(client: BrokerClient, topics: Sequence[str]) -> set[str]:
+    """Returns which of the topics are compacted. Raises RefusedError and UnreachableError."""
+    resources = {ConfigResource(TOPIC_RESOURCE, topic): topic for topic in topics}
+    answers = await AdminClient(client.spus).configs_of(resources)
+    return {
+        topic
+        for resource, topic in resources.items()
+        for each in unless_refused(answers[resource])
+        if each.name == _POLICY and _COMPACT in (each.value or "").split(",")
+    }

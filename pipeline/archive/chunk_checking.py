@@ -51,13 +51,13 @@ class ReadLog(Struct):
     is_compacted: bool = False
 
 
-def prove_chunk(root: str, chunk: Chunk, read_log: Callable[[Chunk], ReadLog | str] | None) -> ChunkProof:
+def prove_chunk(root: str, chunk: Chunk, read_log: Callable[[], ReadLog | str] | None) -> ChunkProof:
     """Reads the files of a chunk and the log, and checks them. `read_log` returns a sentence if it cannot be read."""
     read = [read_file(root, chunk, file) for file in chunk.files]
     findings = [found for found, _ in read]
     if read_log is None or any(each.fault for each in findings):
         return check_chunk(chunk, findings)
-    log = read_log(chunk)
+    log = read_log()
     if isinstance(log, str):
         return check_chunk(chunk, findings, LogFindings(fault=log))
     return check_chunk(chunk, findings, compare(together(records for _, records in read), log))

@@ -1,6 +1,7 @@
 """The task of an archive that reads a range from brokers or segments, and writes it as chunks, on an executor."""
 
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 from msgspec import Struct
@@ -30,17 +31,18 @@ class ArchiveTask(Struct, frozen=True):
 
 def archive_range(task: ArchiveTask) -> WrittenChunks:
     """Reads and writes. Raises JobError and SegmentError, and leaves no files then."""
+    return write_chunks(task.target, RandomChance(), partial(read_range, task), task.wave)
 
-    def read(handle: Callable[[LogPiece], None]) -> None:
-        if task.brokers:
-            _read_from_brokers(task, handle)
-        else:
-            first = task.ranges[0].start if task.ranges else task.end
-            if task.start < first:
-                handle(deleted_piece(task.start, first))
-            each_segment_piece(task.ranges, handle)
 
-    return write_chunks(task.target, RandomChance(), read, task.wave)
+def read_range(task: ArchiveTask, handle: Callable[[LogPiece], None]) -> None:
+    """Reads the offsets of a task, and hands over one piece after the other. Raises JobError and SegmentError."""
+    if task.brokers:
+        _read_from_brokers(task, handle)
+        return
+    first = task.ranges[0].start if task.ranges else task.end
+    if task.start < first:
+        handle(deleted_piece(task.start, first))
+    each_segment_piece(task.ranges, handle)
 
 
 def _read_from_brokers(task: ArchiveTask, handle: Callable[[LogPiece], None]) -> None:

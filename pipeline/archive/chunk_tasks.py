@@ -1,17 +1,18 @@
 """The tasks of a verification: each checks neighbouring chunks of a partition, on an executor."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
-from uuid import UUID
 
 from msgspec import Struct
 
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.log_pieces import COMPACTION, DELETED, LogPiece
+from tailrace.pipeline.segments.segment_reading import SegmentError
 
 from .archive_manifest import Chunk
 from .archive_proof import ChunkProof
 from .chunk_checking import ReadLog, prove_chunk, records_of, together
+from .chunk_reading import ArchiveTask, read_range
 from .compaction_planning import chunk_bytes
 from .offset_runs import Run
 from .record_rollup import HASHED_COLUMNS
@@ -20,12 +21,13 @@ _TASK_BYTES = 64 * 2**20
 _TASK_CHUNKS_MAX = 64
 
 
-class LogOfTopic(Struct, frozen=True):
-    """What the driver has asked the brokers about a topic."""
+class ChunkLog(Struct, frozen=True):
+    """Where the log has the offsets of a chunk."""
 
-    topic_id: UUID
-    ends: Mapping[int, int]
-    """The offset after the last committed one, by partition."""
+    reads: tuple[ArchiveTask, ...]
+    """What to read, in the order of offsets; nothing if the log ends before the chunk."""
+    end: int
+    """The offset after the last committed one."""
     is_compacted: bool
 
 
@@ -34,15 +36,18 @@ class CheckTask(Struct, frozen=True):
 
     root: str
     chunks: tuple[Chunk, ...]
-    brokers: tuple[str, ...] = ()
-    log: LogOfTopic | None = None
-    """None to check the archive alone."""
+    logs: tuple[ChunkLog, ...] | None = None
+    """The log of each chunk; None to check the archive alone."""
 
 
 def check_chunks(task: CheckTask) -> list[ChunkProof]:
     """Does one task: checks chunks."""
-    read_log = None if task.log is None else partial(_read_log, task.brokers, task.log)
-    return [prove_chunk(task.root, chunk, read_log) for chunk in task.chunks]
+    if task.logs is None:
+        return [prove_chunk(task.root, chunk, None) for chunk in task.chunks]
+    return [
+        prove_chunk(task.root, chunk, partial(_read_log, log))
+        for chunk, log in zip(task.chunks, task.logs, strict=True)
+    ]
 
 
 class LogCollector:
@@ -66,19 +71,15 @@ class LogCollector:
         return ReadLog(together(self._parts), end, tuple(self._gaps.get(DELETED, ())), never, is_compacted)
 
 
-def _read_log(brokers: Sequence[str], log: LogOfTopic, chunk: Chunk) -> ReadLog | str:
-    """Reads the offsets of a chunk from the brokers. Returns a sentence if they cannot be read."""
-    from tailrace.pipeline.brokers.broker_reading import BrokerRange, each_piece  # only this needs Trio
-
-    end = log.ends[chunk.partition]
-    wanted = BrokerRange(chunk.topic, log.topic_id, chunk.partition, chunk.start, min(chunk.end, end))
+def _read_log(log: ChunkLog) -> ReadLog | str:
+    """Reads the offsets of a chunk from the log. Returns a sentence if they cannot be read."""
     collector = LogCollector()
     try:
-        if wanted.start < wanted.end:
-            each_piece(brokers, wanted, collector.take)
-    except JobError as error:
+        for each in log.reads:
+            read_range(each, collector.take)
+    except (JobError, SegmentError) as error:
         return str(error)
-    return collector.read_log(end, is_compacted=log.is_compacted)
+    return collector.read_log(log.end, is_compacted=log.is_compacted)
 
 
 def plan_checks(chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, ...]]:

@@ -28,6 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Brokers of Tailrace or Apache Kafka, with whose logs to compare "
         f"(default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
     )
+    where.add_argument(
+        "--segments",
+        metavar="DIRECTORY",
+        action="append",
+        help="Compare with the files of an SPU instead, in its data directory; may be repeated.",
+    )
     where.add_argument("--offline", action="store_true", help="Check the archive alone, and ask no broker.")
     parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
     parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
@@ -38,7 +44,8 @@ class VerifyAsked(Struct, frozen=True):
 
     directory: str
     brokers: tuple[str, ...]
-    """None to check the archive alone."""
+    segments: tuple[str, ...]
+    """Data directories of SPUs. Without brokers and directories, the archive alone is checked."""
     master: str | None
 
 
@@ -47,12 +54,14 @@ def asked(arguments: argparse.Namespace) -> VerifyAsked:
 
     Raises JobError, ManifestError and SettingsError.
     """
-    brokers = [] if arguments.offline else [str(each) for each in parse_brokers(arguments.bootstrap)]
+    segments = tuple(arguments.segments or ())
+    asks_brokers = not arguments.offline and not segments
+    brokers = [str(each) for each in parse_brokers(arguments.bootstrap)] if asks_brokers else []
     ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
-    return VerifyAsked(arguments.directory, tuple(brokers), arguments.master)
+    return VerifyAsked(arguments.directory, tuple(brokers), segments, arguments.master)
 
 
 def run_verify(asked: VerifyAsked, report: "Report | None" = None) -> VerifyResult:
     """Verifies an archive. Prints nothing. Raises JobError, and RefusedError and UnreachableError of brokers."""
     spark = open_session(NAME, asked.master)
-    return verify(spark, asked.directory, brokers=asked.brokers, report=report)
+    return verify(spark, asked.directory, brokers=asked.brokers, segments=asked.segments, report=report)

@@ -34,8 +34,6 @@ BATCH_RECORDS_MAX = 500
 BATCH_BYTES_MAX = 1 << 20
 _NAMESPACE = UUID("1d6e1c57-5a0c-4c43-8a7e-5f4c1a9b7f10")
 _RECORD_BYTES = 100
-NO_WAVE = ""
-"""Attempts of a backfill are on their own, and no round of an archive."""
 
 
 def open_output_archive(directory: str, chance: Chance) -> None:
@@ -189,7 +187,7 @@ class _TopicOutput:
 
     def __init__(self, target: ChunkTarget, offset: int, chance: Chance) -> None:
         self._source = Source(target.topic, target.topic_id, target.partition, target.directory, 0)
-        self._writer = ChunkWriter(target, chance=chance, wave=NO_WAVE)
+        self._writer = ChunkWriter(target, chance)
         self._offset = offset
         self._records: list[Record] = []
         self._bytes = 0

@@ -1,14 +1,22 @@
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from archive_files import DATE, NEXT_DATE, archived_rows, write_archive, write_chunk
-from archive_samples import TOPIC_ID, archived_partition, chunk
+from archive_samples import OTHER_ID, archived_partition, chunk
 from grouped_spu import grouped_spu
+from segment_logs import Spu, append, fill
 from spus import ADDRESS
 
-from tailrace.pipeline.archive.archive_manifest import Manifest, Snapshot
+from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Manifest, Snapshot
+from tailrace.pipeline.archive.archive_planning import EARLIEST
 from tailrace.pipeline.archive.archive_proof import ChunkProof
-from tailrace.pipeline.archive.archive_verification import logs_of, orphans_of, prove, verify
+from tailrace.pipeline.archive.archive_sources import SegmentSource
+from tailrace.pipeline.archive.archive_verification import Logs, compacted_topics, orphans_of, prove, verify
+from tailrace.pipeline.archive.chunk_reading import archive_range
+from tailrace.pipeline.archive.chunk_tasks import CheckTask, check_chunks
+from tailrace.pipeline.archive.chunk_writing import ChunkTarget
 from tailrace.pipeline.brokers.broker_reading import BrokerClient
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.chance import RandomChance
@@ -51,19 +59,71 @@ def test_a_directory_that_is_no_archive_is_an_error(tmp_path: Path) -> None:
         verify(None, str(tmp_path))  # type: ignore[arg-type]
 
 
-async def test_brokers_say_where_logs_end_and_which_are_compacted(autojump_clock: object) -> None:
+async def test_brokers_say_which_topics_are_compacted(autojump_clock: object) -> None:
     async with grouped_spu() as spu:
         await spu.running.create("orders", 2)
-        await spu.produce("orders", 0, 7)
+        await spu.running.create("customers", 1, {"cleanup.policy": "compact,delete"})
         client = BrokerClient(spu.network, [str(ADDRESS)], RandomChance(1))
-        (topic,) = await client.topics(["orders"])
-        here = archived_partition(topic_id=str(topic.id))
-        logs, notes = await logs_of(client, Manifest(0, Snapshot((here,), ())))
-        log = logs[str(topic.id)]
-        assert (log.topic_id, log.ends, log.is_compacted, notes) == (topic.id, {0: 7}, False, [])
-        earlier = Manifest(0, Snapshot((archived_partition(topic_id=TOPIC_ID),), ()))
-        assert await logs_of(client, earlier) == (
-            {},
-            [f"topic orders with the id {TOPIC_ID} was deleted and made again: its records are compared with nothing"],
-        )
+        assert await compacted_topics(client, ["orders", "customers"]) == {"customers"}
         client.close()
+
+
+async def _segments(directory: Path) -> str:
+    spu = Spu(directory)
+    log = spu.log()
+    fill(log, 180)
+    await log.sync()
+    await spu.commit(log.log_end)
+    return str(directory)
+
+
+def _archived(root: Path, source: SegmentSource, *, positions: Sequence[int]) -> Manifest:
+    """Archives the chunks between these positions."""
+    (extent,) = source.look(None, EARLIEST, None)
+    target = ChunkTarget(str(root), "events", extent.topic_id, 0)
+    chunks = [
+        archive_range(task).chunks[0]
+        for start, end in pairwise(positions)
+        for task in source.tasks(extent, target, "", start, end)
+    ]
+    begin = ArchivedPartition("events", extent.topic_id, 0, positions[0])
+    return Manifest(1, Snapshot((begin,), tuple(chunks)))
+
+
+def _check(root: Path, manifest: Manifest, logs: Logs) -> list[ChunkProof]:
+    return check_chunks(CheckTask(str(root), tuple(manifest.chunks), logs.of_chunks(manifest.chunks)))
+
+
+async def test_an_archive_of_segments_equals_them(tmp_path: Path) -> None:
+    source = SegmentSource([await _segments(tmp_path / "spu")])
+    manifest = _archived(tmp_path / "archive", source, positions=[0, 70, 180])
+    proofs = _check(tmp_path / "archive", manifest, Logs(source, manifest, []))
+    assert [(each.problems, each.compared, each.gone, each.log_end) for each in proofs] == [
+        ((), 70, 0, 180),
+        ((), 110, 0, 180),
+    ]
+
+
+async def test_a_log_of_segments_that_is_another_one_is_found(tmp_path: Path) -> None:
+    source = SegmentSource([await _segments(tmp_path / "spu")])
+    manifest = _archived(tmp_path / "archive", source, positions=[0, 180])
+    spu = Spu(tmp_path / "other")
+    log = spu.log()
+    fill(log, 100)
+    append(log, [(b"key-2", b"forged")])
+    fill(log, 79)
+    await log.sync()
+    await spu.commit(log.log_end)
+    (proof,) = _check(tmp_path / "archive", manifest, Logs(SegmentSource([str(tmp_path / "other")]), manifest, []))
+    assert proof.problems == ("events/0: offset 100 has another record than the log",)
+
+
+async def test_a_topic_that_the_log_does_not_have_is_a_note(tmp_path: Path) -> None:
+    source = SegmentSource([await _segments(tmp_path)])
+    manifest = Manifest(1, Snapshot((archived_partition(topic_id=OTHER_ID),), (chunk(0, 10, topic_id=OTHER_ID),)))
+    logs = Logs(source, manifest, [])
+    assert logs.of_chunks(manifest.chunks) is None
+    assert logs.notes == [
+        f"the log has no topic orders with the id {OTHER_ID}, so its records are compared with nothing"
+    ]
+    assert Logs(None, manifest, []).notes == []

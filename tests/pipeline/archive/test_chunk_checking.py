@@ -98,7 +98,7 @@ def test_a_value_that_was_replaced_is_found(tmp_path: Path) -> None:
     changed = rows.set_column(1, "value", pa.array([b"value 0", b"VALUE 1"], pa.binary()))
     forged = replace(_write(tmp_path, changed), rollup=file.rollup)
     assert "has changed" in prove_chunk(str(tmp_path), _chunk(forged, end=2), None).problems[0]
-    logged = prove_chunk(str(tmp_path), _chunk(forged, end=2), lambda _: _log(rows))
+    logged = prove_chunk(str(tmp_path), _chunk(forged, end=2), lambda: _log(rows))
     assert "t/3: offset 1 has another record than the log" in logged.problems
 
 
@@ -127,15 +127,15 @@ def test_a_chunk_is_compared_with_the_log(tmp_path: Path) -> None:
     one = _write(tmp_path, _rows(0, 2, 4))
     two = _write(tmp_path, _rows(1, 3, time=_DAY_TWO), "2026-11-29")
     log = pa.concat_tables([_rows(0), _rows(1, time=_DAY_TWO), _rows(2), _rows(3, time=_DAY_TWO), _rows(4)])
-    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda _: _log(log))
+    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda: _log(log))
     assert (proof.problems, proof.compared, proof.gone, proof.log_end) == ((), 5, 0, 5)
-    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda _: _log(log.slice(3), deleted=3, end=9))
+    proof = prove_chunk(str(tmp_path), _chunk(one, two), lambda: _log(log.slice(3), deleted=3, end=9))
     assert (proof.problems, proof.compared, proof.gone, proof.log_end) == ((), 2, 3, 9)
 
 
 def test_a_log_that_cannot_be_read_is_the_problem(tmp_path: Path) -> None:
     file = _write(tmp_path, _rows(*range(5)))
-    assert prove_chunk(str(tmp_path), _chunk(file), lambda _: "no broker responds").problems == ("no broker responds",)
+    assert prove_chunk(str(tmp_path), _chunk(file), lambda: "no broker responds").problems == ("no broker responds",)
 
 
 def test_the_rollups_of_what_both_have_are_compared() -> None:

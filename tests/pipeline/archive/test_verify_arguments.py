@@ -21,7 +21,10 @@ def test_brokers_are_asked_unless_the_archive_is_checked_alone(tmp_path: Path, m
     directory = str(tmp_path)
     assert _asked(directory).brokers == ("127.0.0.1:9092",)
     assert _asked(directory, "--bootstrap", "one:1,two:2").brokers == ("one:1", "two:2")
-    assert _asked(directory, "--offline", "--master", "local[1]") == VerifyAsked(directory, (), "local[1]")
+    assert _asked(directory, "--offline", "--master", "local[1]") == VerifyAsked(directory, (), (), "local[1]")
+    assert _asked(directory, "--segments", "one", "--segments", "two") == VerifyAsked(
+        directory, (), ("one", "two"), None
+    )
 
 
 def test_what_is_wrong_is_said_before_spark_starts(tmp_path: Path) -> None:
