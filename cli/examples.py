@@ -123,6 +123,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline replay --from-segments ./data --topic orders --to-topic test --dry-run "
         "--key 'customer-*' --mask value.customer.email=hash --mask header.session=drop --mask-secret ./secret",
     ),
+    "pipeline verify-replay": ("tailrace pipeline verify-replay --map ./orders-map",),
     "pipeline target-offset": ("tailrace pipeline target-offset 0/1234 3/17 --map ./orders-map",),
     "pipeline archive table": (
         "tailrace pipeline archive table ./archive --delta ./lake/orders --topic orders",

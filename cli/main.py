@@ -100,6 +100,10 @@ _COMMANDS = {
         "Prove that an archive has every committed record exactly once.",
     ),
     "pipeline replay": ("pipeline.replay_command", "Send an archive or segments to a topic again, with Spark."),
+    "pipeline verify-replay": (
+        "pipeline.verify_replay_command",
+        "Prove that the target of a replay has each record once.",
+    ),
     "pipeline target-offset": (
         "pipeline.target_offset_command",
         "Show which offsets records got in a replay.",

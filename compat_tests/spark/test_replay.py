@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 import trio
+from archive_files import DATE, NEXT_DATE, archived_rows, write_archive, write_chunk
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from segment_logs import CONFIG, Spu
 from waiting import wait_until
 
-from tailrace.pipeline.replay import ReplayError, ReplayResult, replay, target_offset
+from tailrace.pipeline.replay import ReplayError, ReplayResult, replay, target_offset, verify_replay
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.protocol.batches.records import Record, build_batch
 
@@ -108,6 +109,18 @@ def test_a_replay_goes_to_apache_kafka(
     assert [replace(row, offset=0) for row in rows] == [replace(row, offset=0) for row in _expected(topic, first=1000)]
 
 
+def test_an_archive_is_replayed(spark_session: SparkSession, kafka_side: KafkaSide, topic: str, tmp_path: Path) -> None:
+    first = write_chunk(tmp_path / "a", 5, 20, {DATE: archived_rows(range(5, 15)), NEXT_DATE: archived_rows([17])})
+    second = write_chunk(tmp_path / "a", 20, 30, {NEXT_DATE: archived_rows(range(20, 30), date=NEXT_DATE)})
+    write_archive(tmp_path / "a", first, second, start=5)
+    given = {"from_archive": str(tmp_path / "a"), "map_directory": str(tmp_path / "map"), "until": 25}
+    replay(spark_session, topic="orders", to_topic=topic, bootstrap=kafka_side.bootstrap, **given)
+    offsets = [*range(5, 15), 17, *range(20, 25)]
+    assert [row.value for row in kafka_side.rows(topic)] == [b"value %d" % each for each in offsets]
+    assert target_offset(str(tmp_path / "map"), 0, 17) == 10
+    assert verify_replay(spark_session, str(tmp_path / "map"), bootstrap=kafka_side.bootstrap).is_ok
+
+
 def test_records_are_chosen_and_masked_and_a_dry_run_sends_nothing(
     spark_session: SparkSession, kafka_side: KafkaSide, data: str, topic: str, tmp_path: Path
 ) -> None:
@@ -173,6 +186,9 @@ def test_after_everything_was_killed_the_rest_is_sent_once(
     offsets = {(source.partition, source.offset): row.offset for row, source in zip(rows, expected, strict=True)}
     assert target_offset(str(tmp_path / "map"), 1, RECORDS - 1) == offsets[1, RECORDS - 1]
     assert target_offset(str(tmp_path / "map"), 1, 10) == offsets[1, 10]
+    proof = verify_replay(spark_session, str(tmp_path / "map"), bootstrap=kafka_side.bootstrap)
+    assert proof.is_ok, proof.text()
+    assert proof.facts["present"] == 3 * RECORDS
 
 
 def _kill_all(pid: int) -> None:

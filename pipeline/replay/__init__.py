@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from .map_parts import target_offset
     from .replay_line import ReplayError
     from .replay_run import ReplayResult, ReplayRow, replay
+    from .replay_verification import VerifyReplayResult, verify_replay
 
-__all__ = ["ReplayError", "ReplayResult", "ReplayRow", "replay", "target_offset"]
+__all__ = ["ReplayError", "ReplayResult", "ReplayRow", "VerifyReplayResult", "replay", "target_offset", "verify_replay"]
 
 _MODULES = {
     "ReplayError": "replay_line",
     "ReplayResult": "replay_run",
     "ReplayRow": "replay_run",
     "replay": "replay_run",
+    "VerifyReplayResult": "replay_verification",
     "target_offset": "map_parts",
+    "verify_replay": "replay_verification",
 }
 """The module of each public name."""
 

@@ -22,6 +22,8 @@ from .offset_map import (
 )
 from .replay_position import MappedRange, ReplayPosition
 
+RANGES_MAX = 64 * 1024
+"""About how many ranges a part has at most. A filter of keys makes many."""
 _STATE_KEY = b"tailrace.replay"
 _SCHEMA = pa.schema(
     [
@@ -60,9 +62,9 @@ class PartWriter:
         self._pending = PendingRanges(self.state.position.ordinal)
 
     @property
-    def pending_records(self) -> int:
-        """How many mapped records are in no part yet."""
-        return sum(each.records for each in self._pending.ranges)
+    def is_full(self) -> bool:
+        """Whether a part is due, because so many ranges wait for it."""
+        return len(self._pending.ranges) >= RANGES_MAX
 
     def add(self, ranges: Sequence[MappedRange]) -> None:
         """Takes ranges for the next part."""

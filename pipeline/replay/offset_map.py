@@ -61,6 +61,8 @@ class PendingRanges:
         self._drop_written()
 
     def _drop_written(self) -> None:
+        if self._written_to <= self._ordinal:
+            return
         count = min(self._written_to - self._ordinal, sum(each.records for each in self.ranges))
         self.ranges = without_first(self.ranges, count)
         self._ordinal += count

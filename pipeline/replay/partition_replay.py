@@ -5,6 +5,7 @@ it is uncertain what the target has: after a refused sequence number, and after 
 was frozen may have been replaced meanwhile.
 """
 
+from contextlib import aclosing
 from math import inf
 
 import trio
@@ -83,7 +84,7 @@ class PartitionReplay:
                 break
             await self._wait_until_due()
             await self._send()
-            if trio.current_time() >= self._written_at + PART_SECONDS:
+            if self._writer.is_full or trio.current_time() >= self._written_at + PART_SECONDS:
                 self._write_part(PartState(line.position))
         end = line.position.at_end(self._end, self._source.read)
         self._write_part(PartState(end, is_end=True))
@@ -105,21 +106,13 @@ class PartitionReplay:
     async def _catch_up(self) -> None:
         """Reads the target from the position on, and maps the records of the replay that it has."""
         line, before = self._line, self._line.position.ordinal
-        ends = await self._target.ends()
-        start = max(ends.start, line.position.target)
-        empty_since = trio.current_time()
-        while start < ends.end:
-            batches, reached = await self._target.landed(start)
-            if reached > start:
-                empty_since = trio.current_time()
-            elif trio.current_time() > empty_since + PATIENCE_SECONDS:
-                raise UnreachableError(f"{self._target.partition} sends nothing from offset {start} on")
-            start = reached
-            line.on_landed(batches)
-            while line.wants_source and (record := self._source.next()) is not None:
-                line.add(record)
-            line.check_end()
-            self._writer.add(line.take_ranges())
+        async with aclosing(self._target.all_landed(line.position.target)) as landed:
+            async for batches in landed:
+                line.on_landed(batches)
+                while line.wants_source and (record := self._source.next()) is not None:
+                    line.add(record)
+                line.check_end()
+                self._writer.add(line.take_ranges())
         self._heard_at = trio.current_time()
         self.counts.found += line.position.ordinal - before
 

@@ -75,7 +75,7 @@ def decode_document(content: bytes, directory: str) -> ReplayDocument:
     return document
 
 
-def check_same(document: ReplayDocument, wanted: ReplaySettings, to_topic_id: str, directory: str) -> None:
+def check_same(document: ReplayDocument, wanted: ReplaySettings, directory: str) -> None:
     """Raises ReplayError if the map belongs to another replay than the one that is wanted."""
     for name in ReplaySettings.__struct_fields__:
         if getattr(document.settings, name) != getattr(wanted, name):
@@ -83,10 +83,14 @@ def check_same(document: ReplayDocument, wanted: ReplaySettings, to_topic_id: st
                 f"{directory} is the map of a replay with another {_NAMES.get(name, name)}: give the same options to "
                 "go on with that replay, or another directory to begin a new one"
             )
+
+
+def check_topic_id(document: ReplayDocument, to_topic_id: str) -> None:
+    """Raises ReplayError if the target is another topic than the one to which the replay has sent."""
     if document.to_topic_id != to_topic_id:
         raise ReplayError(
-            f"topic {wanted.to_topic} was deleted and created again since this replay began: give another directory "
-            "for the map to begin a new replay"
+            f"topic {document.settings.to_topic} was deleted and created again since this replay began: give another "
+            "directory for the map to begin a new replay"
         )
 
 

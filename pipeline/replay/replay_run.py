@@ -12,6 +12,8 @@ import trio
 from msgspec import Struct
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
+from tailrace.pipeline.archive.archive_folder import StoreOf
+from tailrace.pipeline.archive.archive_proof import rollup_text
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.lag.attachment import parse_brokers
@@ -28,6 +30,7 @@ from .replay_document import (
     ReplayDocument,
     ReplaySettings,
     check_same,
+    check_topic_id,
     decode_document,
     encode_document,
 )
@@ -35,7 +38,7 @@ from .replay_line import ReplayError
 from .replay_pace import ReplayPace
 from .replay_sources import ArchiveSource, ReplaySource, SegmentRows, SegmentsSource, SourcePartition
 from .replay_target import Target, TargetClient, check_retention, check_target
-from .replay_task import PartitionLook, PartitionOutcome, PartitionTask, ReplayTask, look, send
+from .replay_task import REQUIRED, PartitionLook, PartitionOutcome, PartitionTask, ReplayTask, look, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +47,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REQUIRED = ("trio", "structlog")
-"""The packages that executors need besides those of every job, because they speak Kafka's protocol."""
 SPARK_SETTINGS = {"spark.speculation": "false"}
 """Settings of a session for a replay. A second attempt at the same time does no harm, and is of no use."""
 _LEAD_MS = 1000
@@ -106,6 +107,7 @@ def replay(
     from_segments: Sequence[str] | None = None,
     from_archive: str | None = None,
     topic_id: str | None = None,
+    store_of: StoreOf | None = None,
     bootstrap: str | None = None,
     map_directory: str | None = None,
     speed: float | None = None,
@@ -116,12 +118,13 @@ def replay(
 ) -> ReplayResult:
     """Sends the records of `topic` to `to_topic`, with partition, order, time and headers, each record once.
 
-    `from_segments` are data directories of SPUs, or `from_archive` is the directory of an archive. `map_directory`
-    must be the same directory on all machines; it gets the map of offsets. A call with the same arguments goes on with
-    a replay that has begun there. `request` has the fields of `ReplayRequest`: `start` and `until` are offsets or
-    times, `keys` are patterns of shells, `masks` are texts such as `value.customer.email=hash`, and `secret` is the key
-    of hashes. `speed` is how many times as fast as once the records come. A dry run sends nothing. Raises JobError with
-    one sentence, and RefusedError and UnreachableError of brokers.
+    `from_segments` are data directories of SPUs, or `from_archive` is the directory of an archive, and `store_of` finds
+    the archive's head if that is not beside the files. `map_directory` must be the same directory on all machines; it
+    gets the map of offsets. A call with the same arguments goes on with a replay that has begun there. `request` has
+    the fields of `ReplayRequest`: `start` and `until` are offsets or times, `keys` are patterns of shells, `masks` are
+    texts such as `value.customer.email=hash`, and `secret` is the key of hashes. `speed` is how many times as fast as
+    once the records come. A dry run sends nothing. Raises JobError with one sentence, and RefusedError and
+    UnreachableError of brokers.
     """
     asked = ReplayRequest(**request)
     settings = settings_for(asked)
@@ -129,7 +132,7 @@ def replay(
         raise ReplayError("a replay needs one source: name either an archive, or directories of SPUs")
     source: ReplaySource
     if from_archive is not None:
-        source = ArchiveSource(os.path.abspath(from_archive), topic_id)
+        source = ArchiveSource(os.path.abspath(from_archive), topic_id, store_of)
     else:
         source = SegmentsSource([os.path.abspath(each) for each in from_segments or ()], topic_id)
     if map_directory is None and not dry_run:
@@ -231,9 +234,11 @@ class _Run:
         found = self._left(document)
         target = self._ask(lambda client: client.target(self._settings.to_topic))
         check_target(target, self._settings.topic, [each.partition for each in found])
+        if document is None and not found:
+            return result_of(self._settings.topic, self._settings.to_topic, (), "were sent to")
         if document is None:
             document = self._new_document(found, target)
-        check_same(document, self._settings, target.topic_id, self._map)
+        check_topic_id(document, target.topic_id)
         parts = self._partition_tasks(found, document.extents, document)
         pace = self._look_ahead(parts, target)
         producer = (document.producer_id, document.producer_epoch)
@@ -252,8 +257,13 @@ class _Run:
         return self._directory
 
     def _known_document(self) -> ReplayDocument | None:
+        """Returns the document of a replay that has begun. Raises ReplayError if it is another one."""
         content = None if self._directory is None else read_document(self._directory)
-        return None if content is None else decode_document(content, self._map)
+        if content is None:
+            return None
+        document = decode_document(content, self._map)
+        check_same(document, self._settings, self._map)
+        return document
 
     def _left(self, document: ReplayDocument | None) -> list[SourcePartition]:
         """Returns what is left of the source."""
@@ -399,13 +409,22 @@ def _row(extent: PartitionExtent, directory: str, outcome: PartitionOutcome | No
         found=0 if outcome is None else outcome.found,
         to_first=position.first_target,
         to_end=None if position.first_target is None else position.target,
-        rollup=f"{position.rollup:016x}",
+        rollup=rollup_text(position.rollup),
     )
 
 
 def _dry_row(found: PartitionLook, source: SourcePartition) -> ReplayRow:
     return ReplayRow(
-        found.partition, source.start, source.end, found.read, found.records, 0, 0, None, None, f"{found.rollup:016x}"
+        partition=found.partition,
+        first=source.start,
+        end=source.end,
+        read=found.read,
+        sent=found.records,
+        sent_now=0,
+        found=0,
+        to_first=None,
+        to_end=None,
+        rollup=rollup_text(found.rollup),
     )
 
 

@@ -31,6 +31,9 @@ from .replay_position import ROLLUP_END, ReplayPosition
 from .replay_sources import SourceRows
 from .target_log import TargetLog
 
+REQUIRED = ("trio", "structlog")
+"""The packages that executors need besides those of every job, because they speak Kafka's protocol."""
+
 
 class PartitionTask(Struct, frozen=True):
     """One partition to look at or to send."""

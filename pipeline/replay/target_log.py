@@ -1,16 +1,21 @@
 """The partition to which a replay sends: appends batches, and finds those that it has already."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+
+import trio
 
 from tailrace.client.log_client import ACKS_OF_ALL, LogClient, ProducerName
 from tailrace.client.log_facts import LogEnds, Partition
-from tailrace.client.server_connection import RefusedError, unless_refused
+from tailrace.client.server_connection import RefusedError, UnreachableError, unless_refused
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.record_batch import BatchHeader, crc_of, iterate
 from tailrace.protocol.batches.records import Record, build_batch, read_records
 from tailrace.protocol.error_codes import KafkaError
 
 from .replay_line import LandedBatch, ReplayError
+
+EMPTY_SECONDS_MAX = 60.0
+"""How long a leader may send nothing although its log has more."""
 
 
 class TargetLog:
@@ -25,6 +30,23 @@ class TargetLog:
     async def ends(self) -> LogEnds:
         """Returns the bounds of the committed part of the log. Raises RefusedError and UnreachableError."""
         return unless_refused((await self._logs.ends([self.partition]))[self.partition])
+
+    async def all_landed(self, start: int) -> AsyncGenerator[list[LandedBatch], None]:
+        """Yields the batches of this producer from an offset on, up to the end of the committed log as it is now.
+
+        Raises RefusedError, UnreachableError and ReplayError.
+        """
+        ends = await self.ends()
+        start = max(ends.start, start)
+        empty_since = trio.current_time()
+        while start < ends.end:
+            batches, reached = await self.landed(start)
+            if reached > start:
+                empty_since = trio.current_time()
+            elif trio.current_time() > empty_since + EMPTY_SECONDS_MAX:
+                raise UnreachableError(f"{self.partition} sends nothing from offset {start} on")
+            start = reached
+            yield batches
 
     async def landed(self, start: int) -> tuple[list[LandedBatch], int]:
         """Fetches once from an offset on. Returns the batches of this producer, and the offset after what was fetched.

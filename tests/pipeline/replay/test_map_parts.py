@@ -21,7 +21,7 @@ def test_a_writer_goes_on_after_the_last_part(tmp_path: Path) -> None:
     directory = str(tmp_path)
     writer = PartWriter(directory, NAMES, ReplayPosition(10, 100))
     writer.add([MappedRange(10, 100, 2)])
-    assert writer.pending_records == 2
+    assert not writer.is_full
     writer.write(PartState(ReplayPosition(12, 102, 2, 2)))
     writer.write(PartState(ReplayPosition(12, 102, 2, 2)))  # nothing is pending
     again = PartWriter(directory, NAMES, ReplayPosition(10, 100))

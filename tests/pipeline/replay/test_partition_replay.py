@@ -1,7 +1,7 @@
 """Kills replays at every point, loses answers, and lets requests arrive late, in front of a model of a leader."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from replay_samples import arrow_batch, sample_records
 
-from tailrace.client.log_facts import LogEnds, Partition
+from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.replay.map_parts import MapNames, PartWriter, partition_ranges, target_offset
 from tailrace.pipeline.replay.partition_replay import PART_SECONDS, PartitionReplay
@@ -82,18 +82,12 @@ class ModelTarget:
         self._faults = iter(faults)
         self._late = late
 
-    async def ends(self) -> LogEnds:
+    async def all_landed(self, start: int) -> AsyncGenerator[list[LandedBatch], None]:
         await trio.lowlevel.checkpoint()
         visible, self._leader.visible = self._leader.visible, self._leader.end
-        return LogEnds(0, visible)
-
-    async def landed(self, start: int) -> tuple[list[LandedBatch], int]:
-        await trio.lowlevel.checkpoint()
-        for each in self._leader.batches:
-            if each.offset + len(each.records) > start:
-                reached = each.offset + len(each.records)
-                return [LandedBatch(each.sequence, each.offset, len(each.records) - 1, each.records)], reached
-        return [], self._leader.end
+        for each in list(self._leader.batches):
+            if start < each.offset + len(each.records) <= visible:
+                yield [LandedBatch(each.sequence, each.offset, len(each.records) - 1, each.records)]
 
     async def append(self, records: Sequence[Record], sequence: int) -> int | None:
         await trio.lowlevel.checkpoint()

@@ -8,6 +8,7 @@ from tailrace.pipeline.replay.replay_document import (
     ReplayDocument,
     ReplaySettings,
     check_same,
+    check_topic_id,
     decode_document,
     encode_document,
 )
@@ -31,10 +32,11 @@ def test_another_file_and_a_later_version_are_refused() -> None:
 
 
 def test_a_map_belongs_to_one_replay() -> None:
-    check_same(DOCUMENT, SETTINGS, "id", "map")
+    check_same(DOCUMENT, SETTINGS, "map")
+    check_topic_id(DOCUMENT, "id")
     with pytest.raises(ReplayError, match="with another window or key filter"):
-        check_same(DOCUMENT, replace(SETTINGS, choice=RecordChoice()), "id", "map")
+        check_same(DOCUMENT, replace(SETTINGS, choice=RecordChoice()), "map")
     with pytest.raises(ReplayError, match="with another secret for hashes"):
-        check_same(DOCUMENT, replace(SETTINGS, secret="def"), "id", "map")
+        check_same(DOCUMENT, replace(SETTINGS, secret="def"), "map")
     with pytest.raises(ReplayError, match="copy was deleted and created again"):
-        check_same(DOCUMENT, SETTINGS, "another", "map")
+        check_topic_id(DOCUMENT, "another")
