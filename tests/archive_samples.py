@@ -1,74 +1,44 @@
-"""Archives with real files, for tests of what reads them."""
+"""Documents of archives for tests."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from log_piece_samples import TOPIC_ID, piece_of_records
+from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk, DataFile
+from tailrace.pipeline.segments.log_pieces import Gap
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive, new_token
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk
-from tailrace.pipeline.archive.chunk_writing import ChunkTarget, write_chunks
-from tailrace.pipeline.schemas.value_schemas import ValueSchema
-from tailrace.pipeline.segments.log_pieces import LogPiece
-from tailrace.runtime.chance import RandomChance
-
-ARCHIVE_ID = "b6a1d1b4-5a5d-4ac8-9a56-6a4f0c3b2e11"
-NOW_MS = 1_800_000_000_000
+TOPIC_ID = "7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b"
+OTHER_ID = "0d8f9c1b-3f5e-4a7e-9a51-2f6a2f1d7c55"
+ARCHIVE = Archive("2c0f5d31-90f6-4f5a-8a0b-9d1f53d2c8aa", "files")
 
 
-class SampleArchive:
-    """An archive of the topic `orders` with one partition."""
+def archived_partition(partition: int = 0, start: int = 0, topic_id: str = TOPIC_ID) -> ArchivedPartition:
+    return ArchivedPartition("orders", topic_id, partition, start)
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = str(directory)
-        create_archive(self.directory, Archive(ARCHIVE_ID, "files"))
-        self.folder = ArchiveFolder(self.directory)
-        self._chance = RandomChance()
-        self._commit(partitions_added=[ArchivedPartition("orders", TOPIC_ID, 0, 0)])
 
-    def add(self, offsets: Sequence[int], schema: ValueSchema | None = None) -> Chunk:
-        """Archives records with these offsets."""
-        chunk = self._written(offsets, schema)
-        self._commit(chunks_added=[chunk])
-        return chunk
-
-    def merge(self, chunks: Sequence[Chunk], schema: ValueSchema | None = None) -> Chunk:
-        """Replaces neighbouring chunks without gaps by one."""
-        merged = self._written(range(chunks[0].start, chunks[-1].end), schema)
-        self._commit(chunks_added=[merged], chunks_removed=[each.id for each in chunks])
-        return merged
-
-    def rows(self, columns: Sequence[str] = ("offset", "value")) -> list[dict[str, object]]:
-        """Returns the rows of all files that count, by offset."""
-        import pyarrow.parquet as pq
-
-        found: list[dict[str, object]] = []
-        for file in self.folder.load().manifest.files():
-            found += pq.read_table(
-                f"{self.directory}/{file.path}", columns=list(columns), partitioning=None
-            ).to_pylist()
-        return sorted(found, key=lambda row: int(str(row["offset"])))
-
-    def _written(self, offsets: Sequence[int], schema: ValueSchema | None) -> Chunk:
-        def read(handle: Callable[[LogPiece], None]) -> None:
-            handle(piece_of_records(list(offsets)))
-
-        target = ChunkTarget(self.directory, "orders", TOPIC_ID, 0, value_schema=schema)
-        (chunk,) = write_chunks(target=target, wave="", chance=self._chance, read=read).chunks
-        return chunk
-
-    def _commit(
-        self,
-        partitions_added: Sequence[ArchivedPartition] = (),
-        chunks_added: Sequence[Chunk] = (),
-        chunks_removed: Sequence[str] = (),
-    ) -> None:
-        committed = self.folder.commit(
-            self.folder.load(),
-            new_token(self._chance),
-            NOW_MS,
-            partitions_added=partitions_added,
-            chunks_added=chunks_added,
-            chunks_removed=chunks_removed,
-        )
-        assert committed is not None
+def chunk(
+    start: int,
+    end: int,
+    partition: int = 0,
+    *,
+    gaps: Sequence[Gap] = (),
+    token: str = "5f3a9c01",
+    topic_id: str = TOPIC_ID,
+) -> Chunk:
+    """Returns a chunk with one file."""
+    records = end - start - sum(gap.last + 1 - gap.first for gap in gaps)
+    rollup = start * 2**40 + end
+    name = f"{topic_id}-p{partition:05d}-{start:020d}-{end - 1:020d}-e0-{token}.parquet"
+    file = DataFile(f"data/orders/date=2026-11-28/{name}", "2026-11-28", start, end - 1, records, 100 * records, rollup)
+    return Chunk(
+        "orders",
+        topic_id,
+        partition,
+        start,
+        end,
+        token,
+        records,
+        rollup if records else 0,
+        (file,) if records else (),
+        tuple(gaps),
+        0,
+        0,
+    )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from archive_samples import SampleArchive
+from written_archives import SampleArchive
 
 from tailrace.cli.main import main
 

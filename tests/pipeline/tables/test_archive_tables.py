@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from archive_samples import SampleArchive
+from written_archives import SampleArchive
 
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import ValueSchema

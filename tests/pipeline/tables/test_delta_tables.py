@@ -8,7 +8,7 @@ import pytest
 deltalake = pytest.importorskip("deltalake")
 
 import pyarrow as pa  # noqa: E402
-from archive_samples import ARCHIVE_ID, SampleArchive  # noqa: E402
+from written_archives import ARCHIVE_ID, SampleArchive  # noqa: E402
 
 from tailrace.pipeline.jobs.job_errors import JobError  # noqa: E402
 from tailrace.pipeline.schemas.value_schemas import ValueSchema  # noqa: E402

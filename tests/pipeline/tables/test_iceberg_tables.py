@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyiceberg")
 
-from archive_samples import ARCHIVE_ID, SampleArchive
 from pyiceberg.catalog import Catalog, load_catalog
+from written_archives import ARCHIVE_ID, SampleArchive
 
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import ValueSchema

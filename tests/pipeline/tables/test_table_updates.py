@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from archive_samples import SampleArchive
+from written_archives import SampleArchive
 
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.tables import delta_table, iceberg_table, table_updates
