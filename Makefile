@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test first-day simulate soak bench bench-triggers docs format clean
+.PHONY: install up check test first-day simulate soak bench bench-triggers bench-spark docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -78,6 +78,10 @@ bench: install
 # One topic of this broker, handled by Quix Streams, FastStream and a trigger; BENCH="--rounds 1 --only no-op" runs less.
 bench-triggers: install
 	PYTHONPATH=compat_tests $(BIN)/python bench/triggers/run.py $(BENCH)
+
+# One broker, used with the connector of Spark and with our jobs; BENCH="--rounds 1 --only values" runs less.
+bench-spark: install
+	PYTHONPATH=compat_tests $(BIN)/python bench/spark/run.py $(BENCH)
 
 # The parts of docs/ that are written from the code.
 docs: install

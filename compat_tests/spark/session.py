@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
 
@@ -29,7 +30,7 @@ JARS = HERE.parents[1] / ".cache" / "ivy"
 """The directory of the jars, in the checkout: a clean checkout thus shows what happens on a new machine."""
 
 TASKS_AT_ONCE = 2
-
+NO_SETTINGS: Mapping[str, str] = {}
 
 SUBMIT_ARGUMENTS = (
     f"--driver-memory 512m --conf spark.jars.ivySettings={HERE / 'ivysettings.xml'} --conf spark.jars.ivy={JARS} "
@@ -40,7 +41,8 @@ SUBMIT_ARGUMENTS = (
 """The value of PYSPARK_SUBMIT_ARGS for commands that start a session of their own with the same jars."""
 
 
-def start_session(scratch: Path) -> SparkSession:
+def start_session(scratch: Path, tasks: int = TASKS_AT_ONCE, other: Mapping[str, str] = NO_SETTINGS) -> SparkSession:
+    """Starts a session in local mode that runs so many tasks at once, with other settings where it needs them."""
     # Without it Spark takes the first python3 of PATH for its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
@@ -63,8 +65,9 @@ def start_session(scratch: Path) -> SparkSession:
         "spark.sql.streaming.stopTimeout": "20s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **other,
     }
-    builder = SparkSession.builder.master(f"local[{TASKS_AT_ONCE}]").appName("tailrace compatibility")
+    builder = SparkSession.builder.master(f"local[{tasks}]").appName("tailrace compatibility")
     for name, value in settings.items():
         builder = builder.config(name, value)
     # Spark leaves a directory behind where its JVM was started.

@@ -1,4 +1,4 @@
-"""Measures how fast one core decodes segments to Arrow: `python tests/segment_bench.py`, with `tests` on the path.
+"""Measures how fast one core decodes segments to Arrow: `PYTHONPATH=tests python bench/spark/decoder.py`.
 
 It reads real segments from the page cache, and needs neither Spark nor a JVM.
 """
