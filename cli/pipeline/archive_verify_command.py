@@ -48,8 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _text(result: VerifyResult) -> str:
     titles = ("TOPIC", "PARTITION", "FIRST", "LAST", "RECORDS", "GAPS", "FILES", "COMPARED", "ROLL-UP", "PROVEN")
     lines = [table(titles, map(_row, result.partitions))] if result.partitions else []
-    lines += [f"problem: {each}" for proof in result.partitions for each in proof.problems]
-    lines += [f"problem: {each}" for each in result.faults]
+    lines += [f"problem: {each}" for each in result.problems]
     lines += [f"note: {each}" for each in result.notes]
     lines += [f"does not count: {each}" for each in result.orphans]
     if (more := int(result.facts["files that do not count"] or 0) - len(result.orphans)) > 0:

@@ -21,7 +21,7 @@ from .archive_folder import ArchiveFolder, StoreOf
 from .archive_layout import DATA
 from .archive_manifest import Chunk, Manifest, ManifestError
 from .archive_planning import EARLIEST, LogExtent
-from .archive_proof import ChunkProof, PartitionProof, prove_partition, verdict
+from .archive_proof import ChunkProof, PartitionProof, prove_partition, rollup_text, verdict
 from .archive_rounds import source_of
 from .archive_sources import ArchiveSource
 from .chunk_tasks import CheckTask, ChunkLog, check_chunks, plan_checks
@@ -47,6 +47,20 @@ class VerifyResult(JobResult, frozen=True):
     """Facts that are no problem."""
     orphans: tuple[str, ...] = ()
     """Files that are no part of the archive. Attempts that failed leave them, and merged chunks do."""
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong, as sentences."""
+        return [*(each for proof in self.partitions for each in proof.problems), *self.faults]
+
+    def text(self) -> str:
+        """Returns the proof of each partition, the problems, the facts and the verdict, in lines."""
+        proofs = [
+            f"{each.topic}/{each.partition}: offsets {each.first} to {each.last}, {each.records} records, roll-up "
+            f"{rollup_text(each.rollup)}: {'proven' if each.is_proven else 'not proven'}"
+            for each in self.partitions
+        ]
+        return "\n".join([*proofs, *self.problems, *self.notes, super().text()])
 
 
 def verify(

@@ -43,6 +43,7 @@ def test_an_empty_archive_is_proven_without_a_task(tmp_path: Path) -> None:
     write_archive(tmp_path)
     result = verify(None, str(tmp_path))  # type: ignore[arg-type]
     assert (result.is_ok, result.verdict) == (True, "the archive is empty")
+    assert result.text().splitlines()[0] == "orders/0: offsets 0 to -1, 0 records, roll-up 0000000000000000: proven"
 
 
 def test_a_damaged_manifest_is_the_fault(tmp_path: Path) -> None:
@@ -52,6 +53,7 @@ def test_a_damaged_manifest_is_the_fault(tmp_path: Path) -> None:
     result = verify(None, str(tmp_path))  # type: ignore[arg-type]
     assert (result.is_ok, result.status, result.verdict) == (False, 1, "1 problem in 0 of 0 partitions")
     assert "has another checksum than its successor says" in result.faults[0]
+    assert result.faults[0] in result.text().splitlines()
 
 
 def test_a_directory_that_is_no_archive_is_an_error(tmp_path: Path) -> None:
