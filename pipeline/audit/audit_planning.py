@@ -38,15 +38,17 @@ class PartitionPlan(Struct, frozen=True):
     def tasks(self, *, checks_bodies: bool = True, task_bytes: int = TASK_BYTES) -> Iterator[AuditTask]:
         """Yields the tasks, which together cover all offsets."""
         first = self.copies[0]
-        copies = tuple(
-            TaskCopy(copy.directory, start, end, copy.is_shelf)
-            for copy, start, end in zip(self.copies, self.starts, self.ends, strict=True)
-        )
         end = max(self.ends, default=0)
         # The first range begins at 0: the first segment may begin before the log start.
         bounds = [0, *sorted({each for each in self._splits(task_bytes) if 0 < each < end}), end]
         for start, stop in pairwise(bounds):
             if start < stop:
+                copies = tuple(
+                    TaskCopy(view.between(start, stop), copy_start, copy_end, copy.is_shelf)
+                    for copy, view, copy_start, copy_end in zip(
+                        self.copies, self.views, self.starts, self.ends, strict=True
+                    )
+                )
                 yield AuditTask(first.topic, str(first.topic_id), first.partition, start, stop, copies, checks_bodies)
 
     def _splits(self, task_bytes: int) -> list[int]:

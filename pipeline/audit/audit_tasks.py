@@ -18,7 +18,8 @@ _TRIES = 6
 class TaskCopy(Struct, frozen=True):
     """A copy that a task reads."""
 
-    directory: str
+    view: LogView
+    """What the range has to know of the copy, as it was when the audit was planned."""
     start: int
     """The first offset that the copy should have."""
     high_watermark: int
@@ -62,12 +63,12 @@ class TaskFacts(Struct):
 
 def compare_range(task: AuditTask, view: Callable[[str], LogView] = view_of) -> TaskFacts:
     """Compares the copies in the range of the task. Raises ViewError."""
-    views = [view(copy.directory) for copy in task.copies]
+    views = [copy.view for copy in task.copies]
     for _ in range(_TRIES):
         facts = _compare(task, views)
         if not facts.has_suspicion:
             return facts
-        before, views = views, [view(copy.directory) for copy in task.copies]
+        before, views = views, [view(copy.view.directory) for copy in task.copies]
         if [_state(task, each) for each in before] == [_state(task, each) for each in views]:
             return facts
     facts.is_settled = False

@@ -80,7 +80,8 @@ def audit_with(
     report: "Report | None" = None,
 ) -> AuditResult:
     """Does what `audit` does, with any way to run tasks."""
-    found = CopyFinder(RealFiles(read_only=True), paths, topics).find(expected)
+    finder = CopyFinder(RealFiles(read_only=True), paths, topics)
+    found = finder.find(expected)
     try:
         partitions = [_planned(copies, checks_bodies, task_bytes) for copies in found.copies.values()]
     except ViewError as error:
@@ -91,8 +92,14 @@ def audit_with(
         partition.facts = [next(results) for _ in partition.tasks]
     _look_again(run, partitions)
     rows = [row for partition in partitions for row in _rows(partition, found)]
-    rows += [_lost_row(each, found) for each in found.lost]
-    return result_of(rows, len(partitions))
+    if found.lost or any(row.findings for row in rows):
+        # A topic that was deleted meanwhile has lost nothing.
+        now = finder.find(expected, may_be_empty=True)
+        there = {copy.directory for copies in now.copies.values() for copy in copies}
+        rows = [row for row in rows if row.directory in there]
+        rows += [_lost_row(each, found) for each in found.lost if each in now.lost]
+        rows += [_lost_row(each, found) for each in now.lost if each not in found.lost and each.directory is not None]
+    return result_of(rows, len({(row.topic_id, row.partition) for row in rows}))
 
 
 def _planned(copies: Sequence[FoundCopy], checks_bodies: bool, task_bytes: int) -> _Partition:

@@ -85,8 +85,9 @@ class CopyFinder:
         self._in_use: dict[str, set[ReplicaKey]] = {}
         """The replicas whose files each data directory has, parked or not."""
 
-    def find(self, expected: Expected) -> Found:
-        """Looks into the directories. Raises JobError."""
+    def find(self, expected: Expected, *, may_be_empty: bool = False) -> Found:
+        """Looks into the directories. Raises JobError, also if there is nothing unless `may_be_empty`."""
+        self._high_watermarks = {}
         self._in_use = {data: set() for path in self._paths for data in self._data_directories(path)}
         copies: dict[ReplicaKey, list[FoundCopy]] = {}
         shelves: list[tuple[str, UUID, int]] = []
@@ -108,7 +109,8 @@ class CopyFinder:
                 topic = copies[topic_id, partition][0].topic
                 data = directories_up_to_data(directory)[-1]
                 copies[topic_id, partition].append(FoundCopy(topic, topic_id, partition, directory, data, True, None))
-        self._check_topics(copies)
+        if not may_be_empty:
+            self._check_topics(copies)
         spus = {data: spu for data in self._in_use if (spu := self._spu_of(data)) is not None}
         ordered = dict(sorted(copies.items(), key=lambda each: (each[1][0].topic, str(each[0][0]), each[0][1])))
         return Found(ordered, list(self._lost(ordered, expected, spus)), spus)

@@ -86,20 +86,20 @@ class CopyScan:
 
     def items(self) -> Iterator[Item]:
         segments = self._view.segments
-        for number, segment in enumerate(segments):
+        for segment in segments:
             if segment.base >= self._end or self._has_ended:
                 break
             if segment.end is not None and segment.end <= self._start:
                 continue
-            yield from self._segment(segment, is_last=number == len(segments) - 1)
+            yield from self._segment(segment)
         if not self._has_ended and self._reached < self._end and (not segments or segments[-1].facts is not None):
             yield from self._ends_early(max(self._reached, self._view.log_start))
 
-    def _segment(self, segment: ViewedSegment, *, is_last: bool) -> Iterator[Item]:
+    def _segment(self, segment: ViewedSegment) -> Iterator[Item]:
         facts = segment.facts
         try:
             file = self._open(segment)
-            yield from self._batches(segment, file, is_last=is_last)
+            yield from self._batches(segment, file)
         except FileNotFoundError:
             path = segment_path(self._view.directory, segment.base)
             yield from self._cannot_read(segment, Verdict.MISSING, segment.base, f"{path} is missing")
@@ -122,7 +122,7 @@ class CopyScan:
                 return cleaned
         return file
 
-    def _batches(self, segment: ViewedSegment, file: ReadableFile, *, is_last: bool) -> Iterator[Item]:
+    def _batches(self, segment: ViewedSegment, file: ReadableFile) -> Iterator[Item]:
         facts, number = segment.facts, self._number
         path = segment_path(self._view.directory, segment.base)
         position = self._position(segment, file)
@@ -135,7 +135,7 @@ class CopyScan:
                 if len(chunk) - within < HEADER_SIZE:
                     chunk, within = file.read_at(position, chunk_bytes), 0
                     if len(chunk) < HEADER_SIZE:
-                        yield from self._at_end(segment, file, position, len(chunk), end_before, is_last=is_last)
+                        yield from self._at_end(segment, file, position, len(chunk), end_before)
                         return
                 try:
                     header = read_header(chunk, within)
@@ -148,7 +148,7 @@ class CopyScan:
                 if len(chunk) - within < needed:
                     if position + size > file.size():
                         rest = file.size() - position
-                        yield from self._at_end(segment, file, position, rest, end_before, is_last=is_last)
+                        yield from self._at_end(segment, file, position, rest, end_before)
                         return
                     chunk, within = file.read_at(position, max(chunk_bytes, needed)), 0
                 wrong = self._out_of_place(segment, header, end_before, facts)
@@ -206,9 +206,7 @@ class CopyScan:
             named_epoch = bridge_epoch(chunk, within) if kind is EntryKind.BRIDGE else -1
         return StoredBatch(header, kind, named_epoch, is_sound, content)
 
-    def _at_end(
-        self, segment: ViewedSegment, file: ReadableFile, position: int, rest: int, end: int, *, is_last: bool
-    ) -> Iterator[Item]:
+    def _at_end(self, segment: ViewedSegment, file: ReadableFile, position: int, rest: int, end: int) -> Iterator[Item]:
         """Decides whether a file may end at this position. `rest`: how many bytes follow, which are no whole batch."""
         facts, path = segment.facts, segment_path(self._view.directory, segment.base)
         if facts is not None:
@@ -221,9 +219,9 @@ class CopyScan:
             elif end < facts.end:
                 sentence = f"{path} ends at offset {end}, and its last one was {facts.end - 1} when it was sealed"
                 yield from self._cannot_read(segment, Verdict.MISSING, end, sentence)
-        elif is_last and end < self._end:
+        elif segment.end is None and end < self._end:
             yield from self._ends_early(max(end, self._start, self._view.log_start))
-        elif rest and not is_last:
+        elif rest and segment.end is not None:
             sentence = f"{path} is damaged at position {position}: no batch is there"
             yield from self._cannot_read(segment, Verdict.ROTTEN, end, sentence)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.runtime.embedded.plain_files import names_in, read_file
 from tailrace.storage.manifest import manifest
@@ -41,6 +42,8 @@ class LogView(Struct, frozen=True):
     is_start_certain: bool
     """Whether the manifest proves that records before the log start were deleted and not lost."""
     segments: tuple[ViewedSegment, ...]
+    sealed_end: int
+    """The end of the last segment that the manifest describes."""
     compacted_end: int
     """The offset below which the log was compacted."""
     stamped_end: int
@@ -48,10 +51,11 @@ class LogView(Struct, frozen=True):
     epoch_starts: tuple[tuple[int, int], ...]
     damaged_lines: int
 
-    @property
-    def sealed_end(self) -> int:
-        """The end of the last segment that the manifest describes."""
-        return max((each.facts.end for each in self.segments if each.facts is not None), default=self.log_start)
+    def between(self, start: int, end: int) -> "LogView":
+        """Returns the part of the view that a reader of the offsets in [start, end) needs."""
+        segments = [each for each in self.segments if each.base < end and (each.end is None or each.end > start)]
+        starts = [each for each in self.epoch_starts if start <= each[1] < end]
+        return replace(self, segments=tuple(segments), epoch_starts=tuple(starts))
 
 
 def view_of(
@@ -80,6 +84,7 @@ def view_of(
         known.log_start,
         known.is_start_certain,
         tuple(segments),
+        max((facts.end for facts in known.sealed.values()), default=known.log_start),
         compacted_up_to(known.compactions),
         known.stamped_end,
         known.stamped_epoch,

@@ -1,14 +1,18 @@
 """Audits of real logs without Spark: what is found, and what is not."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from audited_spus import ThreeSpus, audit_below, flip, row, verdicts
+from audited_spus import ThreeSpus, audit_below, flip, row, run_here, verdicts
 from msgspec.structs import replace
 from segment_logs import CONFIG, append, fill
 
+from tailrace.pipeline.audit.audit_tasks import AuditTask, TaskFacts
+from tailrace.pipeline.audit.auditing import audit_with
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.protocol.batches import control_batches
 from tailrace.protocol.batches.record_batch import read_header
 from tailrace.storage.log.log import Log
@@ -90,6 +94,19 @@ async def test_deleted_records_are_not_missing(spus: ThreeSpus) -> None:
 async def test_a_manifest_with_a_flipped_bit_is_rotten(spus: ThreeSpus) -> None:
     flip(spus.replica(2) / "manifest", 12)
     assert verdicts(audit_below(spus.directory)) == {2: "rotten"}
+
+
+async def test_a_topic_that_is_deleted_meanwhile_has_lost_nothing(spus: ThreeSpus) -> None:
+    def delete_and_run(tasks: Sequence[AuditTask], name: str, report: Report | None) -> list[TaskFacts]:
+        for number in (1, 2, 3):
+            parked = spus.replica(number).with_name("0.parked")
+            parked.write_text("1")
+            for path in spus.segments(number):
+                path.unlink()
+        return run_here(tasks, name, report)
+
+    result = audit_with(delete_and_run, [str(spus.directory)])
+    assert (result.is_ok, result.copies) == (True, ())
 
 
 # compaction

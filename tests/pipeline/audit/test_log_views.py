@@ -39,3 +39,11 @@ def test_names_of_segments() -> None:
     assert segment_path("/d", 7) == "/d/00000000000000000007.log"
     assert base_of("00000000000000000007.log") == 7
     assert [base_of(name) for name in ("7.log", "00000000000000000007.index", "manifest")] == [None] * 3
+
+
+async def test_a_part_of_a_view_has_what_a_range_needs(tmp_path: Path) -> None:
+    spus = await ThreeSpus(tmp_path).write()
+    view = view_of(str(spus.replica(1)))
+    part = view.between(50, 100)
+    assert [each.base for each in part.segments] == [45, 90]
+    assert (part.sealed_end, view.between(0, 200)) == (view.sealed_end, view)
