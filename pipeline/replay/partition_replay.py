@@ -78,8 +78,8 @@ class PartitionReplay:
         self._written_at = trio.current_time()
         await self._patiently_catch_up()
         while True:
-            while not line.is_full and (record := self._source.next()) is not None:
-                line.add(record)
+            while not line.is_full and (records := self._source.next()) is not None:
+                line.add(records)
             if not line.has_batch:
                 break
             await self._wait_until_due()
@@ -109,8 +109,8 @@ class PartitionReplay:
         async with aclosing(self._target.all_landed(line.position.target)) as landed:
             async for batches in landed:
                 line.on_landed(batches)
-                while line.wants_source and (record := self._source.next()) is not None:
-                    line.add(record)
+                while line.wants_source and (records := self._source.next()) is not None:
+                    line.add(records)
                 line.check_end()
                 self._writer.add(line.take_ranges())
         self._heard_at = trio.current_time()

@@ -1,9 +1,12 @@
 """The records of one partition of the source: read from Arrow batches, chosen, masked and hashed."""
 
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.pipeline.archive.record_rollup import record_hashes
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
@@ -11,17 +14,19 @@ from tailrace.protocol.batches.records import NO_TIMESTAMP, Record
 
 from .record_choice import RecordChooser
 from .record_masks import MaskError, RecordMasks
-from .replay_line import ReplayError, SourceRecord, record_size
+from .replay_line import ReplayError, SourceRecord
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 """The columns that a source needs."""
 ROWS_MAX = 4096
 """How many records become Python objects together."""
+RECORD_BYTES = 20
+"""About how many bytes a record takes in a batch besides its content."""
 _MICROSECONDS = 1000
 
 
 class RecordStream:
-    """An iterator over the records to send, which knows how far it has read."""
+    """The records to send, some at a time."""
 
     def __init__(
         self, name: str, batches: Iterable[ArrowBatch], chooser: RecordChooser, masks: RecordMasks, read: int = 0
@@ -30,32 +35,40 @@ class RecordStream:
         self._name = name
         self._chooser = chooser
         self._masks = masks
-        self._records = self._all(batches)
+        self._pieces = self._all(batches)
         self.read = read
         """How many records were read in all."""
 
-    def next(self) -> SourceRecord | None:
-        """Returns the next record to send; None at the end. Raises ReplayError, and the errors of the source."""
-        return next(self._records, None)
+    def next(self) -> list[SourceRecord] | None:
+        """Returns the next records to send, at least one; None at the end.
 
-    def _all(self, batches: Iterable[ArrowBatch]) -> Iterator[SourceRecord]:
+        Raises ReplayError, and the errors of the source.
+        """
+        return next(self._pieces, None)
+
+    def _all(self, batches: Iterable[ArrowBatch]) -> Iterator[list[SourceRecord]]:
         for whole in batches:
             for start in range(0, whole.num_rows, ROWS_MAX):
-                yield from self._chosen(whole.slice(start, ROWS_MAX))
+                if piece := self._chosen(whole.slice(start, ROWS_MAX)):
+                    yield piece
 
-    def _chosen(self, batch: ArrowBatch) -> Iterator[SourceRecord]:
+    def _chosen(self, batch: ArrowBatch) -> list[SourceRecord]:
         records = records_of(batch)
         chosen = None if self._chooser.takes_all else [self._chooser.takes(each) for each in records]
         if self._masks:
-            for number, record in enumerate(records):
-                if chosen is None or chosen[number]:
-                    self._mask(record)
+            for record in records if chosen is None else compress(records, chosen):
+                self._mask(record)
             batch = batch_of(records)
-        hashes = record_hashes(batch).tolist()
-        for number, record in enumerate(records):
-            self.read += 1
-            if chosen is None or chosen[number]:
-                yield SourceRecord(record.offset, record, record_size(record), hashes[number], self.read)
+        read, self.read = self.read, self.read + len(records)
+        found = map(
+            SourceRecord,
+            batch.column("offset").to_pylist(),
+            records,
+            _sizes(batch, records),
+            record_hashes(batch).tolist(),
+            range(read + 1, self.read + 1),
+        )
+        return list(found if chosen is None else compress(found, chosen))
 
     def _mask(self, record: Record) -> None:
         try:
@@ -67,18 +80,20 @@ class RecordStream:
 def records_of(batch: ArrowBatch) -> list[Record]:
     """Returns the rows of an Arrow batch as records with their offsets."""
     offsets, times, keys, values = (batch.column(name) for name in COLUMNS[:4])
-    milliseconds = [
-        NO_TIMESTAMP if each is None else each // _MICROSECONDS
-        for each in times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-    ]
-    columns = (
-        offsets.to_pylist(),
-        milliseconds,
-        keys.to_pylist(),
-        values.to_pylist(),
-        _headers(batch.column(COLUMNS[4])),
-    )
-    return [Record(*fields) for fields in zip(*columns, strict=True)]
+    microseconds = times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).fill_null(NO_TIMESTAMP * _MICROSECONDS)
+    milliseconds = (np.asarray(microseconds) // _MICROSECONDS).tolist()
+    headers = _headers(batch.column(COLUMNS[4]))
+    return list(map(Record, offsets.to_pylist(), milliseconds, keys.to_pylist(), values.to_pylist(), headers))
+
+
+def _sizes(batch: ArrowBatch, records: list[Record]) -> list[int]:
+    """Returns about how many bytes each record takes in a batch."""
+    key_bytes, value_bytes = (pc.fill_null(pc.binary_length(batch.column(name)), 0) for name in ("key", "value"))
+    sizes: list[int] = (np.asarray(key_bytes) + np.asarray(value_bytes) + RECORD_BYTES).tolist()
+    for number, record in enumerate(records):
+        for name, content in record.headers:
+            sizes[number] += len(name) + len(content or b"")
+    return sizes
 
 
 def batch_of(records: list[Record]) -> ArrowBatch:

@@ -22,9 +22,6 @@ from tailrace.protocol.batches.records import Record
 
 from .replay_position import ROLLUP_END, MappedRange, ReplayPosition
 
-RECORD_BYTES = 20
-"""About how many bytes a record takes in a batch besides its content."""
-
 
 class ReplayError(JobError):
     """A replay cannot go on; the message is one sentence."""
@@ -107,10 +104,10 @@ class ReplayLine:
         """Whether the target has a record whose source was not read yet."""
         return self._landed_end > self.position.ordinal + len(self._held)
 
-    def add(self, record: SourceRecord) -> None:
-        """Adds the next record of the source."""
-        self._held.append(record)
-        self._held_bytes += record.size
+    def add(self, records: Sequence[SourceRecord]) -> None:
+        """Adds the next records of the source. Raises ReplayError if the target has others in their place."""
+        self._held += records
+        self._held_bytes += sum(each.size for each in records)
         self._settle()
 
     # batches
@@ -141,17 +138,18 @@ class ReplayLine:
     def _choose(self) -> None:
         if self._under_way:
             return
-        total, first = 0, None
+        limits, chosen = self._limits, self._under_way
+        first = self._held[0].record.timestamp if self._held else 0
+        total = 0
         for each in self._held:
-            first = each.record.timestamp if first is None else first
             total += each.size
-            if self._under_way and (
-                total > self._limits.bytes_max
-                or len(self._under_way) == self._limits.records_max
-                or (self._limits.window_ms is not None and each.record.timestamp - first > self._limits.window_ms)
+            if chosen and (
+                total > limits.bytes_max
+                or len(chosen) == limits.records_max
+                or (limits.window_ms is not None and each.record.timestamp - first > limits.window_ms)
             ):
                 return
-            self._under_way.append(each)
+            chosen.append(each)
 
     @property
     def sequence(self) -> int:
@@ -214,12 +212,11 @@ class ReplayLine:
 
     def _map(self, records: Sequence[SourceRecord], target: int | None) -> None:
         """Notes the offset of the first of these records in the target; None if the target has deleted them."""
-        ranges = self._ranges
         for number, each in enumerate(records):
             at = None if target is None else target + number
-            if not ranges or not ranges[-1].grows_with(each.offset, at):
-                ranges.append(MappedRange(each.offset, at, 0))
-            ranges[-1].records += 1
+            if not self._ranges or not self._ranges[-1].grows_with(each.offset, at):
+                self._ranges.append(MappedRange(each.offset, at, 0))
+            self._ranges[-1].records += 1
         self._held_bytes -= sum(each.size for each in records)
         last, count, before = records[-1], len(records), self.position
         self.position = ReplayPosition(
@@ -246,14 +243,6 @@ def ordinals_between(ordinal: int, sequence: int) -> int:
     """Returns how far a sequence number is ahead of an ordinal; negative if it is behind. Sequence numbers wrap."""
     half = SEQUENCE_END // 2
     return (sequence - ordinal + half) % SEQUENCE_END - half
-
-
-def record_size(record: Record) -> int:
-    """Returns about how many bytes a record takes in a batch."""
-    size = RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
-    for name, content in record.headers:
-        size += len(name) + len(content or b"")
-    return size
 
 
 def _are_equal(one: Record, other: Record) -> bool:

@@ -98,15 +98,15 @@ def _look(task: ReplayTask, wanted: PartitionTask, is_brief: bool) -> PartitionL
     stream, position = _stream(task, wanted, state.position), state.position
     records = size = rollup = 0
     first_timestamp = first = last = None
-    while (record := stream.next()) is not None:
+    while (some := stream.next()) is not None:
         if first is None:
-            first, first_timestamp = record.offset, record.record.timestamp
+            first, first_timestamp = some[0].offset, min(each.record.timestamp for each in some)
             if is_brief:
                 break
-        last = record.offset
-        records += 1
-        size += record.size
-        rollup += record.hash
+        last = some[-1].offset
+        records += len(some)
+        size += sum(each.size for each in some)
+        rollup += sum(each.hash for each in some)
     return PartitionLook(
         found.partition, position, False, first_timestamp, stream.read - position.read, records, size,
         rollup % ROLLUP_END, first, last,

@@ -13,9 +13,9 @@ def _stream(*masks: str, choice: RecordChoice | None = None, count: int = 30) ->
     batches = [arrow_batch(sample_records(count)[:20]), arrow_batch(sample_records(count)[20:])]
     chooser = RecordChooser(choice or RecordChoice())
     stream = RecordStream("orders/0", batches, chooser, RecordMasks(map(parse_mask, masks), None), 100)
-    found = []
-    while (record := stream.next()) is not None:
-        found.append(record)
+    found: list[SourceRecord] = []
+    while (records := stream.next()) is not None:
+        found += records
     return found, stream.read
 
 

@@ -8,7 +8,6 @@ from tailrace.pipeline.replay.replay_line import (
     ReplayLine,
     SourceRecord,
     ordinals_between,
-    record_size,
 )
 from tailrace.pipeline.replay.replay_position import MappedRange, ReplayPosition
 from tailrace.protocol.batches.records import Record
@@ -16,8 +15,8 @@ from tailrace.protocol.batches.records import Record
 
 def _line(count: int, limits: BatchLimits, position: ReplayPosition | None = None) -> ReplayLine:
     line = ReplayLine("copy/0", position or ReplayPosition(0, 0), limits)
-    for number, record in enumerate(sample_records(count)):
-        line.add(SourceRecord(record.offset, record, record_size(record), 1 << number, number + 1))
+    records = sample_records(count)
+    line.add([SourceRecord(each.offset, each, 40, 1 << number, number + 1) for number, each in enumerate(records)])
     return line
 
 
@@ -67,7 +66,7 @@ def test_the_source_must_have_what_the_target_has() -> None:
     with pytest.raises(ReplayError, match="copy/0 has more records of this replay than the source"):
         line.check_end()
     with pytest.raises(ReplayError, match="has not the content of offset 9"):
-        line.add(SourceRecord(9, Record(9, 1, None, b"other", []), 0, 0, 1))
+        line.add([SourceRecord(9, Record(9, 1, None, b"other", []), 0, 0, 1)])
 
 
 def test_sequence_numbers_wrap() -> None:
