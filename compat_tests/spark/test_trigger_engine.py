@@ -16,7 +16,9 @@ from cluster import Server, Tailrace, tailrace
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
-from tailrace.pipeline.engine import run_trigger
+from tailrace.pipeline.archive import archive, read_archive, verify
+from tailrace.pipeline.engine import EngineResult, backfill, run_trigger
+from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.trigger.testing import FunctionUnderTest, event
 
 from .kafka_side import PATIENCE_SECONDS, KafkaSide, Row, ToSend
@@ -43,8 +45,8 @@ class World:
     def __init__(self, side: KafkaSide, directory: Path) -> None:
         self.side = side
         self.directory = directory
-        self.topic = side.new_topic("trigger", SHARDS)
-        self.invoices = side.new_topic("invoices")
+        self.topic = side.new_topic("trigger", SHARDS, retention_ms="-1")
+        self.invoices = side.new_topic("invoices", retention_ms="-1")
         self.function = directory / "billing.py"
         self.function.write_text(FUNCTION.read_text().replace('"invoices"', f'"{self.invoices}"'))
         for shard in range(SHARDS):
@@ -193,6 +195,58 @@ def test_the_next_run_begins_where_any_engine_has_ended(world: World, spark_sess
     assert world.log_of("spark") == expected_log(ends), "the checkpoint is older than the group, which counts"
 
 
+def test_a_backfill_has_the_same_log_and_its_output_exactly_once(
+    kafka_side: KafkaSide, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    world = World(kafka_side, tmp_path)
+    source, target = str(tmp_path / "archive"), str(tmp_path / "output")
+    archive(spark_session, [world.topic], source, brokers=[world.side.bootstrap])
+    for shard in range(SHARDS):
+        world.produce(shard, 10)
+    archive(spark_session, [world.topic], source, brokers=[world.side.bootstrap])
+
+    def run(group: str, **more: str) -> EngineResult:
+        settings = {
+            "topic": world.topic,
+            "group": group,
+            "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
+        }
+        return backfill(spark_session, str(world.function), archive=source, settings=settings, **more)
+
+    (world.events_of("again") / "kill").touch()
+    with pytest.raises(JobError):
+        run("again", output_archive=target)
+    result = run("again", output_archive=target)
+    assert result.is_ok, result.text()
+    assert result.facts["chunks done before"], "the second chunk of a shard was killed, and not the first"
+    assert run("again", output_archive=target).facts["events"] == 0
+    where = {"progress": str(tmp_path / "progress"), "bootstrap": world.side.bootstrap}
+    handled = [run("topics", **where).facts["events"] for _ in range(2)]
+
+    log = expected_log(world.side.ends(world.topic))
+    assert world.log_of("topics") == sorted(set(world.log_of("again"))) == log
+    assert verify(spark_session, target).is_ok
+    sent, letters = world.outputs(), world.letters_of("topics")
+    assert handled == [len(sent), 0]
+    assert archived(spark_session, target, world.invoices) == sorted((row.key, row.value, row.headers) for row in sent)
+    of_archive = archived(spark_session, target, f"{world.topic}.again.dead")
+    assert [(key, value) for key, value, _ in of_archive] == sorted((row.key, row.value) for _, row in letters)
+
+
+def archived(
+    spark: SparkSession, directory: str, topic: str
+) -> list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]:
+    rows = read_archive(spark, directory, topics=[topic]).select("key", "value", "headers").collect()
+    return sorted(
+        (
+            None if row.key is None else bytes(row.key),
+            None if row.value is None else bytes(row.value),
+            tuple((each.key, None if each.value is None else bytes(each.value)) for each in row.headers or ()),
+        )
+        for row in rows
+    )
+
+
 def test_a_stopped_shard_ends_the_run_and_the_others_go_on(world: World, spark_session: SparkSession) -> None:
     group = "stopped"
     result = run_trigger(
@@ -227,7 +281,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
     cluster: Tailrace, spark_session: SparkSession, tmp_path: Path
 ) -> None:
     world = World(KafkaSide(cluster.bootstrap), tmp_path)
-    group, total = "killed", 400
+    group, total = "killed", 150
     for shard in range(SHARDS):
         world.produce(shard, total - EVENTS)
     settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "2s"]
@@ -243,7 +297,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
         text=True,
     )
     try:
-        wait_until(lambda: len(world.log_of(group)) > 100, DRIVER_SECONDS_MAX, "some events are handled")
+        wait_until(lambda: len(world.log_of(group)) > 40, DRIVER_SECONDS_MAX, "some events are handled")
         replica = subprocess.run(
             tailrace(*words, "--engine", "spark", "--replica", "other", "--checkpoint", str(checkpoint)),
             capture_output=True,
