@@ -140,6 +140,24 @@ class ScClient:
         version: int = response.version
         return version
 
+    async def read_archive_head(self, archive: str) -> tuple[int, str | None]:
+        """Reads the head of an archive: its version, and JSON. There is none if the version is 0."""
+        from tailrace.protocol.internal.read_archive_head import ReadArchiveHeadRequest
+
+        response = await self._ask_checked(ReadArchiveHeadRequest(archive))
+        return response.version, response.head
+
+    async def write_archive_head(self, archive: str, expected_version: int, head: str) -> int:
+        """Writes the head of an archive, and returns its new version.
+
+        Raises RefusedError with INVALID_UPDATE_VERSION if the head does not have the expected version any more.
+        """
+        from tailrace.protocol.internal.write_archive_head import WriteArchiveHeadRequest
+
+        response = await self._ask_checked(WriteArchiveHeadRequest(archive, expected_version, head))
+        version: int = response.version
+        return version
+
     async def report_trigger(self, name: str, replica: str, document: str) -> None:
         """Gives the SC the report of a replica, a JSON document."""
         from tailrace.protocol.internal.report_trigger import ReportTriggerRequest

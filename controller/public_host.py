@@ -34,6 +34,7 @@ from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import request_without_connection
 
 if TYPE_CHECKING:
+    from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
 
 ADVERTISED: Mapping[int, Api] = {
@@ -61,6 +62,7 @@ class PublicHost:
         controllers: Callable[[], Sequence[ControllerRow]],
         describe_server: Callable[[], DescribeServerResponse],
         trigger_requests: Callable[[], "TriggerRequests"],
+        archive_requests: Callable[[], "ArchiveRequests"],
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -74,6 +76,7 @@ class PublicHost:
         self.controllers = controllers
         self.describe_server = describe_server
         self.trigger_requests = trigger_requests
+        self.archive_requests = archive_requests
         self.apis = ADVERTISED
 
     # called by connections of clients

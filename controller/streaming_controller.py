@@ -48,6 +48,7 @@ from .public_host import KNOWN, PublicHost
 from .sc_metrics import ScGauges, ScMetrics, gauges_of, render
 
 if TYPE_CHECKING:
+    from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
 
 STORE_SECONDS_MAX = 2.0
@@ -225,6 +226,7 @@ class StreamingController:
             lambda: controller_rows(workflow.local, workflow.decisions),
             lambda: self._describe_server(workflow.cluster.cluster_id),
             lambda: _trigger_requests(writer, workflow),
+            lambda: _archive_requests(writer, workflow),
         )
         connections = ConnectionManager(
             workflow.local,
@@ -319,6 +321,13 @@ def _trigger_requests(writer: ChangeWriter, workflow: Workflow) -> "TriggerReque
     from tailrace.controller.administration.trigger_requests import TriggerRequests
 
     return TriggerRequests(writer, workflow, trio.current_time)
+
+
+def _archive_requests(writer: ChangeWriter, workflow: Workflow) -> "ArchiveRequests":
+    # Imported for the first request, because many clusters have no archives.
+    from tailrace.controller.administration.archive_requests import ArchiveRequests
+
+    return ArchiveRequests(writer, workflow.local)
 
 
 class _Term(Struct, frozen=True):

@@ -55,6 +55,8 @@ class InternalApiKey(IntEnum):
     WRITE_STREAM_STATE = 11008
     REPORT_TRIGGER = 11009
     READ_TRIGGER_LOG = 11010
+    READ_ARCHIVE_HEAD = 11011
+    WRITE_ARCHIVE_HEAD = 11012
 
     EXPLAIN_GROUP = 12000
     DESCRIBE_POSITIONS = 12001
@@ -119,6 +121,8 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.WRITE_STREAM_STATE),
     _api(InternalApiKey.REPORT_TRIGGER),
     _api(InternalApiKey.READ_TRIGGER_LOG),
+    _api(InternalApiKey.READ_ARCHIVE_HEAD),
+    _api(InternalApiKey.WRITE_ARCHIVE_HEAD),
     _api(InternalApiKey.DESCRIBE_SERVER),
 )
 """The requests of the command line and of triggers to the SC, on the SC's public port, besides Kafka's APIs."""

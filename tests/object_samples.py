@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.objects.objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -146,6 +147,7 @@ config_overrides = st.builds(ConfigOverrides, st.just("") | _ids.map(str), _conf
 group_configs = st.builds(GroupConfigs, _words, _configs)
 cluster_identities = st.builds(ClusterIdentity, _words)
 producer_id_blocks = st.builds(ProducerIdBlock, st.integers(0, 2**63 - 1))
+archive_heads = st.builds(ArchiveHead, _words, _texts)
 stream_attributes = st.builds(StreamAttribute, _names, _words, _texts)
 triggers = st.builds(
     Trigger,
@@ -169,5 +171,5 @@ triggers = st.builds(
 
 people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics, triggers)
 objects = people_write | st.one_of(
-    config_overrides, group_configs, cluster_identities, producer_id_blocks, stream_attributes
+    config_overrides, group_configs, cluster_identities, producer_id_blocks, stream_attributes, archive_heads
 )

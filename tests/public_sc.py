@@ -115,6 +115,7 @@ async def public_sc(replicas: ReplicaProvisioner | None = None) -> AsyncIterator
                 running.host.controllers,
                 running.host.describe_server,
                 running.host.trigger_requests,
+                running.host.archive_requests,
             )
             server = PublicServer(
                 host,

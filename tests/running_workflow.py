@@ -16,6 +16,7 @@ from spus import SteadyClock
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.administration.admin_requests import AdminRequests
+from tailrace.controller.administration.archive_requests import ArchiveRequests
 from tailrace.controller.administration.completion import CompletionConditions
 from tailrace.controller.administration.object_administration import ObjectAdministration
 from tailrace.controller.administration.planned_changes import ChangeWriter
@@ -253,6 +254,7 @@ async def running_workflow(
         lambda: controller_rows(workflow.local, workflow.decisions),
         lambda: describe_server(-1, "cluster", [], "", SimulatedFiles(), clock),
         lambda: TriggerRequests(changes, workflow, trio.current_time),
+        lambda: ArchiveRequests(changes, workflow.local),
     )
 
     async def report() -> None:

@@ -18,6 +18,7 @@ from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
 
 if TYPE_CHECKING:
+    from tailrace.controller.administration.archive_requests import ArchiveRequests
     from tailrace.controller.administration.trigger_requests import TriggerRequests
 
 
@@ -44,6 +45,9 @@ class ObjectHost(Protocol):
 
     @property
     def trigger_requests(self) -> Callable[[], "TriggerRequests"]: ...
+
+    @property
+    def archive_requests(self) -> Callable[[], "ArchiveRequests"]: ...
 
     @property
     def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:

@@ -20,6 +20,7 @@ from tailrace.runtime.settings import SettingsError
 
 from .document_fields import LONG_MAX, FieldError, Fields
 from .objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -90,6 +91,8 @@ def document_of(found: Object) -> Document:
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
         case StreamAttribute():
             return {"kind": "stream-state", **stream_attribute_document(found)}
+        case ArchiveHead():
+            return {"kind": "archive", "name": found.archive, "spec": {"head": found.text}}
         case Trigger():
             return {"kind": "trigger", **trigger_document(found)}
 
@@ -155,6 +158,8 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
         case "stream-state":
             return read_stream_attribute(whole, spec)
+        case "archive":
+            return ArchiveHead(whole.text("name"), spec.text("head"))
         case "trigger":
             return read_trigger(whole, spec)
     raise FieldError(f"kind: there is no kind {kind!r}")

@@ -357,6 +357,16 @@ class StreamAttribute(Struct, frozen=True):
     version: int = 0
 
 
+class ArchiveHead(Struct, frozen=True):
+    """The head of an archive of the data pipeline: its last commit, which exactly one writer of a race has made."""
+
+    archive: str
+    """The id of the archive."""
+    text: str
+    """The head as JSON, which the archive's writers write. The SC does not look into it."""
+    version: int = 0
+
+
 class FunctionSnapshot(Struct, frozen=True):
     """The function of a deployed trigger, as its file was when the trigger was deployed."""
 
@@ -436,5 +446,6 @@ Object = (
     | ClusterIdentity
     | ProducerIdBlock
     | StreamAttribute
+    | ArchiveHead
     | Trigger
 )

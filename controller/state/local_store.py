@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from tailrace.controller.objects.objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -69,6 +70,7 @@ class LocalStore:
         self._config_overrides: dict[str, ConfigOverrides] = {}
         self._group_configs: dict[str, GroupConfigs] = {}
         self._triggers: dict[str, Trigger] = {}
+        self._archives: dict[str, ArchiveHead] = {}
         self._stream_states: dict[str, dict[str, StreamAttribute]] = {}
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
         """All objects, by their keys in the KV store."""
@@ -87,6 +89,8 @@ class LocalStore:
         self.group_configs: Mapping[str, GroupConfigs] = MappingProxyType(self._group_configs)
         """Configs of consumer groups, by the group's id."""
         self.triggers: Mapping[str, Trigger] = MappingProxyType(self._triggers)
+        self.archives: Mapping[str, ArchiveHead] = MappingProxyType(self._archives)
+        """The heads of archives, by the ids of the archives."""
         self._identity: ClusterIdentity | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
@@ -207,6 +211,8 @@ class LocalStore:
                 self._producer_ids = None
             case StreamAttribute():
                 _drop_from(self._stream_states, previous.topic, previous.group)
+            case ArchiveHead():
+                del self._archives[previous.archive]
             case Trigger():
                 del self._triggers[previous.name]
 
@@ -235,6 +241,8 @@ class LocalStore:
                 self._producer_ids = current
             case StreamAttribute():
                 self._stream_states.setdefault(current.topic, {})[current.group] = current
+            case ArchiveHead():
+                self._archives[current.archive] = current
             case Trigger():
                 self._triggers[current.name] = current
 

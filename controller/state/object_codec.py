@@ -14,6 +14,7 @@ from tailrace.controller.key_value.interface import VALUE_BYTES_MAX
 from tailrace.controller.objects.document_fields import FieldError
 from tailrace.controller.objects.object_documents import DEFAULTS_NAME, document_of, read_document
 from tailrace.controller.objects.objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -72,6 +73,8 @@ def key_of(found: Object) -> str:
             return "producer-ids"
         case StreamAttribute():
             return f"stream-state/{found.topic}/{found.group}"
+        case ArchiveHead():
+            return f"archive/{found.archive}"
         case Trigger():
             return f"trigger/{found.name}"
 

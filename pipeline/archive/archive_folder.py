@@ -28,7 +28,7 @@ from .archive_manifest import (
     head_of,
     next_commit,
 )
-from .manifest_stores import FileManifestStore
+from .stores.manifest_stores import FileManifestStore
 
 StoreOf = Callable[[str, Archive], ManifestStore]
 """Returns the store of the head for a directory and its archive."""
@@ -82,7 +82,7 @@ class ArchiveFolder:
             )
         self.directory = directory
         self.archive = archive
-        self.store = (store_of or store_beside_files)(directory, archive)
+        self.store = (store_of or store_at)(directory, archive)
 
     def load(self) -> LoadedManifest:
         """Reads head and commits. Raises JobError and ManifestError."""
@@ -146,8 +146,10 @@ class ArchiveFolder:
         return f"{self.directory}/{MANIFEST}/{name}"
 
 
-def store_beside_files(directory: str, archive: Archive) -> ManifestStore:
-    """Returns the store beside the files. Raises JobError if the head lives elsewhere."""
-    if archive.head != "files":
-        raise JobError(f"the head of {directory} lives in the store of a Streaming Controller: name it with --sc")
-    return FileManifestStore(directory)
+def store_at(directory: str, archive: Archive) -> ManifestStore:
+    """Returns the store that the archive names, beside the files or at a Streaming Controller. Raises JobError."""
+    if archive.head == "files":
+        return FileManifestStore(directory)
+    from .stores.sc_manifest_store import ScManifestStore  # only the driver has a client
+
+    return ScManifestStore(archive, archive.sc)

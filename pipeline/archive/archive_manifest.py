@@ -44,6 +44,8 @@ class Archive(Struct, frozen=True):
     id: str
     """A UUID."""
     head: HeadPlace
+    sc: tuple[str, ...] = ()
+    """The addresses of the Streaming Controller whose store has the head."""
     version: int = FORMAT_VERSION
 
 

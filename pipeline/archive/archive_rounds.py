@@ -22,9 +22,9 @@ from tailrace.runtime.chance import Chance, RandomChance
 from tailrace.runtime.embedded.plain_files import PlainFile, files_below, remove
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
-from .archive_folder import ArchiveFolder, LoadedManifest, StoreOf, archive_at, create_archive, new_token
-from .archive_layout import DATA, parse_file_name
-from .archive_manifest import Archive, Chunk, HeadPlace
+from .archive_folder import ArchiveFolder, LoadedManifest, StoreOf, archive_at, create_archive, new_token, store_at
+from .archive_layout import ARCHIVE, DATA, parse_file_name
+from .archive_manifest import Archive, Chunk
 from .archive_planning import (
     EARLIEST,
     LogExtent,
@@ -88,7 +88,7 @@ def archive(
     until_ms: int | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     schema: str | None = None,
-    head: HeadPlace = "files",
+    sc: Sequence[str] = (),
     store_of: StoreOf | None = None,
     report: "Report | None" = None,
 ) -> ArchiveResult:
@@ -96,6 +96,9 @@ def archive(
 
     `brokers` are addresses of Tailrace or Apache Kafka, or `segments` are data directories of SPUs. `to` is a directory
     that the driver and all executors share. `schema` names a file with the schema of values, such as `json:order.ddl`.
+    `sc` are addresses of the Streaming Controller whose store gets the head of a new archive. Without any, the head
+    lives beside the files.
+
     Raises JobError and ManifestError; then nothing has changed since the last commit.
     """
     settings = ArchiveSettings(
@@ -105,7 +108,7 @@ def archive(
         chunk_bytes=chunk_bytes,
         value_schema=None if schema is None else read_value_schema(schema, partial(schema_of_ddl, spark)),
     )
-    folder = open_or_create(to, head, store_of)
+    folder = open_or_create(to, sc, store_of)
     return ArchiveRound(spark, folder, source_of(brokers, segments), settings).run(report)
 
 
@@ -136,12 +139,21 @@ def archive_every(
         wait(min(seconds, max(0.0, seconds - passed)))
 
 
-def open_or_create(
-    directory: str, head: HeadPlace = "files", store_of: StoreOf | None = None, chance: Chance | None = None
-) -> ArchiveFolder:
-    """Opens the archive, or makes one. Raises JobError and ManifestError."""
-    if archive_at(directory) is None:
-        create_archive(directory, Archive(str((chance or RandomChance()).uuid()), head))
+def open_or_create(directory: str, sc: Sequence[str] = (), store_of: StoreOf | None = None) -> ArchiveFolder:
+    """Opens the archive, or makes one. Raises JobError and ManifestError.
+
+    `sc` are addresses of the Streaming Controller whose store gets the head of a new archive. Without any, the head
+    lives beside the files.
+    """
+    known = archive_at(directory)
+    if known is None:
+        archive = Archive(str(RandomChance().uuid()), "sc" if sc else "files", tuple(sc))
+        store = (store_of or store_at)(directory, archive)
+        store.read()  # an SC that is not there is told before the directory is an archive
+        create_archive(directory, archive)
+    elif sc and known.sc != tuple(sc):
+        where = f"at the SC {', '.join(known.sc)}" if known.sc else "beside its files"
+        raise JobError(f"the head of {directory} lives {where}, as {ARCHIVE} there says: remove --sc")
     return ArchiveFolder(directory, store_of)
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers
+from tailrace.pipeline.lag.lag_keeper import addresses_of
 from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
 from tailrace.pipeline.schemas.value_schemas import read_value_schema
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
@@ -83,6 +84,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KIND:FILE",
         help="Add a column of the values as this schema reads them, such as json:order.ddl or avro:order.avsc.",
     )
+    parser.add_argument(
+        "--sc",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help="Keep the head of a new archive in the store of this SC (default: beside the files).",
+    )
     parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
     parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
 
@@ -127,8 +133,9 @@ def asked(arguments: argparse.Namespace) -> RunAsked:
     except PlanError as error:
         raise JobError(str(error)) from None
     brokers = [] if arguments.segments else [str(each) for each in parse_brokers(arguments.bootstrap)]
+    sc = [str(each) for each in addresses_of(arguments.sc, "--sc")] if arguments.sc else []
     source = source_of(brokers, arguments.segments or ())
-    return RunAsked(open_or_create(arguments.to), source, settings, every, arguments.schema, arguments.master)
+    return RunAsked(open_or_create(arguments.to, sc), source, settings, every, arguments.schema, arguments.master)
 
 
 def _time(text: str | None) -> int | None:

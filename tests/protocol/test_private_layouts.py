@@ -60,6 +60,8 @@ LAYOUTS = {
     "ReadShelfResponse 0": "0f94d004",
     "ReadStoreRequest 0": "f2c09937",
     "ReadStoreResponse 0": "02b6bef3",
+    "ReadArchiveHeadRequest 0": "d5eb509a",
+    "ReadArchiveHeadResponse 0": "8f48fdf1",
     "ReadStreamStateRequest 0": "6c5671b5",
     "ReadStreamStateResponse 0": "49a1088f",
     "ReadTriggerLogRequest 0": "93a46681",
@@ -81,6 +83,8 @@ LAYOUTS = {
     "UndeleteTopicResponse 0": "ec413dc3",
     "UpdateObjectRequest 0": "9d3f5624",
     "UpdateObjectResponse 0": "ec413dc3",
+    "WriteArchiveHeadRequest 0": "d01dd500",
+    "WriteArchiveHeadResponse 0": "965160a3",
     "WriteStreamStateRequest 0": "328847f8",
     "WriteStreamStateResponse 0": "965160a3",
 }

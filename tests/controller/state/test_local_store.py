@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.objects.objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -64,6 +65,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
         ProducerIdBlock(7),
         GroupConfigs("g", {"c": "d"}),
         StreamAttribute("t", "g", "{}"),
+        ArchiveHead("a", "{}"),
         partition(0, 1),
     ]
     store = store_of(*objects)
@@ -76,6 +78,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
     assert store.group_configs["g"].configs == {"c": "d"}
     assert store.stream_state_of("t")["g"].text == "{}"
     assert store.topics_with_stream_state == ("t",)
+    assert store.archives["a"].text == "{}"
     assert store.identity == ClusterIdentity("id", 6)
     assert store.producer_ids == ProducerIdBlock(7, 7)
     for key in list(store.objects):

@@ -10,6 +10,7 @@ from object_samples import objects
 
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.objects.objects import (
+    ArchiveHead,
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
@@ -60,6 +61,7 @@ def test_encoded_objects_can_be_decoded(found: Object, version: int) -> None:
         (ProducerIdBlock(5), "producer-ids"),
         (ConfigOverrides("", {}), "configs/default"),
         (ConfigOverrides("11", {}), "configs/11"),
+        (ArchiveHead(str(TOPIC_ID), "{}"), f"archive/{TOPIC_ID}"),
         (StreamAttribute("orders", "billing/eu", "{}"), "stream-state/orders/billing/eu"),
         (GroupConfigs("billing/eu", {"a": "b"}), "group-configs/billing/eu"),
         (Spu(SpuSpec(SpuId(11))), "spu/11"),

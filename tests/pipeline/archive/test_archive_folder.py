@@ -74,9 +74,9 @@ def test_other_directories_are_no_archives(tmp_path: Path) -> None:
 
 
 def test_a_head_that_lives_elsewhere_is_not_looked_for_beside_the_files(tmp_path: Path) -> None:
-    create_archive(str(tmp_path), replace(ARCHIVE, head="sc"))
-    with pytest.raises(JobError, match="name it with --sc"):
-        ArchiveFolder(str(tmp_path))
+    create_archive(str(tmp_path), replace(ARCHIVE, head="sc", sc=("127.0.0.1:1",)))
+    with pytest.raises(JobError, match=r"is in the store of the SC: the SC at 127.0.0.1:1 does not answer"):
+        ArchiveFolder(str(tmp_path)).load()
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

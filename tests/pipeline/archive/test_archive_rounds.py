@@ -200,6 +200,15 @@ async def test_rounds_follow_one_another_and_go_on_after_an_error(world: World, 
     assert waits == [200.0, 300.0]
 
 
+def test_the_head_stays_where_the_archive_began(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"the SC at 127.0.0.1:1 does not answer"):
+        open_or_create(str(tmp_path / "a"), ["127.0.0.1:1"])
+    assert not (tmp_path / "a").exists()
+    open_or_create(str(tmp_path / "b"))
+    with pytest.raises(JobError, match=r"lives beside its files, as archive.json there says: remove --sc"):
+        open_or_create(str(tmp_path / "b"), ["127.0.0.1:1"])
+
+
 @pytest.mark.parametrize(("brokers", "segments"), [((), ()), (("127.0.0.1:9092",), ("/data",))])
 def test_a_source_is_named_once(brokers: tuple[str, ...], segments: tuple[str, ...]) -> None:
     with pytest.raises(JobError, match="either from brokers or from segments"):

@@ -6,7 +6,7 @@ from archive_samples import ARCHIVE, TOPIC_ID
 
 from tailrace.pipeline.archive.archive_folder import create_archive
 from tailrace.pipeline.archive.archive_manifest import Head, Link, ManifestError
-from tailrace.pipeline.archive.manifest_stores import FileManifestStore
+from tailrace.pipeline.archive.stores.manifest_stores import FileManifestStore
 from tailrace.pipeline.jobs.job_errors import JobError
 
 
