@@ -51,6 +51,15 @@ def archive_rows(
         opened = [each for each in opened if not each.is_done and each.first < end]
 
 
+def unreadable(path: str, error: Exception) -> JobError:
+    """Returns the error for a file that is missing or damaged."""
+    reason = "it is missing" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())
+    return JobError(
+        f"{path} is a part of the archive and cannot be read: {reason}; "
+        "`tailrace pipeline archive verify` shows what is wrong"
+    )
+
+
 class _FileRows:
     """The rows of a file that were not taken yet, of which one batch is in memory."""
 
@@ -106,11 +115,7 @@ class _FileRows:
                     if batch.num_rows:
                         yield batch
         except (OSError, pa.ArrowException) as error:
-            reason = "it is missing" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())
-            raise JobError(
-                f"{self._path} is a part of the archive and cannot be read: {reason}; "
-                "`tailrace pipeline archive verify` shows what is wrong"
-            ) from error
+            raise unreadable(self._path, error) from error
 
 
 def _merged(parts: Sequence[ArrowBatch]) -> ArrowBatch:

@@ -19,6 +19,7 @@ from tailrace.runtime.embedded.plain_files import read_file
 from .value_errors import SchemaError, UnfitError
 
 DATA, DATA_ERROR = "data", "dataError"
+VALUE_COLUMNS = (DATA, DATA_ERROR)
 JSON, AVRO, CONFLUENT_AVRO = "json", "avro", "confluent-avro"
 SCHEMA_FORMS = "json:FILE, avro:FILE or confluent-avro:ID=FILE[,ID=FILE]"
 """What a user may give."""

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from tailrace.pipeline.archive.archive_folder import ArchiveFolder
+from tailrace.pipeline.archive.archive_manifest import ManifestError
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
@@ -40,9 +42,7 @@ def source_of(*, segments: Sequence[str] = (), archive: str | None = None, topic
     """Returns the source. Raises JobError if there is nothing that can be read."""
     if (archive is None) == (not segments):
         raise JobError("statistics need either segments, the data directories of SPUs, or an archive")
-    if archive is not None:
-        raise JobError("an archive cannot be read yet")
-    return SegmentSource(segments, topics)
+    return SegmentSource(segments, topics) if archive is None else ArchiveSource(archive, topics)
 
 
 class SegmentSource:
@@ -77,3 +77,40 @@ class SegmentSource:
 
     def _read(self, spark: "SparkSession", **options: str) -> "DataFrame":
         return spark.read.format("tailrace-segments").options(**self._options, **options).load()
+
+
+class ArchiveSource:
+    """An archive as it is when it is first read."""
+
+    is_archive = True
+
+    def __init__(self, directory: str, topics: Sequence[str]) -> None:
+        """Looks into the archive. Raises JobError."""
+        self.name = directory
+        self._topics = topics
+        self._frame: DataFrame | None = None
+        try:
+            known = {each.topic for each in ArchiveFolder(directory).load().manifest.partitions}
+        except ManifestError as error:
+            raise JobError(str(error)) from error
+        for topic in topics:
+            if topic not in known:
+                raise JobError(
+                    f"the archive {directory} has no topic {topic}: it has {', '.join(sorted(known)) or 'none'}"
+                )
+
+    def use(self, spark: "SparkSession") -> None:
+        from tailrace.pipeline.archive.archive_frames import read_archive
+
+        self._frame = read_archive(spark, self.name, topics=self._topics or None)
+
+    def entries(self, spark: "SparkSession") -> "DataFrame":
+        return entries_of(spark, self._read(), is_archive=True)
+
+    def records(self, spark: "SparkSession", ends: Ends) -> "DataFrame":
+        """Returns the records of the frame, which names its files, so it has the same records as the entries."""
+        return self._read().select("topic", "partition", "offset", "key", "value")
+
+    def _read(self) -> "DataFrame":
+        assert self._frame is not None, "the session is prepared"
+        return self._frame

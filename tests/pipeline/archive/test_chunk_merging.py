@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from archive_files import DATE, NEXT_DATE, archived_rows, write_chunk
 from msgspec.structs import replace
+from written_archives import SampleArchive
 
 from tailrace.pipeline.archive.archive_manifest import Chunk
 from tailrace.pipeline.archive.archive_reading import archive_rows
@@ -12,6 +14,7 @@ from tailrace.pipeline.archive.chunk_merging import MergeTask, StoredRows, merge
 from tailrace.pipeline.archive.compaction_planning import Merge
 from tailrace.pipeline.archive.record_rollup import add
 from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.schemas.value_schemas import ValueSchema
 
 
 def _neighbours(root: Path) -> tuple[Chunk, ...]:
@@ -65,3 +68,24 @@ def test_rows_without_a_time_stay_without_one() -> None:
     column = rows.schema.get_field_index("timestamp")
     one = rows.set_column(column, rows.schema.field("timestamp"), [[times[0], None]])
     assert np.array_equal(StoredRows(one.to_batches()[0]).timestamps(), [round(times[0].timestamp() * 1000), -1])
+
+
+def test_columns_of_values_survive_a_merge(tmp_path: Path) -> None:
+    archive = SampleArchive(tmp_path)
+    kinds = ("", "string", "long", "long")
+    chunks = tuple(archive.add([offset], _schema(kind)) for offset, kind in enumerate(kinds))
+    (merged,) = merge_chunks(MergeTask(str(tmp_path), Merge(chunks))).chunks
+    assert merged.rollup == add(*(each.rollup for each in chunks))
+    columns = ("offset", "value", "data", "dataError")
+    rows = [row for batch in archive_rows(str(tmp_path), merged, columns) for row in batch.to_pylist()]
+    assert [row["value"] for row in rows] == [b"value-%d" % offset for offset in range(4)]
+    assert rows[0]["dataError"] is None, "without a schema nothing was decoded"
+    assert rows[1]["dataError"].startswith("the value was decoded by an older schema")
+    assert rows[2]["dataError"].startswith("JSON is malformed")
+    (raw,) = merge_chunks(MergeTask(str(tmp_path), Merge(chunks[:1]))).chunks
+    assert "data" not in pq.read_schema(tmp_path / raw.files[0].path).names
+
+
+def _schema(kind: str) -> ValueSchema | None:
+    field = f'{{"name":"id","type":"{kind}","nullable":true}}'
+    return ValueSchema("json", f'{{"type":"struct","fields":[{field}]}}') if kind else None
