@@ -47,3 +47,9 @@ def test_the_report_has_a_row_for_each_partition_and_a_line_for_each_problem() -
         "does not count: 29 more files",
         "not proven: 1 problem in 1 of 2 partitions",
     ]
+    assert result.text().splitlines()[:4] == [
+        "orders/0: offsets 0 to 9, 10 records, roll-up 000000000000000a: proven",
+        "orders/1: offsets 0 to 4, 5 records, roll-up 0000000000000005: not proven",
+        "one.parquet is missing",
+        "topic gone was deleted",
+    ]
