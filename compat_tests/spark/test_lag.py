@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 from cluster import Broker, tailrace, tailrace_output
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,25 +21,10 @@ from tailrace.client.log_facts import Partition
 from tailrace.pipeline.lag import Attachment, attach
 from tailrace.pipeline.lag.running_reads import RunningReads
 
-from .kafka_side import PATIENCE_SECONDS, KafkaSide, ToSend
+from .kafka_side import PATIENCE_SECONDS, KafkaSide, ToSend, committed
 from .spark_side import SparkSide
 
 NOBODY = "127.0.0.1:1"
-
-
-def committed(bootstrap: str, group: str) -> dict[int, int]:
-    """Returns the committed offsets of a group with one topic, as a stock client sees them.
-
-    librdkafka crashes if its question meets a coordinator that is loading, so kafka-python asks.
-    """
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
-        found = admin.list_group_offsets(group)[group]
-    except KafkaError:
-        return {}  # the coordinator is loading its groups
-    finally:
-        admin.close()
-    return {place.partition: each.offset for place, each in found.items()}
 
 
 @contextmanager

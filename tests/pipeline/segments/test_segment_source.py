@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tailrace.pipeline.segments.segment_options import OptionError
@@ -20,6 +21,7 @@ def test_the_schema_is_that_of_the_columns(tmp_path: Path) -> None:
         _source(tmp_path).reader(StructType().add("other", "long"))
 
 
+@pytest.mark.skipif(hasattr(DataSourceStreamReader, "getDefaultReadLimit"), reason="this PySpark has limits")
 def test_limits_of_a_stream_need_a_newer_pyspark(tmp_path: Path) -> None:
     source = _source(tmp_path, maxOffsetsPerTrigger="10")
     with pytest.raises(OptionError, match="maxOffsetsPerTrigger needs PySpark 4"):
