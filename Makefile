@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 # Compiled files are always kept, because compiling them again in each process takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up check test first-day simulate soak bench bench-triggers bench-spark docs format clean
+.PHONY: install up check test test-newest-spark first-day simulate soak bench bench-triggers bench-spark docs format clean
 
 $(RUNS): pyproject.toml
 	@echo "Installing Tailrace and what it needs into .venv"
@@ -53,6 +53,14 @@ test: check first-day
 	PYTHONPATH=compat_tests $(BIN)/python -m other_languages.programs
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
+
+# Jobs with a newer PySpark than the one of the other tests, in an environment of its own: 500 MB to download.
+NEWEST_SPARK := .cache/newest-spark
+test-newest-spark:
+	$(PYTHON) -m venv $(NEWEST_SPARK)
+	$(NEWEST_SPARK)/bin/python -m pip install --editable '.[spark]' pyspark==4.2.0 confluent-kafka kafka-python==3.0.12 \
+		hypothesis pytest pytest-timeout pytest-trio
+	$(NEWEST_SPARK)/bin/pytest tests/pipeline/segments tests/pipeline/lag compat_tests/newest_spark
 
 # Whole clusters in a seed each: docs/reliability.md. GROUPS=1 looks at consumer groups. Of one seed, FAULTS=0,3 leaves
 # the others out, VERBOSE=1 says more.

@@ -7,8 +7,11 @@ from brokers import is_apache_kafka
 from cluster import Broker
 from pyspark.sql import SparkSession
 from recovered_log import BEFORE, END, OFFSETS, RECOVERED, make_recovered
+from waiting import wait_until
 
-from .kafka_side import KafkaSide
+from tailrace.pipeline.segments.segment_source import register
+
+from .kafka_side import PATIENCE_SECONDS, KafkaSide
 from .spark_side import Job, SparkSide, offsets_json
 
 
@@ -36,3 +39,11 @@ def test_offsets_without_records_after_recovery_are_not_a_loss(
     assert job.run_available(spark_side.stream(**source)) == everything
     kafka_side.send_values(topic, ["new"])
     assert [(row.offset, row.value) for row in job.run_available(spark_side.stream(**source))] == [(END, b"new")]
+
+    register(spark_session)
+    frame = spark_session.read.format("tailrace-segments").option("topic", topic).option("entryTypes", "all")
+    entries = frame.option("includeUnsealed", "true").load(str(broker.data)).select("offset", "entryType", "value")
+    wait_until(lambda: entries.count() == len(OFFSETS) + 3, PATIENCE_SECONDS, "the high watermark on the disk")
+    found = [(row.offset, row.entryType) for row in entries.orderBy("offset").collect()]
+    events = [(row.offset, "event") for row in kafka_side.rows(topic)]
+    assert found == sorted([*events, (5, "hole"), (28, "bridge")])
