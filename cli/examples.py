@@ -105,6 +105,14 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "tailrace pipeline archive compact ./archive",
         "tailrace pipeline archive compact /mnt/archive --target-mib 256 --master spark://spark.example:7077",
     ),
+    "pipeline archive clean": (
+        "tailrace pipeline archive clean ./archive --dry-run",
+        "tailrace pipeline archive clean /mnt/archive --older-than 7d",
+    ),
+    "pipeline archive show": (
+        "tailrace pipeline archive show ./archive",
+        "tailrace pipeline archive show /mnt/archive --output json",
+    ),
     "pipeline archive run": (
         "tailrace pipeline archive run orders --to ./archive",
         "tailrace pipeline archive run --all --to /mnt/archive --bootstrap kafka.example:9092 --every 5m",

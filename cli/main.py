@@ -94,6 +94,11 @@ _COMMANDS = {
         "pipeline.archive_compact_command",
         "Merge small chunks of an archive into files of a good size.",
     ),
+    "pipeline archive clean": (
+        "pipeline.archive_clean_command",
+        "Remove old files of an archive that do not count.",
+    ),
+    "pipeline archive show": ("pipeline.archive_show_command", "Show what an archive has, by partition."),
     "pipeline archive run": ("pipeline.archive_run_command", "Copy topics to Parquet files, each record exactly once."),
     "pipeline archive verify": (
         "pipeline.archive_verify_command",

@@ -15,6 +15,7 @@ from tailrace.pipeline.archive import archive, read_archive
 from tailrace.pipeline.archive.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.archive_rounds import ArchiveResult
 
+from .cluster_commands import ClusterCommands
 from .kafka_side import KafkaSide, Row, ToSend
 
 Capture = pytest.CaptureFixture[str]
@@ -171,3 +172,15 @@ def test_a_task_that_cannot_write_leaves_the_archive_as_it_was(
     (tmp_path / "data").unlink()
     status, said, error = _run(capsys, *words)
     assert (status, "5 records" in said) == (0, True), error
+
+
+def test_executors_of_a_cluster_archive_each_record_once(
+    spark_cluster: ClusterCommands, kafka_side: KafkaSide, tmp_path: Path
+) -> None:
+    topic = kafka_side.new_topic("cluster", PARTITIONS)
+    kafka_side.send_values(topic, range(RECORDS))
+    to, where = str(tmp_path / "archive"), ("--bootstrap", kafka_side.bootstrap)
+    status, said, error = spark_cluster.run("pipeline", "archive", "run", topic, "--to", to, *where)
+    assert (status, f"{RECORDS} records of {topic}" in said, error) == (0, True, "")
+    status, said, error = spark_cluster.run("pipeline", "archive", "verify", to, *where)
+    assert (status, f"has {RECORDS} records of 2 partitions exactly once" in said, error) == (0, True, ""), said

@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
+
 from tailrace.runtime.chance import RandomChance
 
 _COPIED_TOGETHER = 2**20
@@ -207,3 +209,21 @@ def replace_file(path: str, content: bytes) -> None:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+class FileAge(Struct, frozen=True):
+    """A file, its size, and when it was last written to."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+def file_ages_below(directory: str) -> list[FileAge]:
+    """Returns all files below a directory, with paths relative to it; none if it does not exist."""
+    found = []
+    for path in files_below(directory):
+        with suppress(FileNotFoundError):
+            facts = os.stat(os.path.join(directory, path))
+            found.append(FileAge(path, facts.st_size, facts.st_mtime_ns // 1_000_000))
+    return found

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from tailrace.runtime.embedded.plain_files import (
+    FileAge,
     HashedFile,
     PlainFile,
+    file_ages_below,
     link_file,
     make_directories,
     names_in,
@@ -99,3 +101,11 @@ def test_a_second_name_is_a_link_or_a_copy(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(each.name for each in tmp_path.iterdir()) == ["below", "copy", "file"]
     with pytest.raises(FileNotFoundError):
         link_file(str(tmp_path / "none"), str(tmp_path / "other"))
+
+
+def test_files_have_an_age(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"12345")
+    os.utime(tmp_path / "a" / "file", (12.5, 12.5))
+    assert file_ages_below(str(tmp_path)) == [FileAge("a/file", 5, 12_500)]
+    assert file_ages_below(str(tmp_path / "nothing")) == []
