@@ -5,7 +5,6 @@ The driver and executors read views, so nothing here needs Trio.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,9 +72,12 @@ def view_of(
             f"{directory}/{MANIFEST} has format version {known.version}, and this Tailrace knows {manifest.VERSION}: "
             "use the version of Tailrace that wrote it"
         )
-    names: list[str] = []
-    with suppress(FileNotFoundError):
+    try:
         names = list_names(directory)
+    except FileNotFoundError:
+        raise ViewError(
+            f"{directory} does not exist on this machine: mount it at the same path on the driver and all executors"
+        ) from None
     segments = _segments(known, [base for name in names if (base := base_of(name)) is not None])
     starts = {(each.epoch, each.start) for each in known.epochs}
     starts |= {(each.epoch, each.start) for facts in known.sealed.values() for each in facts.epoch_starts or ()}

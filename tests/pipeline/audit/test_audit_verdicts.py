@@ -98,6 +98,12 @@ def test_other_bounds_of_batches_are_a_divergence() -> None:
     assert found[0][2] == 0
 
 
+def test_a_batch_that_begins_within_one_of_the_others_has_diverged_even_among_gaps() -> None:
+    moved = (batch(1, b"a", b"b"), LOG[2])
+    assert verdicts(compared(LOG, moved, LOG, gaps_end=END)) == [(1, Verdict.DIVERGED, 1, 2)]
+    assert (0, Verdict.DIVERGED) in {each[:2] for each in verdicts(compared(LOG, moved, gaps_end=END))}
+
+
 def test_a_batch_that_only_some_copies_have_is_missing_in_the_others() -> None:
     assert verdicts(compared(LOG, (LOG[0], LOG[2]), LOG)) == [(1, Verdict.MISSING, 2, 2)]
     assert verdicts(compared(LOG, LOG[:1], LOG)) == [(1, Verdict.MISSING, 2, 4)]

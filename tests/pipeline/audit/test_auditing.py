@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from audited_spus import ThreeSpus, audit_below, flip, row, run_here, verdicts
 from msgspec.structs import replace
-from segment_logs import CONFIG, append, fill
+from segment_logs import CONFIG, append, copy_of, fill
 
 from tailrace.pipeline.audit.audit_tasks import AuditTask, TaskFacts
 from tailrace.pipeline.audit.auditing import audit_with
@@ -77,6 +77,15 @@ async def test_a_copy_that_is_behind_is_equal(spus: ThreeSpus) -> None:
     assert verdicts(audit_below(spus.directory)) == {}
 
 
+async def test_a_copy_that_was_away_ends_earlier(tmp_path: Path) -> None:
+    spus = await ThreeSpus(tmp_path).write(100)
+    for number in (1, 3):
+        fill(spus.logs[number], 100)
+    await spus.commit()
+    result = audit_below(tmp_path)
+    assert (verdicts(result), row(result, 2).behind, row(result, 3).behind) == ({}, 100, 0)
+
+
 async def test_a_lost_end_and_a_lost_copy_are_missing(spus: ThreeSpus) -> None:
     last = spus.segments(2)[-1]
     last.write_bytes(last.read_bytes()[:-1])
@@ -107,6 +116,23 @@ async def test_a_topic_that_is_deleted_meanwhile_has_lost_nothing(spus: ThreeSpu
 
     result = audit_with(delete_and_run, [str(spus.directory)])
     assert (result.is_ok, result.copies) == (True, ())
+
+
+async def test_a_shelf_is_compared_with_the_replicas(spus: ThreeSpus) -> None:
+    shelf, log = spus.spus[3].shelf(0), spus.logs[1]
+    end = log.segments()[2].end
+    copy_of(shelf, log, 0, end)
+    shelf.roll()
+    await shelf.sync()
+    for number in (1, 2):
+        await spus.logs[number].advance_log_start(60)
+    result = audit_below(spus.directory)
+    assert (verdicts(result), result.facts["shelves"]) == ({}, 1)
+    (copy,) = (each for each in result.copies if each.is_shelf)
+    assert (copy.start, copy.end, copy.records) == (0, end, end)
+    flip(Path(copy.directory, f"{0:020}.log"), 100)
+    (finding,) = (each for copy in audit_below(spus.directory).copies if copy.is_shelf for each in copy.findings)
+    assert finding.verdict == "rotten"
 
 
 # compaction
