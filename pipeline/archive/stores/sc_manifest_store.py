@@ -53,7 +53,7 @@ class ScManifestStore:
         return version, head
 
     async def commit_at(self, sc: ScClient, expected_seq: int, head: Head) -> bool:
-        """Compares and sets. Raises RefusedError and UnreachableError."""
+        """Compares and sets. Raises RefusedError, UnreachableError and JobError."""
         version, known = await self.read_from(sc)
         if (known.seq if known is not None else 0) != expected_seq:
             return False
@@ -64,8 +64,14 @@ class ScManifestStore:
                 raise
             # A write that timed out may have succeeded.
             _, known = await self.read_from(sc)
-            if (known.seq if known is not None else 0) < head.seq:
+            if known is None or known.seq < head.seq:
                 raise
+            if known.seq > head.seq:
+                # Perhaps others built on this commit. Then its files must stay.
+                raise JobError(
+                    f"others have committed to archive {self._archive.id} at the same time, and it is unknown whether "
+                    f"commit {head.seq} took effect: run the job again"
+                ) from error
             return known == head
         return True
 

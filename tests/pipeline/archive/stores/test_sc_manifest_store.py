@@ -65,6 +65,21 @@ async def test_a_write_that_timed_out_may_have_succeeded() -> None:
         await STORE.commit_at(LateClient(True, ErrorCode.POLICY_VIOLATION), 0, head(1))  # type: ignore[arg-type]
 
 
+async def test_a_commit_on_which_another_writer_has_built_is_not_called_lost() -> None:
+    class Overtaken(LateClient):
+        """A client whose write took effect, and whose head has a successor before the client looks again."""
+
+        async def write_archive_head(self, archive: str, expected_version: int, text: str) -> int:
+            try:
+                return await super().write_archive_head(archive, expected_version, text)
+            finally:
+                self.stored = (8, encode(head(2)).decode())
+
+    client = Overtaken(True, ErrorCode.INVALID_UPDATE_VERSION)
+    with pytest.raises(JobError, match="it is unknown whether commit 1 took effect: run the job again"):
+        await STORE.commit_at(client, 0, head(1))  # type: ignore[arg-type]
+
+
 async def test_a_head_of_another_archive_is_refused() -> None:
     client = LateClient(is_written=False)
     client.stored = (1, encode(replace(head(1), archive="another")).decode())
