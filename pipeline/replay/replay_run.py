@@ -221,11 +221,13 @@ class _Run:
         found = self._left(document)
         target = self._ask(lambda client: client.target(self._settings.to_topic))
         check_target(target, self._settings.topic, [each.partition for each in found])
-        tasks = [self._task([each]) for each in self._partition_tasks(found, None, document)]
+        extents = [PartitionExtent(each.partition, each.topic_id, each.start, each.end, 0) for each in found]
+        if document is not None:
+            extents = list(document.extents)
+        tasks = [self._task([each]) for each in partition_tasks(extents, found)]
         looks = self._run(partial(look, is_brief=False), tasks)
-        check_retention(target, self._first_timestamp(looks), SystemClock().now_ms())
-        extents = {each.partition: each for each in found}
-        rows = tuple(_dry_row(each, extents[each.partition]) for each in looks)
+        check_retention(target, _first_timestamp(looks), SystemClock().now_ms())
+        rows = tuple(_dry_row(each, extent) for each, extent in zip(looks, extents, strict=True))
         return result_of(self._settings.topic, self._settings.to_topic, rows, "would be sent to")
 
     def send(self) -> ReplayResult:
@@ -234,20 +236,27 @@ class _Run:
         found = self._left(document)
         target = self._ask(lambda client: client.target(self._settings.to_topic))
         check_target(target, self._settings.topic, [each.partition for each in found])
-        if document is None and not found:
-            return result_of(self._settings.topic, self._settings.to_topic, (), "were sent to")
-        if document is None:
+        if document is None and found:
             document = self._new_document(found, target)
-        check_topic_id(document, target.topic_id)
-        parts = self._partition_tasks(found, document.extents, document)
+            if document is None:  # another driver has begun this replay in this moment
+                document = self._known_document()
+                found = self._left(document)
+        rows: tuple[ReplayRow, ...] = ()
+        if document is not None:
+            check_topic_id(document, target.topic_id)
+            rows = self._send(document, found, target)
+        return result_of(self._settings.topic, self._settings.to_topic, rows, "were sent to")
+
+    def _send(
+        self, document: ReplayDocument, found: Sequence[SourcePartition], target: Target
+    ) -> tuple[ReplayRow, ...]:
+        parts = partition_tasks(document.extents, found)
         pace = self._look_ahead(parts, target)
         producer = (document.producer_id, document.producer_epoch)
-        groups = self._groups(parts)
-        tasks = [self._task(group, producer, pace) for group in groups]
-        outcomes = self._run(send, tasks, document)
-        now = {each.partition: each for each in outcomes}
-        rows = tuple(_row(each, self._map, now.get(each.partition)) for each in document.extents)
-        return result_of(self._settings.topic, self._settings.to_topic, rows, "were sent to")
+        slots = self._spark.sparkContext.defaultParallelism
+        tasks = [self._task(group, producer, pace) for group in grouped(parts, None if pace is None else slots)]
+        now = {each.partition: each for each in self._run(send, tasks, document)}
+        return tuple(_row(each, self._map, now.get(each.partition)) for each in document.extents)
 
     # planning
 
@@ -275,10 +284,12 @@ class _Run:
             position = each.position if state is None else state.position
             if state is None or not state.is_end:
                 left[each.partition] = (position.source, each.end)
-        return self._source.partitions(self._settings, left) if left else []
+        found = self._source.partitions(self._settings, left) if left else []
+        check_complete(self._settings.topic, left, found)
+        return found
 
-    def _new_document(self, found: Sequence[SourcePartition], target: Target) -> ReplayDocument:
-        """Begins a replay. If another driver began it at the same time, that one's document counts."""
+    def _new_document(self, found: Sequence[SourcePartition], target: Target) -> ReplayDocument | None:
+        """Begins a replay. Returns None if another driver has begun it meanwhile; then that one's document counts."""
 
         async def ask(client: TargetClient) -> ReplayDocument:
             ends = await client.log_ends(target.topic, [each.partition for each in found])
@@ -290,31 +301,7 @@ class _Run:
             return ReplayDocument(self._settings, target.topic_id, name.id, name.epoch, tuple(extents))
 
         document = self._ask(ask)
-        if write_document(self._map, encode_document(document)):
-            return document
-        known = self._known_document()
-        assert known is not None, "the other driver has written it"
-        return known
-
-    def _partition_tasks(
-        self,
-        found: Sequence[SourcePartition],
-        extents: Sequence[PartitionExtent] | None,
-        document: ReplayDocument | None,
-    ) -> list[PartitionTask]:
-        rows = {each.partition: each.rows for each in found}
-        if document is not None:
-            extents = document.extents
-        if extents is None:
-            extents = [PartitionExtent(each.partition, each.topic_id, each.start, each.end, 0) for each in found]
-        return [PartitionTask(each, rows.get(each.partition, SegmentRows(()))) for each in extents]
-
-    def _groups(self, parts: Sequence[PartitionTask]) -> list[list[PartitionTask]]:
-        """Returns the partitions of each task. To keep in step, all partitions must have a task from the start on."""
-        if self._speed is None:
-            return [[each] for each in parts]
-        count = max(1, min(len(parts), self._spark.sparkContext.defaultParallelism))
-        return [list(parts[number::count]) for number in range(count)]
+        return document if write_document(self._map, encode_document(document)) else None
 
     def _task(
         self, parts: Sequence[PartitionTask], producer: tuple[int, int] = (-1, -1), pace: ReplayPace | None = None
@@ -336,12 +323,9 @@ class _Run:
             return None
         tasks = [self._task([each]) for each in parts]
         looks = self._run(partial(look, is_brief=True), tasks)
-        first, now_ms = self._first_timestamp(looks), SystemClock().now_ms()
+        first, now_ms = _first_timestamp(looks), SystemClock().now_ms()
         check_retention(target, first, now_ms)
         return None if self._speed is None else ReplayPace(self._speed, first or 0, now_ms + _LEAD_MS)
-
-    def _first_timestamp(self, looks: Sequence[PartitionLook]) -> int | None:
-        return min((each.first_timestamp for each in looks if each.first_timestamp is not None), default=None)
 
     # running
 
@@ -366,6 +350,36 @@ class _Run:
             return trio.run(ask)
         except BaseExceptionGroup as group:
             raise first_error(group) from None
+
+
+def partition_tasks(extents: Sequence[PartitionExtent], found: Sequence[SourcePartition]) -> list[PartitionTask]:
+    """Returns the work for each partition. A partition of which nothing is left to read only gets its end."""
+    rows = {each.partition: each.rows for each in found}
+    return [PartitionTask(each, rows.get(each.partition, SegmentRows(()))) for each in extents]
+
+
+def grouped(parts: Sequence[PartitionTask], slots: int | None) -> list[list[PartitionTask]]:
+    """Returns the partitions of each task.
+
+    A replay that keeps the pace has at most as many tasks as run at once, so that all partitions stay in step.
+    """
+    count = len(parts) if slots is None else max(1, min(len(parts), slots))
+    return [list(parts[number::count]) for number in range(count)]
+
+
+def check_complete(topic: str, left: Mapping[int, tuple[int, int]], found: Sequence[SourcePartition]) -> None:
+    """Raises ReplayError if the source no longer has what is left of a replay."""
+    has = {each.partition: (each.start, each.end) for each in found}
+    for partition, (start, end) in left.items():
+        if start < end and has.get(partition) != (start, end):
+            raise ReplayError(
+                f"the source does not have offsets {start} to {end - 1} of {topic}/{partition}, which this replay has "
+                "still to send: name the same directories as before"
+            )
+
+
+def _first_timestamp(looks: Sequence[PartitionLook]) -> int | None:
+    return min((each.first_timestamp for each in looks if each.first_timestamp is not None), default=None)
 
 
 class _Watch:
@@ -413,11 +427,11 @@ def _row(extent: PartitionExtent, directory: str, outcome: PartitionOutcome | No
     )
 
 
-def _dry_row(found: PartitionLook, source: SourcePartition) -> ReplayRow:
+def _dry_row(found: PartitionLook, extent: PartitionExtent) -> ReplayRow:
     return ReplayRow(
         partition=found.partition,
-        first=source.start,
-        end=source.end,
+        first=extent.start,
+        end=extent.end,
         read=found.read,
         sent=found.records,
         sent_now=0,

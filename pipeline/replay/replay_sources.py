@@ -45,8 +45,11 @@ class ReplaySource(Protocol):
     def partitions(
         self, settings: ReplaySettings, extents: Mapping[int, tuple[int, int]] | None = None
     ) -> list[SourcePartition]:
-        """Returns the partitions that have records. `extents` are the first offsets that are still to be read and the
-        ends, if a replay goes on that has begun. Raises an error with a sentence."""
+        """Returns the partitions that have offsets to read. Raises an error with a sentence.
+
+        `extents` are the first offsets that are still to be read and the ends, if a replay goes on that has begun. A
+        source that no longer has all of them returns what it has.
+        """
 
 
 class SegmentRows(Struct, frozen=True):
@@ -134,7 +137,7 @@ class ArchiveSource:
             if extents is not None:
                 if each.partition not in extents:
                     continue
-                start, end = extents[each.partition]
+                start, end = max(start, extents[each.partition][0]), min(end, extents[each.partition][1])
             elif settings.partitions and each.partition not in settings.partitions:
                 continue
             else:

@@ -13,6 +13,7 @@ from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.batches.compression import Compression
+from tailrace.protocol.batches.records import NO_TIMESTAMP
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, TcpNetwork
 from tailrace.runtime.settings import parse_address
@@ -99,10 +100,12 @@ def _look(task: ReplayTask, wanted: PartitionTask, is_brief: bool) -> PartitionL
     records = size = rollup = 0
     first_timestamp = first = last = None
     while (some := stream.next()) is not None:
-        if first is None:
-            first, first_timestamp = some[0].offset, min(each.record.timestamp for each in some)
-            if is_brief:
-                break
+        first = some[0].offset if first is None else first
+        if first_timestamp is None:
+            times = (each.record.timestamp for each in some)
+            first_timestamp = min((each for each in times if each != NO_TIMESTAMP), default=None)
+        if is_brief and first_timestamp is not None:
+            break
         last = some[-1].offset
         records += len(some)
         size += sum(each.size for each in some)

@@ -5,8 +5,18 @@ import pytest
 
 from tailrace.pipeline.replay import replay
 from tailrace.pipeline.replay.record_choice import RecordChoice
+from tailrace.pipeline.replay.replay_document import PartitionExtent
 from tailrace.pipeline.replay.replay_line import ReplayError
-from tailrace.pipeline.replay.replay_run import ReplayRequest, ReplayRow, result_of, settings_for
+from tailrace.pipeline.replay.replay_run import (
+    ReplayRequest,
+    ReplayRow,
+    check_complete,
+    grouped,
+    partition_tasks,
+    result_of,
+    settings_for,
+)
+from tailrace.pipeline.replay.replay_sources import SegmentRows, SourcePartition
 
 
 def _refused(**given: Any) -> str:
@@ -39,3 +49,19 @@ def test_a_result_sums_up_the_partitions() -> None:
     found = result_of("orders", "copy", rows, "were sent to")
     assert found.text().splitlines()[-1] == "ok: 16 records of orders were sent to copy"
     assert found.facts["found in the target"] == 6
+
+
+def test_a_paced_replay_has_a_slot_for_each_task_and_another_has_a_task_for_each_partition() -> None:
+    parts = partition_tasks([PartitionExtent(each, "id", 0, 10, 0) for each in range(5)], [])
+    numbers = [[part.extent.partition for part in group] for group in grouped(parts, 2)]
+    assert numbers == [[0, 2, 4], [1, 3]]
+    assert [len(group) for group in grouped(parts, None)] == [1] * 5
+    assert grouped([], None) == []
+
+
+def test_a_source_that_lacks_what_is_left_is_refused() -> None:
+    found = [SourcePartition(0, "id", 5, 10, SegmentRows(())), SourcePartition(1, "id", 5, 9, SegmentRows(()))]
+    check_complete("orders", {0: (5, 10), 2: (7, 7)}, found)
+    for left in ({1: (5, 10)}, {3: (0, 2)}):
+        with pytest.raises(ReplayError, match="the source does not have offsets"):
+            check_complete("orders", left, found)

@@ -11,6 +11,7 @@ from tailrace.pipeline.replay.replay_document import PartitionExtent, ReplaySett
 from tailrace.pipeline.replay.replay_line import ReplayError
 from tailrace.pipeline.replay.replay_position import MappedRange, ReplayPosition
 from tailrace.pipeline.replay.replay_task import PartitionTask, ReplayTask, addresses, look, send
+from tailrace.protocol.batches.records import Record
 from tailrace.runtime.network import Address
 
 RECORDS = sample_records(30)
@@ -34,6 +35,17 @@ def test_a_look_counts_what_would_be_sent() -> None:
     assert found.first_timestamp == RECORDS[10].timestamp
     (brief,) = look(_task(None), is_brief=True)
     assert (brief.first_timestamp, brief.records) == (RECORDS[0].timestamp, 0)
+
+
+def test_a_record_without_a_time_is_not_the_first_one() -> None:
+    class Timeless:
+        def rows(self, start: int):  # type: ignore[no-untyped-def]
+            yield arrow_batch([Record(0, -1, None, b"v")])
+            yield arrow_batch([Record(1, 500, None, b"v"), Record(2, 400, None, b"v")])
+
+    task = ReplayTask(ReplaySettings("orders", "copy"), (PartitionTask(EXTENT, Timeless()),), None)
+    (found,) = look(task, is_brief=True)
+    assert (found.first, found.first_timestamp) == (0, 400)
 
 
 def test_a_look_begins_where_the_map_ends(tmp_path: Path) -> None:
