@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import trio
-from archive_files import DATE, NEXT_DATE, archived_rows, write_archive, write_chunk
+from archive_files import archived_rows, write_archive, write_chunk
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from segment_logs import CONFIG, Spu
@@ -110,8 +110,10 @@ def test_a_replay_goes_to_apache_kafka(
 
 
 def test_an_archive_is_replayed(spark_session: SparkSession, kafka_side: KafkaSide, topic: str, tmp_path: Path) -> None:
-    first = write_chunk(tmp_path / "a", 5, 20, {DATE: archived_rows(range(5, 15)), NEXT_DATE: archived_rows([17])})
-    second = write_chunk(tmp_path / "a", 20, 30, {NEXT_DATE: archived_rows(range(20, 30), date=NEXT_DATE)})
+    one, next_one = "2020-01-01", "2020-01-02"
+    dated = {one: archived_rows(range(5, 15), date=one), next_one: archived_rows([17], date=next_one)}
+    first = write_chunk(tmp_path / "a", 5, 20, dated)
+    second = write_chunk(tmp_path / "a", 20, 30, {next_one: archived_rows(range(20, 30), date=next_one)})
     write_archive(tmp_path / "a", first, second, start=5)
     given = {"from_archive": str(tmp_path / "a"), "map_directory": str(tmp_path / "map"), "until": 25}
     replay(spark_session, topic="orders", to_topic=topic, bootstrap=kafka_side.bootstrap, **given)
