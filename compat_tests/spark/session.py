@@ -45,6 +45,8 @@ def start_session(scratch: Path, tasks: int = TASKS_AT_ONCE, other: Mapping[str,
     """Starts a session in local mode that runs so many tasks at once, with other settings where it needs them."""
     # Without it Spark takes the first python3 of PATH for its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A busy machine may need more than the 15 s that each side waits for a connection of the other.
+    os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "60")
     settings = {
         "spark.jars.packages": CONNECTOR,
         "spark.jars.excludes": ",".join(PART_OF_PYSPARK),
@@ -56,6 +58,7 @@ def start_session(scratch: Path, tasks: int = TASKS_AT_ONCE, other: Mapping[str,
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.executor.heartbeatInterval": "1s",
         "spark.local.dir": str(scratch / "local"),
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
