@@ -42,7 +42,7 @@ def archive_of(directory: Path, chunks: Mapping[int, Sequence[tuple[int, int]]],
 def _chunk(directory: Path, topic: str, partition: int, start: int, end: int) -> Chunk:
     writer = ChunkWriter(ChunkTarget(str(directory), topic, TOPIC_ID, partition), RandomChance())
     content = bytes(build_batch([record(each) for each in range(start, end)], base_offset=start))
-    batch = ReadBatch(0, read_header(content), ENTRY_TYPES.index(EVENT), memoryview(content), True)
+    batch = ReadBatch(0, read_header(content), ENTRY_TYPES.index(EVENT), crc_matches=True, chunk=content)
     writer.add(piece_of(Source(topic, TOPIC_ID, partition, "", 0), [LogBatch(batch)], start, end))
     (chunk,) = writer.finish().chunks
     return chunk

@@ -185,6 +185,24 @@ def test_every_engine_has_the_same_log_and_the_same_dead_letters(
     assert (facts["events"], facts["dead letters"], facts["outputs"]) == (handled, len(spark), handled)
 
 
+def test_a_topic_of_apache_kafka_has_the_same_log_and_dead_letters(
+    apache_kafka: str, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    world = World(KafkaSide(apache_kafka), tmp_path)
+    run_on_spark(world, "spark", spark_session)
+    ends = world.side.ends(world.topic)
+    assert world.log_of("spark") == expected_log(ends)
+    assert committed(apache_kafka, "spark") == ends
+    letters = [
+        (headers["partition"], headers["offset"], headers["message"]) for headers, _ in world.letters_of("spark")
+    ]
+    assert letters == [
+        (b"%d" % shard, b"%d" % offset, b"no luck with %d-%d" % (shard, offset))
+        for shard in range(SHARDS)
+        for offset in (7, 27)
+    ]
+
+
 def test_the_next_run_begins_where_any_engine_has_ended(world: World, spark_session: SparkSession) -> None:
     for shard in range(SHARDS):
         world.produce(shard, 3)
@@ -284,8 +302,8 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
     group, total = "killed", 150
     for shard in range(SHARDS):
         world.produce(shard, total - EVENTS)
-    settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "2s"]
-    settings += ["--heartbeat-interval", "500ms", "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
+    settings = ["--topic", world.topic, "--group", group, "--sc", cluster.sc, "--session-timeout", "6s"]
+    settings += ["--heartbeat-interval", "1s", "--env", f"TAILRACE_TEST_EVENTS={world.events_of(group)}"]
     settings += ["--commit-interval", "100ms", "--env", "TAILRACE_TEST_SECONDS=0.005"]
     checkpoint = world.directory / f"{group}-checkpoint"
     words = ["trigger", "run", str(world.function), *settings]
@@ -318,8 +336,8 @@ def test_a_driver_that_is_killed_loses_nothing_and_keeps_replicas_out(
         settings={
             "topic": world.topic,
             "group": group,
-            "session_timeout": 2,
-            "heartbeat_interval": 0.5,
+            "session_timeout": 6,
+            "heartbeat_interval": 1,
             "environment": {"TAILRACE_TEST_EVENTS": str(world.events_of(group))},
         },
     )

@@ -212,6 +212,6 @@ class _TopicOutput:
             return
         first = self._records[0].offset
         content = bytes(build_batch(self._records, base_offset=first))
-        batch = ReadBatch(0, read_header(content), ENTRY_TYPES.index(EVENT), True, content)
+        batch = ReadBatch(0, read_header(content), ENTRY_TYPES.index(EVENT), crc_matches=True, chunk=content)
         self._writer.add(piece_of(self._source, [LogBatch(batch)], first, self._offset))
         self._records, self._bytes = [], 0

@@ -32,7 +32,7 @@ from tailrace.pipeline.engine.range_work import RangeWork
 from tailrace.pipeline.engine.row_batches import SparkRow, batches_of
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.trigger.config.trigger_config import OnExhausted, Retry, SeekTo, TriggerConfig
+from tailrace.trigger.config.trigger_config import Acknowledgement, OnExhausted, Retry, SeekTo, TriggerConfig
 from tailrace.trigger.functions.function_source import FunctionSource, with_snapshot
 from tailrace.trigger.replica.group_offsets import GroupOffsets
 from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
@@ -162,3 +162,32 @@ async def test_worker_processes_call_the_function_and_blame_the_event_that_kills
     assert [each.value for each in sender.outputs] == [b"0", b"1", b"2", b"4", b"6"]
     assert sender.letters == [3, 5]
     assert parts.metrics.failures == {"worker-ended": 1, "timed-out": 1}
+
+
+async def test_an_input_ends_when_its_open_events_are_acknowledged_or_given_up(tmp_path: Path) -> None:
+    source = function_in(
+        tmp_path,
+        """
+        held = []
+        def handler(context, event):
+            held.append(event)
+            if len(held) == 3:
+                while held:
+                    context.emit("out", held[-1].body, event=held[-1])
+                    held.pop().acknowledge()
+        """,
+    )
+    work = _work(
+        with_snapshot(source),
+        acknowledgement=Acknowledgement.EXPLICIT,
+        acknowledgement_timeout=0.3,
+        retry=Retry(attempts=1),
+    )
+    seams, sender = real_seams(send_buffer_bytes=0, waits_awake=False), _Collected()
+    async with range_parts(work, SHARD, seams) as parts:
+        line = ShardLine(SHARD, 0, work.config)
+        batches = batches_of(_rows(range(7)), 0, 0)
+        await handle_input(line, parts, sender, lambda: next(batches, None), lambda now: True)
+    assert sorted(each.value or b"" for each in sender.outputs) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert (sender.letters, line.mark) == ([6], 7)
+    assert parts.metrics.failures == {"unacknowledged": 1}
