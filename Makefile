@@ -73,11 +73,18 @@ simulate: install
 		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(TRIGGERS),--triggers) $(if $(SMALL_TURNS),--small-turns) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
-# The fault run of triggers with all faults, in an order that SEED chooses, until RECORDS are handled.
+# Fault runs with all faults, in an order that SEED chooses: that of triggers until RECORDS are handled, or with
+# SOAK=pipeline that of the archive until PIPELINE_FAULTS have happened.
+SOAK ?= triggers
 RECORDS ?= 100000
+PIPELINE_FAULTS ?= 21
 SEED ?= 1
 soak: install
+ifeq ($(SOAK),pipeline)
+	TAILRACE_SOAK_FAULTS=$(PIPELINE_FAULTS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/pipeline
+else
 	TAILRACE_SOAK_RECORDS=$(RECORDS) TAILRACE_SOAK_SEED=$(SEED) $(BIN)/pytest -s compat_tests/triggers/test_fault_run.py
+endif
 
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install

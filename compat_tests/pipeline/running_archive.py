@@ -1,0 +1,220 @@
+"""`tailrace pipeline archive` as a process that a test can kill, and what the archive holds, read without Tailrace."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+from chaos.records import Log, Place
+from cluster import tailrace
+
+RUN_SECONDS_MAX = 300
+"""How long a run may take, with the start of a JVM on a busy machine."""
+POLL_SECONDS = 0.004
+"""How often the files are looked at. Some moments of a commit last only some milliseconds."""
+EXECUTOR = "CoarseGrainedExecutorBackend"
+LOCAL = ("--master", "local[2]")
+SEPARATE = ("--master", "local-cluster[2,1,512]")
+"""Executors that are processes of their own, each with 512 MB."""
+_ENVIRONMENT = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_DRIVER_MEMORY": "512m",
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.ui.enabled=false pyspark-shell",
+}
+
+
+class Archiving:
+    """One run of `tailrace pipeline archive run`. All of its processes end with it."""
+
+    def __init__(self, directory: Path, words: Sequence[str]) -> None:
+        self._errors = directory / "archive.errors"
+        command = tailrace("pipeline", "archive", "run", *words)
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=os.environ | _ENVIRONMENT,
+                cwd=directory,
+                start_new_session=True,
+            )
+        self._others: dict[int, psutil.Process] = {}
+
+    def watch(self) -> list[psutil.Process]:
+        """Returns the processes that the driver has started, and remembers them."""
+        with suppress(psutil.NoSuchProcess):
+            for each in psutil.Process(self._process.pid).children(recursive=True):
+                self._others.setdefault(each.pid, each)
+        return [each for each in self._others.values() if each.is_running()]
+
+    def executors(self) -> list[psutil.Process]:
+        """Returns the JVMs of the executors."""
+        return [each for each in self.watch() if EXECUTOR in _command_line(each)]
+
+    def python_workers(self) -> list[psutil.Process]:
+        """Returns the processes that run the tasks."""
+        return [each for each in self.watch() if "pyspark.daemon" in _command_line(each)]
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> bool:
+        """Waits until the condition holds or the run has ended. Returns whether it still runs."""
+        deadline = time.monotonic() + RUN_SECONDS_MAX
+        while self.is_running():
+            if condition():
+                return True
+            assert time.monotonic() < deadline, f"not within {RUN_SECONDS_MAX} s: {what}\n{self.said()}"
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def wait(self) -> int:
+        """Waits until the run ends, and returns its exit status."""
+        return self._process.wait(RUN_SECONDS_MAX)
+
+    def kill_driver(self) -> None:
+        """Kills the driver with SIGKILL. Its JVM, and tasks that run, notice that later or not at all."""
+        self.watch()
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> None:
+        """Kills all processes of the run that are left, and waits for their end."""
+        self.watch()
+        if self.is_running():
+            self._process.kill()
+            self._process.wait()
+        left = [each for each in self._others.values() if each.is_running()]
+        _, alive = psutil.wait_procs(left, timeout=20)
+        for each in alive:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(alive, timeout=20)
+
+    def wait_until_said(self, text: str, times: int = 1) -> None:
+        """Waits until the run has printed a text so many times, over all runs."""
+        wanted = self._errors.read_text().count(text) + times
+        assert self.wait_for(lambda: self._errors.read_text().count(text) >= wanted, text), self.said()
+
+    def said(self) -> str:
+        """Returns the last lines that the runs have printed."""
+        return "\n".join(self._errors.read_text().splitlines()[-40:])
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+class ArchiveFiles:
+    """The files of an archive as the disk shows them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def temporary(self) -> set[Path]:
+        return set(self.root.glob("data/*/*/*.tmp"))
+
+    def parquet(self) -> set[Path]:
+        return set(self.root.glob("data/*/*/*.parquet"))
+
+    def commits(self) -> set[Path]:
+        return set(self.root.glob("manifest/[0-9]*.json"))
+
+    def heads(self) -> set[Path]:
+        return set(self.root.glob("manifest/head-*.json"))
+
+    def chunks(self) -> list[dict[str, Any]]:
+        """Folds the manifest, from the first commit on."""
+        found: dict[str, dict[str, Any]] = {}
+        head = max(self.heads(), default=None)
+        if head is None:
+            return []
+        link = json.loads(head.read_text())["commit"]
+        chain = []
+        while link is not None:
+            commit = json.loads((self.root / "manifest" / link["name"]).read_text())
+            chain.append(commit)
+            link = commit.get("previous")
+        for commit in reversed(chain):
+            for removed in commit.get("chunks_removed", ()):
+                del found[removed]
+            for chunk in commit.get("chunks_added", ()):
+                found[_chunk_id(chunk)] = chunk
+        return list(found.values())
+
+    def records(self, places: Sequence[Place]) -> dict[Place, Log]:
+        """Returns the offsets and values of the files that count, ordered by offset, with duplicates."""
+        logs: dict[Place, Log] = {place: [] for place in places}
+        for chunk in self.chunks():
+            for file in chunk.get("files", ()):
+                table = pq.read_table(self.root / file["path"], columns=["offset", "value"], partitioning=None)
+                rows = zip(table["offset"].to_pylist(), table["value"].to_pylist(), strict=True)
+                logs[chunk["topic"], chunk["partition"]] += rows
+        return {place: sorted(log) for place, log in logs.items()}
+
+
+def _chunk_id(chunk: Mapping[str, Any]) -> str:
+    partition, start, end = chunk["partition"], chunk["start"], chunk["end"]
+    return f"{chunk['topic_id']}-p{partition:05d}-{start:020d}-{end:020d}-{chunk['token']}"
+
+
+def contradictions(
+    archived: Mapping[Place, Log], stored: Mapping[Place, Log], starts: Mapping[Place, int]
+) -> list[str]:
+    """Compares the archive with what a stock client reads. Offsets before `starts` may have been deleted meanwhile."""
+    found = []
+    for place, log in stored.items():
+        offsets = Counter(offset for offset, _ in archived[place])
+        twice = [offset for offset, times in offsets.items() if times > 1]
+        missing = [offset for offset, _ in log if offset not in offsets]
+        known = dict(log)
+        extra = [offset for offset in offsets if offset not in known and offset >= starts.get(place, 0)]
+        other = [offset for offset, value in archived[place] if known.get(offset, value) != value]
+        for what, those in (("twice", twice), ("missing", missing), ("extra", extra), ("different", other)):
+            if those:
+                found.append(f"{place}: {len(those)} records are {what}: {those[:5]}")
+    return found
+
+
+_LAST_RUN = """
+import contextlib, sys
+from tailrace.cli.main import main
+root, bootstrap, topic, *master = sys.argv[1:]
+where = ["--bootstrap", bootstrap, *master]
+with contextlib.redirect_stdout(sys.stderr):
+    status = main(["pipeline", "archive", "run", topic, "--to", root, *where])
+sys.exit(status or main(["pipeline", "archive", "verify", root, *where, "--output", "json"]))
+"""
+
+
+def finish(root: Path, bootstrap: str, topic: str) -> tuple[int, dict[str, Any]]:
+    """Archives the rest and verifies everything, in one driver. Returns the exit status and the report."""
+    done = _run([sys.executable, "-c", _LAST_RUN, str(root), bootstrap, topic, *LOCAL], root)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def compact(root: Path) -> str:
+    """Runs `tailrace pipeline archive compact`, and returns what it printed; it must succeed."""
+    done = _run(tailrace("pipeline", "archive", "compact", str(root), "--target-mib", "4", *LOCAL), root)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _run(command: list[str], root: Path) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | _ENVIRONMENT
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, env=environment, cwd=root.parent
+    )
