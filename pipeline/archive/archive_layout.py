@@ -35,6 +35,7 @@ _FILE = re.compile(
     r"(?P<topic_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-p(?P<partition>\d{5,10})"
     r"-(?P<first>\d{20})-(?P<last>\d{20})-e(?P<epoch>-?\d+)-(?P<token>[0-9a-f]{8})\.parquet"
 )
+_TEMPORARY = re.compile(r"\.[0-9a-f-]{36}-p\d{5,10}-([0-9a-f]{8})-[\w-]+\.tmp")
 _COMMIT = re.compile(r"(\d{10})-([0-9a-f]{8})\.json")
 _HEAD = re.compile(r"head-(\d{10})\.json")
 
@@ -72,6 +73,18 @@ def parse_file_name(name: str) -> FileFacts | None:
         return None
     numbers = {each: int(found[each]) for each in ("partition", "first", "last", "epoch")}
     return FileFacts(topic_id=found["topic_id"], token=found["token"], **numbers)
+
+
+def temporary_name(topic_id: str, partition: int, token: str, date: str) -> str:
+    """Returns the name of a data file that is being written. Spark ignores names with a dot at the beginning."""
+    return f".{topic_id}-p{partition:05d}-{token}-{date}{TEMPORARY}"
+
+
+def is_of_wave(name: str, wave: str) -> bool:
+    """Returns whether an attempt of these tasks has written, or begun, the data file."""
+    facts = parse_file_name(name)
+    token = facts.token if facts is not None else (found[1] if (found := _TEMPORARY.fullmatch(name)) else "")
+    return bool(token) and token.startswith(wave)
 
 
 def chunk_id(topic_id: str, partition: int, start: int, end: int, token: str) -> str:

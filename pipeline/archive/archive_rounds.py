@@ -23,7 +23,7 @@ from tailrace.runtime.embedded.plain_files import PlainFile, files_below, remove
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .archive_folder import ArchiveFolder, LoadedManifest, StoreOf, archive_at, create_archive, new_token, store_at
-from .archive_layout import ARCHIVE, DATA, parse_file_name
+from .archive_layout import ARCHIVE, DATA, is_of_wave
 from .archive_manifest import Archive, Chunk
 from .archive_planning import (
     EARLIEST,
@@ -279,8 +279,7 @@ class ArchiveRound:
         try:
             named = {each.path for each in self._folder.load().manifest.files()}
             for below in files_below(self._folder.path(DATA)):
-                facts = parse_file_name(below.rpartition("/")[2])
-                if facts is not None and facts.token.startswith(wave) and f"{DATA}/{below}" not in named:
+                if is_of_wave(below.rpartition("/")[2], wave) and f"{DATA}/{below}" not in named:
                     remove(self._folder.path(f"{DATA}/{below}"))
         except (OSError, JobError):
             return

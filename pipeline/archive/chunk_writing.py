@@ -21,7 +21,7 @@ from tailrace.pipeline.segments.record_columns import Column
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.embedded.plain_files import HashedFile, make_directories, remove
 
-from .archive_layout import DATA, NO_DATE, TEMPORARY, TOKEN_DIGITS, FileFacts, data_path, date_of_day
+from .archive_layout import DATA, NO_DATE, TOKEN_DIGITS, FileFacts, data_path, date_of_day, temporary_name
 from .archive_manifest import Chunk, DataFile
 from .record_rollup import add, batch_rollup
 
@@ -239,7 +239,7 @@ class _OpenFile:
         self._date = NO_DATE if day == _NO_DAY else date_of_day(day)
         directory = f"{target.directory}/{DATA}/{target.topic}/date={self._date}"
         make_directories(directory)
-        self._path = f"{directory}/.{target.topic_id}-p{target.partition:05d}-{token}-{self._date}{TEMPORARY}"
+        self._path = f"{directory}/{temporary_name(target.topic_id, target.partition, token, self._date)}"
         self._file = HashedFile(self._path)
         self._schema = schema
         self._writer: Any = None

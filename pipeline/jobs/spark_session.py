@@ -17,6 +17,8 @@ NO_SETTINGS: Mapping[str, str] = {}
 _CONNECT = "sc://"
 _DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
 """Settings of new sessions. Our own progress line would mix with Spark's."""
+_QUIET = {"spark.log.level": "FATAL"}
+"""A failure is one sentence of ours, without a stack trace of Spark. With spark-submit, its own settings count."""
 
 
 def open_session(name: str, master: str | None = None, settings: Mapping[str, str] = NO_SETTINGS) -> "SparkSession":
@@ -38,7 +40,8 @@ def open_session(name: str, master: str | None = None, settings: Mapping[str, st
         builder = builder.master(master)
     elif not is_submitted(os.environ):
         builder = builder.master(MASTER_DEFAULT)
-    for key, value in {**_DEFAULTS, **settings}.items():
+    defaults = _DEFAULTS if is_submitted(os.environ) else {**_DEFAULTS, **_QUIET}
+    for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()

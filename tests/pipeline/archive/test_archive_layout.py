@@ -10,9 +10,11 @@ from tailrace.pipeline.archive.archive_layout import (
     data_path,
     date_of,
     head_name,
+    is_of_wave,
     parse_commit_name,
     parse_file_name,
     parse_head_name,
+    temporary_name,
 )
 
 TOPIC_ID = "7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b"
@@ -35,6 +37,15 @@ def test_names_hold_all_numbers(epoch: int) -> None:
 @pytest.mark.parametrize("name", ["x.parquet", f"{TOPIC_ID}-p00003-1-2-e7-5f3a9c01.parquet", "head-0000000001.json"])
 def test_other_files_are_no_data_files(name: str) -> None:
     assert parse_file_name(name) is None
+
+
+def test_the_files_of_a_wave_are_known_by_their_names() -> None:
+    facts = FileFacts(TOPIC_ID, 3, 40, 99, 7, "5f3a9c01")
+    for name in (facts.name, temporary_name(TOPIC_ID, 3, "5f3a9c01", "2026-11-28")):
+        assert is_of_wave(name, "5f3a")
+        assert not is_of_wave(name, "5f3b")
+    assert is_of_wave(temporary_name(TOPIC_ID, 3, "5f3a9c01", NO_DATE), "5f3a")
+    assert not is_of_wave("5f3a9c01.tmp", "5f3a")
 
 
 def test_commits_and_heads_have_numbers() -> None:
