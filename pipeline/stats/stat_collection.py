@@ -33,11 +33,12 @@ from .stat_rows import (
 from .stat_sources import StatSource, source_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _CHOSEN_TOPICS_MAX = 50
 """How many topics have the rate over time of single partitions."""
 _STEPS = 8
+_TASKS_PER_CORE = 3
 _OTHERS = -1
 _Place = tuple[str, int]
 T = TypeVar("T")
@@ -120,6 +121,12 @@ class _Collection:
         topics.sort(key=lambda each: (-each.weight, each.topic))
         return result_of(self._source.name, topics)
 
+    def _in_few_tasks(self, frame: "DataFrame") -> "DataFrame":
+        """Returns the frame in a few tasks for each core. A log has a task for each segment, and many are tiny."""
+        if is_connect(self._spark):
+            return frame
+        return frame.coalesce(_TASKS_PER_CORE * int(self._spark.sparkContext.defaultParallelism))
+
     def _ask(self) -> _Found:
         from pyspark import StorageLevel
 
@@ -127,7 +134,7 @@ class _Collection:
         if not self._source.is_archive:
             entries = entries.persist(StorageLevel.DISK_ONLY)
         try:
-            asked = EntryQueries(self._spark, entries)
+            asked = EntryQueries(self._spark, self._in_few_tasks(entries))
             partitions = self._steps.after(asked.partitions())
             widths, chosen = _widths(partitions), _hottest(partitions, self._top)
             shapes = self._steps.after(asked.shapes(widths, chosen) if widths else {})
@@ -140,7 +147,7 @@ class _Collection:
             StorageLevel.DISK_ONLY
         )
         try:
-            cell_queries = CellQueries(self._spark, cells)
+            cell_queries = CellQueries(self._spark, self._in_few_tasks(cells))
             compaction = self._steps.after(cell_queries.compaction())
             keys = self._steps.after(cell_queries.top_keys(self._top))
             sizes = self._steps.after(cell_queries.sizes())

@@ -12,7 +12,7 @@ from written_archives import ARCHIVE_ID, SampleArchive  # noqa: E402
 
 from tailrace.pipeline.jobs.job_errors import JobError  # noqa: E402
 from tailrace.pipeline.schemas.value_schemas import ValueSchema  # noqa: E402
-from tailrace.pipeline.tables.archive_tables import files_of, plan_of, update_table  # noqa: E402
+from tailrace.pipeline.tables.archive_tables import TablePlan, files_of, plan_of, update_table  # noqa: E402
 from tailrace.pipeline.tables.delta_tables import DeltaArchiveTable  # noqa: E402
 
 SCHEMA = ValueSchema("json", '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true}]}')
@@ -51,15 +51,35 @@ def test_the_table_has_the_rows_of_the_archive_and_follows_it(archive: SampleArc
     assert table.partitions() == [{"date": "2026-11-28"}]
 
 
-def test_a_kill_at_any_step_changes_nothing_or_all(archive: SampleArchive, path: str) -> None:
-    archive.add([0, 1])
-    table = DeltaArchiveTable(path)
-    table.load(ARCHIVE_ID)
-    # Killed after the links: no reader sees the files.
-    (Path(path) / "orders").mkdir(parents=True)
+class _KilledError(BaseException):
+    """The end of a process."""
+
+
+class _DyingTable(DeltaArchiveTable):
+    """A table whose process dies right before or right after the transaction."""
+
+    def __init__(self, path: str, *, is_late: bool) -> None:
+        super().__init__(path)
+        self._is_late = is_late
+
+    def commit(self, archive: str, seq: int, plan: TablePlan, schema: pa.Schema) -> bool:
+        if self._is_late:
+            assert super().commit(archive, seq, plan, schema)
+        raise _KilledError
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_killed_run_has_changed_nothing_or_all(archive: SampleArchive, path: str, is_late: bool) -> None:
+    chunks = [archive.add([0, 1])]
     update_table(archive.folder, DeltaArchiveTable(path))
-    # Killed after the commit: the next run finds nothing to do.
-    assert update_table(archive.folder, DeltaArchiveTable(path)).added == 0
+    before = _rows(path)
+    chunks.append(archive.add([2]))
+    archive.merge(chunks)
+    with pytest.raises(_KilledError):
+        update_table(archive.folder, _DyingTable(path, is_late=is_late))
+    assert _rows(path) == (archive.rows() if is_late else before)
+    again = update_table(archive.folder, DeltaArchiveTable(path))
+    assert (again.added, again.removed) == ((0, 0) if is_late else (1, 1))
     assert _rows(path) == archive.rows()
 
 
