@@ -114,7 +114,7 @@ def _audit(session: SparkSession, cluster: SeparateCluster, directory: Path) -> 
 
 
 def test_equal_copies_are_equal_while_spus_write_and_compact(
-    spark_session: SparkSession, cluster: SeparateCluster, directory: Path
+    spark_session: SparkSession, spark_cluster: ClusterCommands, cluster: SeparateCluster, directory: Path
 ) -> None:
     with _producing(cluster):
         results = [_audit(spark_session, cluster, directory) for _ in range(2)]
@@ -123,6 +123,13 @@ def test_equal_copies_are_equal_while_spus_write_and_compact(
     records = [sum(copy.records for copy in result.copies) for result in results]
     assert records[0] > 0
     assert {copy.topic for copy in results[0].copies} >= {"orders", "table"}
+
+    data = [str(directory / f"spu-{spu}") for spu in SPUS]
+    status, output, errors = spark_cluster.run("pipeline", "audit", *data, "--sc", cluster.sc)
+    assert (status, errors) == (0, ""), output
+    status, output, _ = spark_cluster.run("pipeline", "audit", *data[:2], "--sc", cluster.sc, "--topic", "table")
+    assert status == 1
+    assert "SPU 3 should have a replica, and its data directory was not given" in output
 
 
 @contextmanager
