@@ -7,10 +7,9 @@ from urllib.request import urlopen
 
 import pytest
 from cluster import READY_SECONDS_MAX, end, run_to_end, tailrace
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient
 from free_ports import free_port
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaError
 from topics import CreateTopic
 from waiting import wait_until
 
@@ -33,12 +32,15 @@ def _do_batch(checkpoint: Path, batch: int, topic: str, offset: int) -> None:
 
 
 def _committed(bootstrap: str, group: str) -> dict[int, int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    """Returns the committed offsets. librdkafka crashes if its question meets a coordinator that is loading."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
-    except KafkaException:
+        found = admin.list_group_offsets(group)[group]
+    except KafkaError:
         return {}  # the coordinator is loading
-    return {each.partition: each.offset for each in found.topic_partitions}
+    finally:
+        admin.close()
+    return {place.partition: each.offset for place, each in found.items()}
 
 
 def test_a_checkpoint_is_followed(bootstrap: str, create_topic: CreateTopic, checkpoint: Path) -> None:
