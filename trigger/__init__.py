@@ -8,6 +8,8 @@ are first used, so that `import tailrace.trigger` costs nothing.
 
 from typing import TYPE_CHECKING
 
+from tailrace.runtime.embedded.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from .config.trigger_config import Retry, RetryMode
     from .config.trigger_settings import TriggerConfigError
@@ -17,22 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "Event", "Retry", "RetryMode", "TriggerConfigError", "trigger"]
 
-_MODULES = {
-    "Context": "worker.context",
-    "Event": "worker.event",
-    "Retry": "config.trigger_config",
-    "RetryMode": "config.trigger_config",
-    "TriggerConfigError": "config.trigger_settings",
-    "trigger": "functions.trigger_decorator",
-}
-"""The module of each public name."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Context": "worker.context",
+        "Event": "worker.event",
+        "Retry": "config.trigger_config",
+        "RetryMode": "config.trigger_config",
+        "TriggerConfigError": "config.trigger_settings",
+        "trigger": "functions.trigger_decorator",
+    },
+)

@@ -3,6 +3,7 @@
 A commit takes effect when the head names it. A process that is killed before that leaves files that do not count.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -80,7 +81,7 @@ class ArchiveFolder:
             raise JobError(
                 f"{directory} is no archive: `tailrace pipeline archive run TOPIC --to {directory}` makes one"
             )
-        self.directory = directory
+        self.directory = os.path.abspath(directory)
         self.archive = archive
         self.store = (store_of or store_at)(directory, archive)
 

@@ -30,7 +30,8 @@ def read_archive(
     chunks were merged and `archive clean` removed the old files. If the newest file of a topic has columns of its
     values, the frame has them too. Raises JobError and ManifestError.
     """
-    manifest = ArchiveFolder(directory, store_of).load().manifest
+    folder = ArchiveFolder(directory, store_of)
+    directory, manifest = folder.directory, folder.load().manifest
     known = {each.topic for each in manifest.partitions}
     for topic in topics or ():
         if topic not in known:

@@ -1,5 +1,6 @@
 """Where an archive's records come from: brokers of Tailrace or Apache Kafka, or the files of SPUs. For the driver."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -109,7 +110,7 @@ class SegmentSource:
 
     def __init__(self, paths: Sequence[str]) -> None:
         """`paths`: data directories of SPUs, or directories that contain them."""
-        self._paths = tuple(paths)
+        self._paths = tuple(os.path.abspath(each) for each in paths)
         self._plan: QueryPlan | None = None
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:

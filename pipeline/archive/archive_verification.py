@@ -85,13 +85,13 @@ def verify(
     manifest = loaded.manifest
     source = None if is_offline else source_of(brokers, segments)
     logs = Logs(source, manifest, brokers)
-    tasks = [CheckTask(directory, chunks, logs.of_chunks(chunks)) for chunks in plan_checks(manifest.chunks)]
+    tasks = [CheckTask(folder.directory, chunks, logs.of_chunks(chunks)) for chunks in plan_checks(manifest.chunks)]
     requires = source.requires if source is not None else ()
     proofs = run_tasks(spark, tasks, check_chunks, name=NAME, report=report, requires=requires)
     partitions = prove(
         manifest, [chunk for task in tasks for chunk in task.chunks], [each for some in proofs for each in some]
     )
-    return _result(partitions, [], logs.notes, orphans_of(directory, manifest), is_offline=is_offline)
+    return _result(partitions, [], logs.notes, orphans_of(folder.directory, manifest), is_offline=is_offline)
 
 
 def _result(

@@ -6,6 +6,8 @@ they are first used, so that the command line starts fast.
 
 from typing import TYPE_CHECKING
 
+from tailrace.runtime.embedded.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from .audit_report import AuditResult, CopyRow, FindingRow
     from .audit_verdicts import Verdict
@@ -14,22 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditResult", "CopyRow", "Expected", "FindingRow", "Verdict", "audit"]
 
-_MODULES = {
-    "AuditResult": "audit_report",
-    "CopyRow": "audit_report",
-    "Expected": "copy_finding",
-    "FindingRow": "audit_report",
-    "Verdict": "audit_verdicts",
-    "audit": "auditing",
-}
-"""The module of each public name."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AuditResult": "audit_report",
+        "CopyRow": "audit_report",
+        "Expected": "copy_finding",
+        "FindingRow": "audit_report",
+        "Verdict": "audit_verdicts",
+        "audit": "auditing",
+    },
+)

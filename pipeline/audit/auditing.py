@@ -1,5 +1,6 @@
 """Compares all replicas of all partitions below some directories, as one Spark job."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,8 @@ def audit_with(
     report: "Report | None" = None,
 ) -> AuditResult:
     """Does what `audit` does, with any way to run tasks."""
-    finder = CopyFinder(RealFiles(read_only=True), paths, topics)
+    # Executors may have another working directory.
+    finder = CopyFinder(RealFiles(read_only=True), [os.path.abspath(each) for each in paths], topics)
     found = finder.find(expected)
     try:
         partitions = [_planned(copies, checks_bodies, task_bytes) for copies in found.copies.values()]

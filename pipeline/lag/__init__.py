@@ -6,21 +6,12 @@ used, so that a broker needs no PySpark.
 
 from typing import TYPE_CHECKING
 
+from tailrace.runtime.embedded.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from .attachment import Attachment, attach
     from .lag_rows import LagRow
 
 __all__ = ["Attachment", "LagRow", "attach"]
 
-_MODULES = {"Attachment": "attachment", "LagRow": "lag_rows", "attach": "attachment"}
-"""The module of each public name."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, {"Attachment": "attachment", "LagRow": "lag_rows", "attach": "attachment"})

@@ -6,6 +6,8 @@ first used, so that a broker needs no PySpark.
 
 from typing import TYPE_CHECKING
 
+from tailrace.runtime.embedded.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from .map_parts import target_offset
     from .replay_line import ReplayError
@@ -14,23 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ReplayError", "ReplayResult", "ReplayRow", "VerifyReplayResult", "replay", "target_offset", "verify_replay"]
 
-_MODULES = {
-    "ReplayError": "replay_line",
-    "ReplayResult": "replay_run",
-    "ReplayRow": "replay_run",
-    "replay": "replay_run",
-    "VerifyReplayResult": "replay_verification",
-    "target_offset": "map_parts",
-    "verify_replay": "replay_verification",
-}
-"""The module of each public name."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ReplayError": "replay_line",
+        "ReplayResult": "replay_run",
+        "ReplayRow": "replay_run",
+        "replay": "replay_run",
+        "VerifyReplayResult": "replay_verification",
+        "target_offset": "map_parts",
+        "verify_replay": "replay_verification",
+    },
+)

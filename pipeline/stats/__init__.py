@@ -5,6 +5,8 @@ May import `segments` and `jobs`. The names here are imported when they are firs
 
 from typing import TYPE_CHECKING
 
+from tailrace.runtime.embedded.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from .stat_collection import stats
     from .stat_page import page_of
@@ -12,15 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsResult", "page_of", "stats"]
 
-_MODULES = {"StatsResult": "stat_rows", "page_of": "stat_page", "stats": "stat_collection"}
-"""The module of each public name."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, {"StatsResult": "stat_rows", "page_of": "stat_page", "stats": "stat_collection"})

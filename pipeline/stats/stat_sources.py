@@ -1,6 +1,7 @@
 """What statistics are computed of: the logs of SPUs, or an archive."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,7 +55,8 @@ class SegmentSource:
         """Looks into the directories. Raises JobError."""
         self.name = ", ".join(paths)
         self._options = {
-            "paths": json.dumps(list(paths)),
+            # Executors may have another working directory.
+            "paths": json.dumps([os.path.abspath(each) for each in paths]),
             "includeUnsealed": "true",
             **({"topic": json.dumps(list(topics))} if topics else {}),
         }
