@@ -3,8 +3,9 @@
 Without the broker, only the archive itself is checked: its manifest, its files and their records.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 NAME = "archive verify"
 ORPHANS_SHOWN_MAX = 20
+T = TypeVar("T")
 _POLICY, _COMPACT = "cleanup.policy", "compact"
 
 
@@ -145,17 +147,19 @@ class Logs:
     def __init__(self, source: ArchiveSource | None, manifest: Manifest, brokers: Sequence[str]) -> None:
         """Asks the source. Raises JobError, RefusedError and UnreachableError."""
         self._source = source
-        extents = [] if source is None else source.look(None, EARLIEST, None)
+        topics = sorted({(each.topic, each.topic_id) for each in manifest.partitions})
+        names = sorted({topic for topic, _ in topics})
+        # What is wrong with other topics does not matter.
+        there = trio.run(_asked, brokers, partial(existing_topics, topics=names)) if brokers else None
+        extents = [] if source is None or there == [] else source.look(there, EARLIEST, None)
         self._extents = {each.key: each for each in extents}
-        topics = {each.topic: each.topic_id for each in manifest.partitions}
         known = {each.topic_id for each in extents}
         self.notes = [
             f"the log has no topic {topic} with the id {topic_id}, so its records are compared with nothing"
-            for topic, topic_id in sorted({(each.topic, each.topic_id) for each in manifest.partitions})
+            for topic, topic_id in topics
             if source is not None and topic_id not in known
         ]
-        kept = [topic for topic, topic_id in topics.items() if topic_id in known]
-        self._compacted = trio.run(_compacted, brokers, kept) if brokers and kept else set()
+        self._compacted = trio.run(_asked, brokers, partial(compacted_topics, topics=there)) if there else set()
         self._may_be_compacted = not brokers
 
     def of_chunks(self, chunks: Sequence[Chunk]) -> tuple[ChunkLog, ...] | None:
@@ -174,12 +178,18 @@ class Logs:
         return ChunkLog(reads, end, self._may_be_compacted or chunk.topic in self._compacted)
 
 
-async def _compacted(brokers: Sequence[str], topics: Sequence[str]) -> set[str]:
+async def _asked(brokers: Sequence[str], ask: Callable[[BrokerClient], Awaitable[T]]) -> T:
     client = BrokerClient(TcpNetwork(send_buffer_bytes=0), brokers, RandomChance())
     try:
-        return await compacted_topics(client, topics)
+        return await ask(client)
     finally:
         client.close()
+
+
+async def existing_topics(client: BrokerClient, topics: Sequence[str]) -> list[str]:
+    """Returns those of the topics that exist. Raises RefusedError and UnreachableError."""
+    existing = {each.name for each in await client.topics(None)}
+    return [topic for topic in topics if topic in existing]
 
 
 async def compacted_topics(client: BrokerClient, topics: Sequence[str]) -> set[str]:

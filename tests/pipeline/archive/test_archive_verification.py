@@ -13,7 +13,14 @@ from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Manife
 from tailrace.pipeline.archive.archive_planning import EARLIEST
 from tailrace.pipeline.archive.archive_proof import ChunkProof
 from tailrace.pipeline.archive.archive_sources import SegmentSource
-from tailrace.pipeline.archive.archive_verification import Logs, compacted_topics, orphans_of, prove, verify
+from tailrace.pipeline.archive.archive_verification import (
+    Logs,
+    compacted_topics,
+    existing_topics,
+    orphans_of,
+    prove,
+    verify,
+)
 from tailrace.pipeline.archive.chunk_reading import archive_range
 from tailrace.pipeline.archive.chunk_tasks import CheckTask, check_chunks
 from tailrace.pipeline.archive.chunk_writing import ChunkTarget
@@ -66,6 +73,7 @@ async def test_brokers_say_which_topics_are_compacted(autojump_clock: object) ->
         await spu.running.create("customers", 1, {"cleanup.policy": "compact,delete"})
         client = BrokerClient(spu.network, [str(ADDRESS)], RandomChance(1))
         assert await compacted_topics(client, ["orders", "customers"]) == {"customers"}
+        assert await existing_topics(client, ["customers", "gone"]) == ["customers"]
         client.close()
 
 
