@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from cluster import Tailrace
 from pyspark.sql import SparkSession
 
 from tailrace.cli.main import main
@@ -184,3 +185,31 @@ def test_executors_of_a_cluster_archive_each_record_once(
     assert (status, f"{RECORDS} records of {topic}" in said, error) == (0, True, "")
     status, said, error = spark_cluster.run("pipeline", "archive", "verify", to, *where)
     assert (status, f"has {RECORDS} records of 2 partitions exactly once" in said, error) == (0, True, ""), said
+
+
+def test_a_head_in_the_store_of_the_sc_survives_a_crash_of_the_sc(
+    spark_session: SparkSession, tmp_path: Path, capsys: Capture
+) -> None:
+    cluster, to = Tailrace(tmp_path), tmp_path / "archive"
+    try:
+        cluster.start()
+        kafka = KafkaSide(cluster.bootstrap)
+        topic = kafka.new_topic("head")
+        kafka.send_values(topic, range(5))
+        words = ("run", topic, "--to", str(to), "--bootstrap", cluster.bootstrap)
+        status, said, error = _run(capsys, *words, "--sc", cluster.sc)
+        assert (status, "5 records" in said, error) == (0, True, "")
+        assert not list((to / "manifest").glob("head-*"))
+        cluster.kill()
+        status, _, error = _run(capsys, "show", str(to))
+        assert (status, "the head of the archive is in the store of the SC: the SC at" in error) == (1, True), error
+        old = cluster.sc
+        cluster.start()
+        content = (to / "archive.json").read_text()
+        (to / "archive.json").write_text(content.replace(old, cluster.sc))
+        kafka.send_values(topic, range(5, 8))
+        status, said, error = _run(capsys, *words)
+        assert (status, "3 records" in said, error) == (0, True, "")
+        assert len(_archived(spark_session, to, topic)) == 8
+    finally:
+        cluster.kill()
