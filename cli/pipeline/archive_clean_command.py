@@ -1,17 +1,18 @@
 """`tailrace pipeline archive clean`: removes files that are in the directory of an archive and do not count.
 
-Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive.
+Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive, 3 the SC that has the head is
+unreachable.
 """
 
 import argparse
 
-from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, say
+from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import counted, size_text
 from tailrace.cli.output.times import duration
 from tailrace.pipeline.archive.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.archive_manifest import ManifestError
 from tailrace.pipeline.archive.upkeep.orphan_cleaning import AGE_SECONDS, clean
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.runtime.wall_clock import SystemClock
 
 _NAME = "pipeline archive clean"
@@ -38,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(error, WRONG_USAGE)
     try:
         done = clean(folder, SystemClock().now_ms(), arguments.older_than / 1000, dry_run=arguments.dry_run)
+    except ServerSilentError as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, ManifestError) as error:
         return _fail(error, REFUSED)
     if arguments.dry_run:

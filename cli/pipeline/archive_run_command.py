@@ -12,7 +12,7 @@ from tailrace.cli.output.progress import Progress
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive import run_arguments
 from tailrace.pipeline.archive.archive_manifest import ManifestError
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.runtime.settings import SettingsError
 
 _NAME = "pipeline archive run"
@@ -27,15 +27,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
     try:
         asked = run_arguments.asked(arguments)
+    except ServerSilentError as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, ManifestError, SettingsError) as error:
         return _fail(error, WRONG_USAGE)
     progress = Progress(0, wanted=False, doing="archiving", amount=lambda count: f"{count} tasks")
     try:
         return run_arguments.run_and_show(asked, arguments.output, _show, _complain, progress.move_to)
+    except (ServerSilentError, UnreachableError) as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, ManifestError, RefusedError) as error:
         return _fail(error, REFUSED)
-    except UnreachableError as error:
-        return _fail(error, UNREACHABLE)
     except KeyboardInterrupt:
         if asked.every_seconds is None:
             raise

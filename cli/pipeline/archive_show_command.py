@@ -1,6 +1,6 @@
 """`tailrace pipeline archive show`: shows what an archive has, by partition. Needs no Spark.
 
-Exit status: 0 done, 1 refused, 2 a directory that is no archive.
+Exit status: 0 done, 1 refused, 2 a directory that is no archive, 3 the SC that has the head is unreachable.
 """
 
 import argparse
@@ -8,13 +8,13 @@ import sys
 
 import msgspec
 
-from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, say
+from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import counted, for_encoding, size_text
 from tailrace.cli.output.tables import table
 from tailrace.pipeline.archive.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.archive_manifest import ManifestError
 from tailrace.pipeline.archive.upkeep.archive_listing import ArchiveListing, list_archive
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 
 _NAME = "pipeline archive show"
 
@@ -35,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _fail(error, WRONG_USAGE)
     try:
         listing = list_archive(folder)
+    except ServerSilentError as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, ManifestError) as error:
         return _fail(error, REFUSED)
     if arguments.output == "json":

@@ -202,7 +202,7 @@ def test_a_head_in_the_store_of_the_sc_survives_a_crash_of_the_sc(
         assert not list((to / "manifest").glob("head-*"))
         cluster.kill()
         status, _, error = _run(capsys, "show", str(to))
-        assert (status, "the head of the archive is in the store of the SC: the SC at" in error) == (1, True), error
+        assert (status, "the head of the archive is in the store of the SC: the SC at" in error) == (3, True), error
         old = cluster.sc
         cluster.start()
         content = (to / "archive.json").read_text()

@@ -10,6 +10,10 @@ class JobError(Exception):
     """A job that cannot be done; the message is one sentence that says what is wrong and what to do."""
 
 
+class ServerSilentError(JobError):
+    """A job that cannot be done, because a server does not respond."""
+
+
 def reason_of_job(error: BaseException) -> str:
     """Returns what Spark says about a failure, in one line.
 

@@ -11,7 +11,7 @@ import trio
 from tailrace.client.sc_client import SC, ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.archive_manifest import Archive, Head, ManifestError, decode, encode
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.network import Network, TcpNetwork
 from tailrace.runtime.settings import SettingsError, parse_address
@@ -85,5 +85,7 @@ class ScManifestStore:
 
         try:
             return trio.run(with_client)
-        except (RefusedError, UnreachableError) as error:
+        except UnreachableError as error:
+            raise ServerSilentError(f"the head of the archive is in the store of the SC: {error}") from error
+        except RefusedError as error:
             raise JobError(f"the head of the archive is in the store of the SC: {error}") from error
