@@ -4,6 +4,7 @@ Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive.
 """
 
 import argparse
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Makes the table, and returns the exit status."""
+    # It warns about each column without statistics, and about commits that are planned again.
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     # pyarrow takes long to import.
     from tailrace.pipeline.archive.archive_folder import ArchiveFolder
     from tailrace.pipeline.tables.table_updates import CATALOG, delta_table, iceberg_table

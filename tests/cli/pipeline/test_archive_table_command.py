@@ -31,13 +31,16 @@ def test_a_delta_table_is_made_once(archive: SampleArchive, tmp_path: Path, caps
     assert deltalake.DeltaTable(path).to_pyarrow_table().num_rows == 3
 
 
-def test_an_iceberg_table_is_made_in_a_catalog(archive: SampleArchive, tmp_path: Path, capsys: Capture) -> None:
+def test_an_iceberg_table_is_made_in_a_catalog(
+    archive: SampleArchive, tmp_path: Path, capsys: Capture, caplog: pytest.LogCaptureFixture
+) -> None:
     catalogs = pytest.importorskip("pyiceberg.catalog")
     options = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
     given = [word for name, value in options.items() for word in ("--catalog-option", f"{name}={value}")]
     words = ["pipeline", "archive", "table", archive.directory, "--iceberg", "shop.orders", "--topic", "orders"]
     assert main([*words, *given]) == 0
     assert "the Iceberg table shop.orders is the archive at commit 2: 1 files added" in capsys.readouterr().out
+    assert caplog.messages == []
     table = catalogs.load_catalog("default", **options).load_table("shop.orders")
     assert table.scan().to_arrow().num_rows == 3
 
