@@ -9,6 +9,8 @@ from typing import Any
 
 from tailrace.runtime.embedded.plain_files import PlainFile
 
+from .record_choice import RecordChoice, RecordChooser
+from .record_masks import HASH, MaskError, parse_mask
 from .replay_line import ReplayError
 from .replay_pace import parse_speed
 
@@ -96,6 +98,8 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if arguments.dry_run and arguments.speed is not None:
         raise ReplayError("--speed has no effect together with --dry-run")
     segments = arguments.from_segments
+    secret = None if arguments.mask_secret is None else _secret(arguments.mask_secret)
+    _check_changes(arguments, secret)
     return {
         "topic": arguments.topic,
         "to_topic": arguments.to_topic,
@@ -110,11 +114,25 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, Any]:
         "keys": arguments.key,
         "key_regexes": arguments.key_regex,
         "masks": arguments.mask,
-        "secret": None if arguments.mask_secret is None else _secret(arguments.mask_secret),
+        "secret": secret,
         "speed": arguments.speed,
         "compression": arguments.compression,
         "dry_run": arguments.dry_run,
     }
+
+
+def _check_changes(arguments: argparse.Namespace, secret: bytes | None) -> None:
+    """Checks filters and masks before Spark starts. Raises ReplayError."""
+    try:
+        RecordChooser(RecordChoice(key_regexes=tuple(arguments.key_regex)))
+        masks = [parse_mask(each) for each in arguments.mask]
+    except (ValueError, MaskError) as error:
+        raise ReplayError(str(error)) from None
+    makes_hashes = any(each.action == HASH for each in masks)
+    if makes_hashes and secret is None:
+        raise ReplayError("--mask with hash needs --mask-secret: a file with a long random text, which stays the same")
+    if secret is not None and not makes_hashes:
+        raise ReplayError("--mask-secret has no effect without a --mask with hash")
 
 
 def _secret(path: str) -> bytes:

@@ -20,7 +20,9 @@ def test_places_partitions_and_speeds_are_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("abc\n")
     words = ("--from-segments", "a,b", "--map", "m", "--from", '{"0": 5}', "--until", "2026-01-31T12:00:00Z")
-    found = settings_of(_given(*words, "--partitions", "0,3-5", "--speed", "10x", "--mask-secret", str(secret)))
+    found = settings_of(
+        _given(*words, "--partitions", "0,3-5", "--speed", "10x", "--mask", "key=hash", "--mask-secret", str(secret))
+    )
     assert found["from_segments"] == ["a", "b"]
     assert found["start"] == {0: 5}
     assert found["until"] == datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -38,11 +40,17 @@ def test_a_wrong_value_is_refused(words: tuple[str, str]) -> None:
 
 
 def test_what_is_missing_or_has_no_effect_is_named(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("abc")
     for words, sentence in (
         ((), "--from-archive or --from-segments is missing"),
         (("--from-segments", "a"), "--map is missing"),
         (("--from-segments", "a", "--dry-run", "--speed", "1x"), "--speed has no effect together with --dry-run"),
         (("--from-segments", "a", "--dry-run", "--mask-secret", f"{tmp_path}/no"), "cannot be read: No such file"),
+        (("--from-segments", "a", "--dry-run", "--mask-secret", str(secret)), "--mask-secret has no effect without"),
+        (("--from-segments", "a", "--dry-run", "--mask", "key=hash"), "--mask with hash needs --mask-secret"),
+        (("--from-segments", "a", "--dry-run", "--mask", "key"), "'key' is no mask"),
+        (("--from-segments", "a", "--dry-run", "--key-regex", "("), "is no regular expression"),
     ):
         with pytest.raises(ReplayError, match=sentence):
             settings_of(_given(*words))
