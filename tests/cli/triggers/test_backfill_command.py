@@ -1,11 +1,9 @@
 """Tests the command line of `tailrace trigger backfill`; compat_tests/spark/ runs it."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from tailrace.cli.main import main
 from tailrace.cli.triggers.backfill_command import _WITHOUT_EFFECT
@@ -18,13 +16,6 @@ from tailrace.trigger import trigger
 def bill(context, event):
     pass
 """
-
-
-@pytest.fixture(autouse=True)
-def _logs() -> Iterator[None]:
-    """Takes back where the program has sent its logs: to the standard error of this test."""
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture
