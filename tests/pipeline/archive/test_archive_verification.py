@@ -4,12 +4,25 @@ from pathlib import Path
 
 import pytest
 from archive_files import DATE, NEXT_DATE, archived_rows, write_archive, write_chunk
-from archive_samples import OTHER_ID, archived_partition, chunk
+from archive_samples import ARCHIVE, OTHER_ID, TOPIC_ID, archived_partition, chunk
 from grouped_spu import grouped_spu
+from msgspec.structs import replace
 from segment_logs import Spu, append, fill
 from spus import ADDRESS
 
-from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Manifest, Snapshot
+from tailrace.pipeline.archive.archive_folder import create_archive
+from tailrace.pipeline.archive.archive_layout import head_name
+from tailrace.pipeline.archive.archive_manifest import (
+    ArchivedPartition,
+    Chunk,
+    Commit,
+    Head,
+    Link,
+    Manifest,
+    Snapshot,
+    checksum,
+    encode,
+)
 from tailrace.pipeline.archive.archive_planning import EARLIEST
 from tailrace.pipeline.archive.archive_proof import ChunkProof
 from tailrace.pipeline.archive.archive_sources import SegmentSource
@@ -60,6 +73,33 @@ def test_a_damaged_manifest_is_the_fault(tmp_path: Path) -> None:
     assert (result.is_ok, result.status, result.verdict) == (False, 1, "1 problem in 0 of 0 partitions")
     assert "has another checksum than its successor says" in result.faults[0]
     assert result.faults[0] in result.text().splitlines()
+
+
+def _forge(root: Path, *chunks: Chunk) -> None:
+    """Writes a manifest whose checksums are right, with one commit that no writer makes."""
+    create_archive(str(root), ARCHIVE)
+    commit = Commit(ARCHIVE.id, 1, 0, partitions_added=(archived_partition(),), chunks_added=chunks)
+    content = encode(commit)
+    (root / "manifest" / "0000000001-ffffffff.json").write_bytes(content)
+    link = Link("0000000001-ffffffff.json", checksum(content))
+    (root / "manifest" / head_name(1)).write_bytes(encode(Head(ARCHIVE.id, 1, link, {TOPIC_ID: {0: chunks[-1].end}})))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "fault"),
+    [
+        ((chunk(0, 10), chunk(0, 10, token="ffffffff")), "orders/0 has the offsets 0 to 9 twice in the archive"),
+        ((chunk(0, 10), chunk(20, 30)), "orders/0 has the offsets 10 to 19 nowhere in the archive"),
+        ((replace(chunk(0, 10), files=()),), "of orders has another number of records than its files"),
+    ],
+)
+def test_a_manifest_with_a_chunk_twice_or_a_lost_chunk_or_file_proves_nothing(
+    tmp_path: Path, chunks: Sequence[Chunk], fault: str
+) -> None:
+    _forge(tmp_path, *chunks)
+    result = verify(None, str(tmp_path))  # type: ignore[arg-type]
+    assert (result.is_ok, len(result.faults)) == (False, 1)
+    assert fault in result.faults[0]
 
 
 def test_a_directory_that_is_no_archive_is_an_error(tmp_path: Path) -> None:
