@@ -105,11 +105,14 @@ def cost_of(work: Callable[[], int], broker_pid: int) -> Cost:
 
 
 def _cpu_seconds(broker_pid: int) -> float:
-    """Returns the processor time of this process, of all that it has started, and of the broker."""
+    """Returns the processor time of this process, of all that it has started, and of the broker.
+
+    The time of a process that has ended counts with its parent.
+    """
     total = 0.0
     mine = psutil.Process()
     for each in {mine, *mine.children(recursive=True), psutil.Process(broker_pid)}:
         with suppress(psutil.NoSuchProcess):
             times = each.cpu_times()
-            total += times.user + times.system
+            total += times.user + times.system + times.children_user + times.children_system
     return total
