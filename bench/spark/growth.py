@@ -1,47 +1,77 @@
 """Shows how the time of a read and of an archive grows with the data, on one core and on two.
 
-`PYTHONPATH=compat_tests python bench/spark/growth.py` prints a Markdown table. Cells have the seconds and the rate.
+`PYTHONPATH=compat_tests:tests python bench/spark/growth.py` prints a Markdown table of times and of times of CPU.
 """
 
 import argparse
+import random
 import shutil
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
-from spark_broker import cost_of, fill, running_broker, session_of
+import trio
+from segment_logs import START_MS, Spu
+from spark_broker import SEGMENT_BYTES, Cost, cost_of, session_of
 from spark_work import ALL, PARTITIONS, SEGMENTS_ARCHIVE, TAILRACE, WORK, Place
 
-VALUE_BYTES = 1000
+from tailrace.protocol.batches.record_batch import read_header, stamp
+from tailrace.protocol.batches.records import Record, build_batch
+from tailrace.storage.log_config import LogConfig
+
+VALUE_BYTES, PER_BATCH = 1000, 500
+Costs = defaultdict[tuple[str, int, int], list[Cost]]
+"""What each turn took, by case, cores and megabytes."""
 NAMES = {ALL: "read all columns with `segments`", SEGMENTS_ARCHIVE: "`archive` from segments"}
 
 
 def main() -> None:
     options = parse_options()
-    seconds: dict[tuple[str, int, int], list[float]] = {}
+    costs: Costs = defaultdict(list)
     home = Path(tempfile.mkdtemp(prefix="bench-growth-"))
     try:
-        with running_broker(home) as (bootstrap, pid, data):
-            for megabytes in options.megabytes:
-                fill(bootstrap, data, f"values-{megabytes}", _records(megabytes), VALUE_BYTES, PARTITIONS)
-            for cores in options.cores:
-                session = session_of(home / "spark", cores)
-                for number in range(options.rounds + 1):  # the first round only warms up
-                    for megabytes in options.megabytes[: None if number else 1]:
-                        place = Place(session, bootstrap, data, f"values-{megabytes}", home)
-                        for case in options.only:
-                            cost = cost_of(lambda case=case, place=place: WORK[case, TAILRACE](place), pid)  # type: ignore[misc]
-                            told = f"{cores} cores, {megabytes} MB: {cost.seconds:.2f} s"
-                            print(f"# {time.strftime('%H:%M:%S')} {case}, {told}", file=sys.stderr)
-                            if number:
-                                seconds.setdefault((case, cores, megabytes), []).append(cost.seconds)
-                session.stop()
+        trio.run(write, home / "data", options.megabytes)
+        for cores in options.cores:
+            session = session_of(home / "spark", cores)
+            for number in range(options.rounds + 1):  # the first round only warms up
+                for megabytes in options.megabytes[: None if number else 1]:
+                    place = Place(session, "", home / "data", f"values-{megabytes}", home)
+                    for case in options.only:
+                        cost = cost_of(partial(WORK[case, TAILRACE], place))
+                        told = f"{cores} cores, {megabytes} MB: {cost.seconds:.2f} s, {cost.cpu_seconds:.2f} s of CPU"
+                        print(f"# {time.strftime('%H:%M:%S')} {case}, {told}", file=sys.stderr)
+                        if number:
+                            costs[case, cores, megabytes].append(cost)
+            session.stop()
     finally:
         shutil.rmtree(home)
-    print("\n".join(table({key: statistics.median(found) for key, found in seconds.items()}, options)))
+    print("\n".join(table(costs, options)))
+
+
+async def write(directory: Path, sizes: Sequence[int]) -> None:
+    """Writes a topic for each size. All batches are the same but for their offset, which their checksum leaves out."""
+    content = random.Random(1).randbytes(VALUE_BYTES * PER_BATCH)
+    records = [
+        Record(number, START_MS, b"key-%06d" % number, content[number * VALUE_BYTES : (number + 1) * VALUE_BYTES])
+        for number in range(PER_BATCH)
+    ]
+    batch = build_batch(records, leader_epoch=0)
+    spu = Spu(directory, LogConfig(segment_bytes_max=SEGMENT_BYTES))
+    for megabytes in sizes:
+        topic, topic_id = f"values-{megabytes}", UUID(int=megabytes)
+        for partition in range(PARTITIONS):
+            log = spu.log(partition, topic=topic, topic_id=topic_id)
+            while log.log_end * VALUE_BYTES < megabytes * 10**6 // PARTITIONS:
+                stamp(batch, 0, log.log_end, 0)
+                log.append(memoryview(batch), read_header(batch))
+            await log.sync()
+            await spu.commit(log.log_end, partition, topic_id)
 
 
 def parse_options() -> argparse.Namespace:
@@ -53,11 +83,7 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _records(megabytes: int) -> int:
-    return megabytes * 10**6 // VALUE_BYTES
-
-
-def table(seconds: Mapping[tuple[str, int, int], float], options: argparse.Namespace) -> list[str]:
+def table(costs: Costs, options: argparse.Namespace) -> list[str]:
     lines = [
         f"| work | cores | {' | '.join(f'{each / 1000:g} GB' for each in options.megabytes)} |",
         "|---|--:|" + "--:|" * len(options.megabytes),
@@ -66,8 +92,10 @@ def table(seconds: Mapping[tuple[str, int, int], float], options: argparse.Names
         for cores in options.cores:
             cells = []
             for megabytes in options.megabytes:
-                taken = seconds[case, cores, megabytes]
-                cells.append(f"{taken:.1f} s, {megabytes / taken:,.0f} MB/s")
+                found = costs[case, cores, megabytes]
+                taken = statistics.median(each.seconds for each in found)
+                busy = statistics.median(each.cpu_seconds for each in found)
+                cells.append(f"{taken:.1f} s, {busy:.1f} s of CPU")
             lines.append(f"| {NAMES[case]} | {cores} | {' | '.join(cells)} |")
     return lines
 

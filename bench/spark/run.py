@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -96,7 +97,7 @@ def measure(place: Place, size: str, records: int, number: int, pid: int, only: 
     """Does all work once, in the opposite order every other time."""
     turns = [(case, system) for case, system in WORK if case in only]
     for case, system in turns[::-1] if number % 2 else turns:
-        cost = cost_of(lambda case=case, system=system: WORK[case, system](place), pid)  # type: ignore[misc]
+        cost = cost_of(partial(WORK[case, system], place), pid)
         if cost.records != records:
             raise SystemExit(f"{system} has handled {cost.records} of {records} records of {size}: {case}")
         if number:

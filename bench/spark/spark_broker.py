@@ -96,7 +96,7 @@ def session_of(scratch: Path, tasks: int) -> SparkSession:
     return session
 
 
-def cost_of(work: Callable[[], int], broker_pid: int) -> Cost:
+def cost_of(work: Callable[[], int], broker_pid: int | None = None) -> Cost:
     """Does the work, and returns what it took."""
     before, began = _cpu_seconds(broker_pid), time.monotonic()
     records = work()
@@ -104,14 +104,14 @@ def cost_of(work: Callable[[], int], broker_pid: int) -> Cost:
     return Cost(seconds, max(0.0, _cpu_seconds(broker_pid) - before), records)
 
 
-def _cpu_seconds(broker_pid: int) -> float:
+def _cpu_seconds(broker_pid: int | None) -> float:
     """Returns the processor time of this process, of all that it has started, and of the broker.
 
     The time of a process that has ended counts with its parent.
     """
     total = 0.0
     mine = psutil.Process()
-    for each in {mine, *mine.children(recursive=True), psutil.Process(broker_pid)}:
+    for each in {mine, *mine.children(recursive=True), *([] if broker_pid is None else [psutil.Process(broker_pid)])}:
         with suppress(psutil.NoSuchProcess):
             times = each.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
