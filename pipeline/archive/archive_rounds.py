@@ -4,12 +4,12 @@ Positions come from the manifest, so there is no checkpoint that can be lost. A 
 began. If another driver commits first, this one reads the manifest again, and plans again from the new positions.
 """
 
+import select
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
-import trio
 from msgspec import Struct
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
@@ -113,8 +113,11 @@ def archive(
 
 
 def sleep(seconds: float) -> None:
-    """Waits in a thread without Trio."""
-    trio.run(trio.sleep, seconds)
+    """Waits in a thread without Trio.
+
+    PySpark raises KeyboardInterrupt from its own signal handler, which would break a loop of Trio.
+    """
+    select.select((), (), (), seconds)
 
 
 def archive_every(
