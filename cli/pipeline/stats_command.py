@@ -1,21 +1,21 @@
 """`tailrace pipeline stats`: shows key skew, sizes, hot partitions, what compaction would save, and duplicates.
 
-It runs on Spark. Exit status: 0 done, 1 refused, 2 wrong usage.
+It runs on Spark. Exit status: 0 done, 1 refused, 2 wrong usage or a directory without logs.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
 
-from tailrace.cli.options.sc_options import DONE, REFUSED, say
+from tailrace.cli.options.sc_options import DONE, REFUSED, WRONG_USAGE, say
 from tailrace.cli.output.printing import for_encoding, size_text
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import fields, table
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.stats.size_buckets import SizeStat
 from tailrace.pipeline.stats.stat_rows import StatsResult, TopicStat
+from tailrace.pipeline.stats.stats_job import WrongArgumentError, run_stats
 from tailrace.pipeline.stats.stats_job import configure as configure_job
-from tailrace.pipeline.stats.stats_job import run_stats
 
 _NAME = "pipeline stats"
 _OUTPUTS = ("table", "json")
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     except JobError as error:
         progress.clear()
         say(_NAME, str(error))
-        return REFUSED
+        return WRONG_USAGE if isinstance(error, WrongArgumentError) else REFUSED
     progress.clear()
     text = result.json() if arguments.output == "json" else "\n\n".join(_tables(result))
     print(for_encoding(text, sys.stdout.encoding))

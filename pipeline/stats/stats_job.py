@@ -18,6 +18,10 @@ from tailrace.pipeline.stats.stat_rows import TOP, StatsResult
 _TOP_MAX = 1000
 
 
+class WrongArgumentError(JobError):
+    """An argument that names nothing that can be read or written. Spark was not started."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the job."""
     source = parser.add_mutually_exclusive_group(required=True)
@@ -42,14 +46,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run_stats(arguments: argparse.Namespace, report: Report | None = None) -> StatsResult:
-    """Runs the job with these arguments, and writes the page if one is wanted. Raises JobError."""
+    """Runs the job with these arguments, and writes the page if one is wanted.
+
+    Raises JobError, and WrongArgumentError before Spark starts.
+    """
     if arguments.html is not None and not os.path.isdir(os.path.dirname(arguments.html) or "."):
-        raise JobError(f"--html: the directory of {arguments.html} does not exist: create it first")
+        raise WrongArgumentError(f"--html: the directory of {arguments.html} does not exist: create it first")
     from tailrace.pipeline.stats.stat_collection import counted
     from tailrace.pipeline.stats.stat_sources import source_of
 
     segments = [each for each in (arguments.segments or "").split(",") if each]
-    source = source_of(segments=segments, archive=arguments.archive, topics=arguments.topic)
+    try:
+        source = source_of(segments=segments, archive=arguments.archive, topics=arguments.topic)
+    except JobError as error:
+        raise WrongArgumentError(str(error)) from error
     result = counted(open_session("stats", arguments.master), source, top=arguments.top, report=report)
     if arguments.html is not None:
         try:
@@ -73,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = run_stats(parser.parse_args(argv))
     except JobError as error:
         print(f"stats_job.py: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, WrongArgumentError) else 1
     print(result.text())
     return result.status
 

@@ -34,7 +34,7 @@ def test_json_has_all_of_it(monkeypatch: pytest.MonkeyPatch, capsys: Capture) ->
 
 
 def test_a_directory_without_logs_is_said(tmp_path: Path, capsys: Capture) -> None:
-    assert main(["pipeline", "stats", "--segments", str(tmp_path)]) == 1
+    assert main(["pipeline", "stats", "--segments", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
         f"tailrace pipeline stats: there is no partition that the query asks for below {tmp_path}\n"
     )

@@ -8,8 +8,8 @@ from tailrace.pipeline.stats.stats_job import main
 
 
 def test_failures_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--segments", str(tmp_path / "none")]) == 1
-    assert main(["--segments", str(tmp_path), "--html", str(tmp_path / "none" / "page.html")]) == 1
+    assert main(["--segments", str(tmp_path / "none")]) == 2
+    assert main(["--segments", str(tmp_path), "--html", str(tmp_path / "none" / "page.html")]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"stats_job.py: {tmp_path / 'none'} does not exist")
     assert second.endswith("page.html does not exist: create it first")
