@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from archive_samples import ARCHIVE, TOPIC_ID
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive
-from tailrace.pipeline.archive.archive_layout import data_path
-from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Chunk, DataFile
-from tailrace.pipeline.archive.record_rollup import add, batch_rollup
+from tailrace.pipeline.archive.manifest.archive_layout import data_path
+from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, DataFile
+from tailrace.pipeline.archive.manifest.record_rollup import add, batch_rollup
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.segments.log_pieces import Gap
 
 DATE, NEXT_DATE = "2026-11-28", "2026-11-29"

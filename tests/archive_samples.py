@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk, DataFile
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk, DataFile
 from tailrace.pipeline.segments.log_pieces import Gap
 
 TOPIC_ID = "7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b"

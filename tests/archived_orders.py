@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive, new_token
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk
-from tailrace.pipeline.archive.chunk_writing import ChunkTarget, ChunkWriter
+from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, ChunkWriter
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive, new_token
 from tailrace.pipeline.segments.arrow_rows import Source
 from tailrace.pipeline.segments.log_pieces import LogBatch, piece_of
 from tailrace.pipeline.segments.segment_columns import ENTRY_TYPES, EVENT

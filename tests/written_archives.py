@@ -5,9 +5,9 @@ from pathlib import Path
 
 from log_piece_samples import TOPIC_ID, piece_of_records
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive, new_token
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk
-from tailrace.pipeline.archive.chunk_writing import ChunkTarget, write_chunks
+from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, write_chunks
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive, new_token
 from tailrace.pipeline.schemas.value_schemas import ValueSchema
 from tailrace.pipeline.segments.log_pieces import LogPiece
 from tailrace.runtime.chance import RandomChance

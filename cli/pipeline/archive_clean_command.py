@@ -9,8 +9,8 @@ import argparse
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import counted, size_text
 from tailrace.cli.output.times import duration
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.upkeep.orphan_cleaning import AGE_SECONDS, clean
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.runtime.wall_clock import SystemClock

@@ -9,8 +9,8 @@ import sys
 from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, say
 from tailrace.cli.output.printing import for_encoding
 from tailrace.cli.output.progress import Progress
-from tailrace.pipeline.archive import compact_arguments
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.upkeep import compact_arguments
 from tailrace.pipeline.jobs.job_errors import JobError
 
 _NAME = "pipeline archive compact"

@@ -10,8 +10,8 @@ from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_US
 from tailrace.cli.output.printing import for_encoding
 from tailrace.cli.output.progress import Progress
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive import run_arguments
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.rounds import run_arguments
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.runtime.settings import SettingsError
 

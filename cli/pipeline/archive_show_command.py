@@ -11,8 +11,8 @@ import msgspec
 from tailrace.cli.options.sc_options import DONE, REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import counted, for_encoding, size_text
 from tailrace.cli.output.tables import table
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.archive.upkeep.archive_listing import ArchiveListing, list_archive
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 

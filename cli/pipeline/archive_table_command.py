@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, UsageError, say
 from tailrace.cli.output.printing import for_encoding
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.jobs.job_errors import JobError
 
 _NAME = "pipeline archive table"
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     # It warns about each column without statistics, and about commits that are planned again.
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     # pyarrow takes long to import.
-    from tailrace.pipeline.archive.archive_folder import ArchiveFolder
+    from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
     from tailrace.pipeline.tables.table_updates import CATALOG, delta_table, iceberg_table
 
     try:

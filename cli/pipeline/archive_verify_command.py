@@ -11,10 +11,10 @@ from tailrace.cli.output.printing import for_encoding
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive import verify_arguments
-from tailrace.pipeline.archive.archive_manifest import ManifestError
-from tailrace.pipeline.archive.archive_proof import PartitionProof, rollup_text
-from tailrace.pipeline.archive.archive_verification import VerifyResult
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.proofs import verify_arguments
+from tailrace.pipeline.archive.proofs.archive_proof import PartitionProof, rollup_text
+from tailrace.pipeline.archive.proofs.archive_verification import VerifyResult
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.settings import SettingsError
 

@@ -91,7 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the backfill, shows what was done, and returns the exit status."""
-    from tailrace.pipeline.archive.archive_manifest import ManifestError
+    from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
     from tailrace.pipeline.engine.backfill_planning import BackfillError
     from tailrace.pipeline.engine.engine_settings import EngineSettingsError
     from tailrace.pipeline.jobs.job_errors import JobError

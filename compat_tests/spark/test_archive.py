@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from tailrace.cli.main import main
 from tailrace.pipeline.archive import archive, read_archive
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_rounds import ArchiveResult
+from tailrace.pipeline.archive.rounds.archive_rounds import ArchiveResult
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 
 from .cluster_commands import ClusterCommands
 from .kafka_side import KafkaSide, Row, ToSend

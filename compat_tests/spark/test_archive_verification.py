@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from tailrace.cli.main import main
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk
-from tailrace.pipeline.archive.chunk_writing import ChunkTarget, write_chunks
-from tailrace.pipeline.archive.record_rollup import batch_rollup
+from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, write_chunks
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk
+from tailrace.pipeline.archive.manifest.record_rollup import batch_rollup
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.brokers.broker_reading import BrokerClient, BrokerRange, TopicLayout, each_piece
 from tailrace.pipeline.segments.log_pieces import Gap
 from tailrace.runtime.chance import RandomChance

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 from tailrace.runtime.embedded.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .archive_compaction import compact
-    from .archive_frames import read_archive
-    from .archive_manifest import ManifestError
-    from .archive_rounds import ArchiveResult, archive
-    from .archive_verification import VerifyResult, verify
+    from .chunks.archive_frames import read_archive
+    from .manifest.archive_manifest import ManifestError
+    from .proofs.archive_verification import VerifyResult, verify
+    from .rounds.archive_rounds import ArchiveResult, archive
+    from .upkeep.archive_compaction import compact
 
 __all__ = ["ArchiveResult", "ManifestError", "VerifyResult", "archive", "compact", "read_archive", "verify"]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "ArchiveResult": "archive_rounds",
-        "ManifestError": "archive_manifest",
-        "VerifyResult": "archive_verification",
-        "archive": "archive_rounds",
-        "compact": "archive_compaction",
-        "read_archive": "archive_frames",
-        "verify": "archive_verification",
+        "ArchiveResult": "rounds.archive_rounds",
+        "ManifestError": "manifest.archive_manifest",
+        "VerifyResult": "proofs.archive_verification",
+        "archive": "rounds.archive_rounds",
+        "compact": "upkeep.archive_compaction",
+        "read_archive": "chunks.archive_frames",
+        "verify": "proofs.archive_verification",
     },
 )

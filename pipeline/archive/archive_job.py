@@ -9,8 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive import compact_arguments, run_arguments, verify_arguments
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.proofs import verify_arguments
+from tailrace.pipeline.archive.rounds import run_arguments
+from tailrace.pipeline.archive.upkeep import compact_arguments
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.settings import SettingsError
 

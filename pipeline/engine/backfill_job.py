@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.engine.backfill_planning import BackfillError, Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, check_backfill, plan_backfill, run_backfill
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError

@@ -5,8 +5,8 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from tailrace.pipeline.archive.archive_layout import NO_DATE, date_of
-from tailrace.pipeline.archive.archive_manifest import Chunk, Manifest, PartitionKey
+from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE, date_of
+from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, Manifest, PartitionKey
 
 from .range_work import RangeWork
 

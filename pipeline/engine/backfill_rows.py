@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tailrace.pipeline.archive.archive_manifest import Chunk
-from tailrace.pipeline.archive.archive_reading import archive_rows
+from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
+from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 
 from .backfill_planning import Window

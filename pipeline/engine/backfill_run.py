@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.runtime import logs

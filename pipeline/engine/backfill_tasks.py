@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec.structs import replace
 
-from tailrace.pipeline.archive.archive_manifest import Chunk
+from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.seams import Seams, real_seams

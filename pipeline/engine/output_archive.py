@@ -10,9 +10,9 @@ from uuid import UUID, uuid5
 
 import trio
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive, new_token
-from tailrace.pipeline.archive.archive_manifest import Archive, ArchivedPartition, Chunk
-from tailrace.pipeline.archive.chunk_writing import ChunkTarget, ChunkWriter, remove_files
+from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, ChunkWriter, remove_files
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive, new_token
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.arrow_rows import Source
 from tailrace.pipeline.segments.log_pieces import Gap, LogBatch, piece_of

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.pipeline.archive.record_rollup import record_hashes
+from tailrace.pipeline.archive.manifest.record_rollup import record_hashes
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.protocol.batches.records import NO_TIMESTAMP, Record
 

@@ -12,8 +12,8 @@ import trio
 from msgspec import Struct
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.pipeline.archive.archive_folder import StoreOf
-from tailrace.pipeline.archive.archive_proof import rollup_text
+from tailrace.pipeline.archive.proofs.archive_proof import rollup_text
+from tailrace.pipeline.archive.stores.archive_folder import StoreOf
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.lag.attachment import parse_brokers

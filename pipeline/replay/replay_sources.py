@@ -7,10 +7,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, StoreOf
-from tailrace.pipeline.archive.archive_layout import date_of
-from tailrace.pipeline.archive.archive_manifest import ArchivedPartition, Chunk, ManifestError
-from tailrace.pipeline.archive.archive_reading import archive_rows
+from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
+from tailrace.pipeline.archive.manifest.archive_layout import date_of
+from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, ManifestError
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.pipeline.segments.segment_options import read_options
 from tailrace.pipeline.segments.segment_reading import SegmentRange

@@ -11,7 +11,7 @@ from tailrace.client.log_client import LogClient, ProducerName
 from tailrace.client.log_facts import Partition
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.pipeline.archive.record_rollup import record_hashes
+from tailrace.pipeline.archive.manifest.record_rollup import record_hashes
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.lag.attachment import parse_brokers

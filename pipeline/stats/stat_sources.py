@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import OptionError, read_options
@@ -102,7 +102,7 @@ class ArchiveSource:
                 )
 
     def use(self, spark: "SparkSession") -> None:
-        from tailrace.pipeline.archive.archive_frames import read_archive
+        from tailrace.pipeline.archive.chunks.archive_frames import read_archive
 
         self._frame = read_archive(spark, self.name, topics=self._topics or None)
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_layout import DATA
-from tailrace.pipeline.archive.archive_manifest import Manifest
+from tailrace.pipeline.archive.manifest.archive_layout import DATA
+from tailrace.pipeline.archive.manifest.archive_manifest import Manifest
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.runtime.embedded.plain_files import link_file

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tailrace.pipeline.archive.archive_layout import NO_DATE
+from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 

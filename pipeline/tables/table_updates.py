@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, StoreOf
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.jobs.job_errors import JobError
 
 from .archive_tables import TableResult, update_table

@@ -1,7 +1,7 @@
 """The places of an archive's head. Here: beside the files. See `sc_manifest_store` for the other one."""
 
-from tailrace.pipeline.archive.archive_layout import MANIFEST, head_name, parse_head_name
-from tailrace.pipeline.archive.archive_manifest import Head, decode, encode
+from tailrace.pipeline.archive.manifest.archive_layout import MANIFEST, head_name, parse_head_name
+from tailrace.pipeline.archive.manifest.archive_manifest import Head, decode, encode
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.embedded.plain_files import names_in, read_file, write_once
 

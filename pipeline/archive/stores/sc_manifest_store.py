@@ -10,7 +10,7 @@ import trio
 
 from tailrace.client.sc_client import SC, ScClient
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.archive_manifest import Archive, Head, ManifestError, decode, encode
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Head, ManifestError, decode, encode
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.network import Network, TcpNetwork

@@ -1,1 +1,1 @@
-"""Shows what an archive has, and removes files that do not count. Needs no Spark."""
+"""Looks after an archive: shows what it has, merges small chunks, and removes files that do not count."""

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_manifest import Archive, Chunk, PartitionKey
+from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Chunk, PartitionKey
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 
 
 class ListedPartition(Struct, frozen=True):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_layout import DATA, MANIFEST, TEMPORARY, parse_file_name
+from tailrace.pipeline.archive.manifest.archive_layout import DATA, MANIFEST, TEMPORARY, parse_file_name
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.embedded.plain_files import FileAge, file_ages_below, remove
 

@@ -4,7 +4,7 @@ import pytest
 from archive_samples import ARCHIVE, chunk
 
 from tailrace.cli.main import main
-from tailrace.pipeline.archive.archive_folder import create_archive
+from tailrace.pipeline.archive.stores.archive_folder import create_archive
 
 Capture = pytest.CaptureFixture[str]
 CLEAN = ["pipeline", "archive", "clean"]

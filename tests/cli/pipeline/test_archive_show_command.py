@@ -5,7 +5,7 @@ import pytest
 from archive_samples import ARCHIVE, archived_partition, chunk
 
 from tailrace.cli.main import main
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 
 Capture = pytest.CaptureFixture[str]
 SHOW = ["pipeline", "archive", "show"]

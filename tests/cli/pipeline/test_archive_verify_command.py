@@ -7,8 +7,8 @@ from archive_samples import archived_partition, chunk
 
 from tailrace.cli.main import main
 from tailrace.cli.pipeline.archive_verify_command import _text
-from tailrace.pipeline.archive.archive_proof import ChunkProof, prove_partition, verdict
-from tailrace.pipeline.archive.archive_verification import VerifyResult
+from tailrace.pipeline.archive.proofs.archive_proof import ChunkProof, prove_partition, verdict
+from tailrace.pipeline.archive.proofs.archive_verification import VerifyResult
 
 Capture = pytest.CaptureFixture[str]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from archived_orders import BEGIN_MS, DAY_MS, TOPIC_ID, archive_of
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_layout import NO_DATE
-from tailrace.pipeline.archive.archive_manifest import Manifest
+from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE
+from tailrace.pipeline.archive.manifest.archive_manifest import Manifest
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import (
     BackfillError,
     BackfillId,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from archived_orders import BEGIN_MS, DAY_MS, TOPIC_ID, archive_of, record
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_manifest import Chunk
+from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import Window
 from tailrace.pipeline.engine.backfill_rows import rows_of_chunk
 from tailrace.pipeline.engine.row_batches import batches_of

@@ -7,7 +7,7 @@ from archived_orders import archive_of
 from msgspec.structs import replace
 from worker_pools import function_in
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import BackfillTask, Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, plan_backfill
 from tailrace.pipeline.engine.backfill_tasks import backfill_partition

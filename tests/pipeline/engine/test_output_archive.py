@@ -7,8 +7,8 @@ import trio
 from archived_orders import TOPIC_ID
 from spus import SteadyClock
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder
-from tailrace.pipeline.archive.archive_reading import archive_rows
+from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import BackfillId, BackfillTask, Window
 from tailrace.pipeline.engine.output_archive import ChunkOutput, OutputArchive, open_output_archive
 from tailrace.pipeline.engine.range_work import RangeWork

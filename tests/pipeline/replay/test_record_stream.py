@@ -1,7 +1,7 @@
 import pytest
 from replay_samples import arrow_batch, sample_records
 
-from tailrace.pipeline.archive.record_rollup import rollup_of
+from tailrace.pipeline.archive.manifest.record_rollup import rollup_of
 from tailrace.pipeline.replay.record_choice import RecordChoice, RecordChooser
 from tailrace.pipeline.replay.record_masks import RecordMasks, parse_mask
 from tailrace.pipeline.replay.record_stream import RecordStream, records_of

@@ -1,7 +1,7 @@
 import pytest
 from replay_samples import sample_records
 
-from tailrace.pipeline.archive.record_rollup import record_hashes, rollup_of
+from tailrace.pipeline.archive.manifest.record_rollup import record_hashes, rollup_of
 from tailrace.pipeline.replay.offset_map import PartState
 from tailrace.pipeline.replay.record_stream import batch_of
 from tailrace.pipeline.replay.replay_line import LandedBatch

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from replay_samples import arrow_batch, sample_records
 
-from tailrace.pipeline.archive.record_rollup import rollup_of
+from tailrace.pipeline.archive.manifest.record_rollup import rollup_of
 from tailrace.pipeline.replay.map_parts import MapNames, PartWriter
 from tailrace.pipeline.replay.offset_map import PartState
 from tailrace.pipeline.replay.record_choice import RecordChoice

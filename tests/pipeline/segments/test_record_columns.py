@@ -15,7 +15,7 @@ from tailrace.protocol.error_codes import KafkaError
 _BYTES = st.none() | st.binary(max_size=200)
 _RECORDS = st.lists(
     st.tuples(
-        st.integers(-(2**62), 2**62),
+        st.integers(-(2**61), 2**61),  # the difference of two must fit into the 64 bits that a record has for it
         _BYTES,
         _BYTES,
         st.lists(st.tuples(st.text(max_size=5), _BYTES), max_size=4),

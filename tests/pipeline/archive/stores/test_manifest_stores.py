@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from archive_samples import ARCHIVE, TOPIC_ID
 
-from tailrace.pipeline.archive.archive_folder import create_archive
-from tailrace.pipeline.archive.archive_manifest import Head, Link, ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import Head, Link, ManifestError
+from tailrace.pipeline.archive.stores.archive_folder import create_archive
 from tailrace.pipeline.archive.stores.manifest_stores import FileManifestStore
 from tailrace.pipeline.jobs.job_errors import JobError
 

@@ -8,7 +8,7 @@ from public_sc import ADDRESS, public_sc
 
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import RefusedError
-from tailrace.pipeline.archive.archive_manifest import Head, Link, ManifestError, encode
+from tailrace.pipeline.archive.manifest.archive_manifest import Head, Link, ManifestError, encode
 from tailrace.pipeline.archive.stores.sc_manifest_store import ScManifestStore
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.protocol.error_codes import ErrorCode

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from archive_samples import ARCHIVE, archived_partition, chunk
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.archive.upkeep.archive_listing import list_archive
 from tailrace.pipeline.segments.log_pieces import Gap
 

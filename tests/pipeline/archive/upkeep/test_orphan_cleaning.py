@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from archive_samples import ARCHIVE, archived_partition, chunk
 
-from tailrace.pipeline.archive.archive_folder import ArchiveFolder, create_archive
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.archive.upkeep.orphan_cleaning import clean
 
 NOW_MS = 1_800_000_000_000

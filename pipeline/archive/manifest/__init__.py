@@ -1,0 +1,1 @@
+"""What an archive holds: names of files, the manifest, and roll-ups of records. Pure."""

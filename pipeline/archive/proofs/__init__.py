@@ -1,0 +1,1 @@
+"""Proves that an archive has every committed record exactly once."""

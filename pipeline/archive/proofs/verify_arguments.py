@@ -1,0 +1,67 @@
+"""The arguments of a verification, which the command line and the file for spark-submit share."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
+from tailrace.pipeline.jobs.spark_session import open_session
+from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers
+from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
+
+from .archive_verification import NAME, VerifyResult, verify
+
+if TYPE_CHECKING:
+    from tailrace.pipeline.jobs.job_progress import Report
+
+OUTPUTS = ("table", "json")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    parser.add_argument("directory", metavar="DIRECTORY", help="The archive.")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT[,HOST:PORT]",
+        help="Brokers of Tailrace or Apache Kafka, with whose logs to compare "
+        f"(default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_DEFAULT}).",
+    )
+    where.add_argument(
+        "--segments",
+        metavar="DIRECTORY",
+        action="append",
+        help="Compare with the files of an SPU instead, in its data directory; may be repeated.",
+    )
+    where.add_argument("--offline", action="store_true", help="Check the archive alone, and ask no broker.")
+    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
+    parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
+
+
+class VerifyAsked(Struct, frozen=True):
+    """What the arguments ask for."""
+
+    directory: str
+    brokers: tuple[str, ...]
+    segments: tuple[str, ...]
+    """Data directories of SPUs. Without brokers and directories, the archive alone is checked."""
+    master: str | None
+
+
+def asked(arguments: argparse.Namespace) -> VerifyAsked:
+    """Reads the arguments, and looks whether the directory is an archive.
+
+    Raises JobError, ManifestError and SettingsError.
+    """
+    segments = tuple(arguments.segments or ())
+    asks_brokers = not arguments.offline and not segments
+    brokers = [str(each) for each in parse_brokers(arguments.bootstrap)] if asks_brokers else []
+    ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
+    return VerifyAsked(arguments.directory, tuple(brokers), segments, arguments.master)
+
+
+def run_verify(asked: VerifyAsked, report: "Report | None" = None) -> VerifyResult:
+    """Verifies an archive. Prints nothing. Raises JobError, and RefusedError and UnreachableError of brokers."""
+    spark = open_session(NAME, asked.master)
+    return verify(spark, asked.directory, brokers=asked.brokers, segments=asked.segments, report=report)

@@ -1,0 +1,63 @@
+"""The arguments of a compaction, which the command line and the file for spark-submit share."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
+from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import open_session
+
+from .archive_compaction import NAME, compact
+from .compaction_planning import TARGET_BYTES_DEFAULT
+
+if TYPE_CHECKING:
+    from tailrace.pipeline.jobs.job_progress import Report
+
+OUTPUTS = ("text", "json")
+_MIB = 2**20
+
+
+class CompactAsked(Struct, frozen=True):
+    """What the arguments ask for."""
+
+    directory: str
+    target_bytes: int
+    master: str | None
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    parser.add_argument("directory", metavar="DIRECTORY", help="The archive.")
+    parser.add_argument(
+        "--target-mib",
+        metavar="MIB",
+        type=_positive,
+        default=TARGET_BYTES_DEFAULT // _MIB,
+        help="How large a merged chunk may be. Chunks of half this size stay (default: %(default)s).",
+    )
+    parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
+    parser.add_argument("--output", "-o", choices=OUTPUTS, default="text", help="Output format (default: text).")
+
+
+def asked(arguments: argparse.Namespace) -> CompactAsked:
+    """Reads the arguments, and looks whether the directory is an archive. Raises JobError and ManifestError."""
+    ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
+    return CompactAsked(arguments.directory, arguments.target_mib * _MIB, arguments.master)
+
+
+def run_compact(asked: CompactAsked, report: "Report | None" = None) -> JobResult:
+    """Compacts an archive. Prints nothing. Raises JobError and ManifestError."""
+    spark = open_session(NAME, asked.master)
+    return compact(spark, asked.directory, target_bytes=asked.target_bytes, report=report)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_positive.__name__ = "positive number"
