@@ -52,7 +52,7 @@ test: check first-day
 	PYTHONPATH=compat_tests $(BIN)/python -m kafka_python.own_suite
 	PYTHONPATH=compat_tests $(BIN)/python -m other_languages.programs
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
-	$(BIN)/pytest compat_tests/spark
+	$(BIN)/pytest compat_tests/spark -n 2 --dist loadfile
 
 # Jobs with a newer PySpark than the one of the other tests, in an environment of its own: 500 MB to download.
 NEWEST_SPARK := .cache/newest-spark

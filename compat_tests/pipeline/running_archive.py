@@ -191,17 +191,22 @@ def contradictions(
 _LAST_RUN = """
 import contextlib, sys
 from tailrace.cli.main import main
-root, bootstrap, topic, *master = sys.argv[1:]
+root, bootstrap, topic, data, *master = sys.argv[1:]
 where = ["--bootstrap", bootstrap, *master]
 with contextlib.redirect_stdout(sys.stderr):
     status = main(["pipeline", "archive", "run", topic, "--to", root, *where])
+    status = status or main(["pipeline", "audit", *data.split(","), "--topic", topic, *master])
 sys.exit(status or main(["pipeline", "archive", "verify", root, *where, "--output", "json"]))
 """
 
 
-def finish(root: Path, bootstrap: str, topic: str) -> tuple[int, dict[str, Any]]:
-    """Archives the rest and verifies everything, in one driver. Returns the exit status and the report."""
-    done = _run([sys.executable, "-c", _LAST_RUN, str(root), bootstrap, topic, *LOCAL], root)
+def finish(root: Path, bootstrap: str, topic: str, data: Sequence[Path]) -> tuple[int, dict[str, Any]]:
+    """Archives the rest, audits the SPUs and verifies the archive, in one driver.
+
+    `data` are the directories of the SPUs. Returns the first exit status that is not 0, and the report of the archive.
+    """
+    directories = ",".join(map(str, data))
+    done = _run([sys.executable, "-c", _LAST_RUN, str(root), bootstrap, topic, directories, *LOCAL], root)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -1,7 +1,7 @@
 """Kills drivers, executors and leaders, deletes records and fills the disk while `archive run` archives a topic.
 
-Then a last run archives the rest, `archive verify` proves the archive, and a stock client and pyarrow find every
-committed record in it exactly once. By default some faults happen to one run.
+Then a last run archives the rest, `audit` finds all replicas equal, `archive verify` proves the archive, and a stock
+client and pyarrow find every committed record in it exactly once. By default some faults happen to one run.
 `make soak SOAK=pipeline` sets TAILRACE_SOAK_FAULTS: then so many faults happen in random order.
 TAILRACE_SOAK_SEED chooses another order.
 """
@@ -58,7 +58,9 @@ def faults(chance: random.Random) -> Iterator[Fault]:
 
 
 @pytest.mark.timeout(900 + FAULTS * SECONDS_PER_FAULT_MAX)
-def test_every_committed_record_is_archived_once_whatever_fails(faulty: Faulty, cluster: SeparateCluster) -> None:
+def test_every_committed_record_is_archived_once_whatever_fails(
+    faulty: Faulty, cluster: SeparateCluster, tmp_path: Path
+) -> None:
     print(f"TAILRACE_SOAK_FAULTS={FAULTS} TAILRACE_SOAK_SEED={SEED}")
     # Few, larger batches leave the processor to Spark.
     producer = RunningProducer("orders", cluster.bootstrap, PLACES, enable_idempotence=True, linger_ms=100)
@@ -68,7 +70,8 @@ def test_every_committed_record_is_archived_once_whatever_fails(faulty: Faulty, 
         print(f"{fault.__name__}: {said}; {time.monotonic() - started:.1f} s")
     producer.stop()
     assert producer.errors == []
-    status, report = finish(faulty.root, cluster.bootstrap, TOPIC)
+    data = [tmp_path / "cluster" / f"spu-{each}" for each in cluster.ids]
+    status, report = finish(faulty.root, cluster.bootstrap, TOPIC, data)
     assert (status, [each["problems"] for each in report["partitions"]]) == (0, [[]] * PARTITIONS), report
     assert {each["partition"]: each["behind"] for each in report["partitions"]} == dict.fromkeys(range(PARTITIONS), 0)
     logs = stored(cluster.bootstrap, PLACES)

@@ -6,6 +6,7 @@ docs/spark.md names the same versions and excluded dependencies. An excluded dep
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Mapping
@@ -73,6 +74,8 @@ def start_session(scratch: Path, tasks: int = TASKS_AT_ONCE, other: Mapping[str,
     builder = SparkSession.builder.master(f"local[{tasks}]").appName("tailrace compatibility")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Spark leaves a directory behind where its JVM was started.
-    with chdir(scratch):
+    JARS.mkdir(parents=True, exist_ok=True)
+    # Spark leaves a directory behind where its JVM was started. Two sessions must not download the same jars at once.
+    with chdir(scratch), (JARS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         return builder.getOrCreate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from segment_logs import CONFIG, START_MS, Spu, append, fill
 
-from tailrace.pipeline.segments.segment_source import latest_by_key, register
+from tailrace.pipeline.segments import latest_by_key, register
 
-pytest.importorskip("pyarrow", reason="Python data sources of Spark need pyarrow")
+from .cluster_commands import ClusterCommands
 
 RECORDS = 3000
 KEYS = 7
@@ -42,6 +43,14 @@ async def _write(directory: Path) -> None:
         append(log, [(b"tagged", b"v")])
         await log.sync()
         await spu.commit(log.log_end, partition)
+
+
+def test_executors_of_a_cluster_read_each_record_once(spark_cluster: ClusterCommands, data: Path) -> None:
+    words = ("pipeline", "stats", "--segments", str(data), "--topic", "events", "--output", "json")
+    status, said, error = spark_cluster.run(*words)
+    assert status == 0, error
+    (topic,) = json.loads(said)["topics"]
+    assert [each["records"] for each in topic["partitions"]] == [RECORDS + 1] * 2
 
 
 def _frame(session: SparkSession, data: Path, **options: str) -> DataFrame:
