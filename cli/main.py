@@ -186,6 +186,8 @@ _OTHER_WORDS = {
     "consumer-groups": "group list",
 }
 """What people who know other programs type, and our command for it."""
+_EXTRA = ("numpy", "pyarrow", "pyspark")
+"""The packages of the extra `spark`, which only the jobs of `tailrace pipeline` import."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -201,9 +203,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         # A shell reports the same status for a command that SIGINT ended.
         return 130
+    except ModuleNotFoundError as error:
+        return _without_extra(error)
     except OSError as error:
         return _end_of_output(error)
     return status
+
+
+def _without_extra(error: ModuleNotFoundError) -> int:
+    """Says which extra a command needs, and returns the exit status; raises the error again if it has another cause."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRA:
+        raise error
+    print(f"tailrace: {package} is not installed. Install it with `pip install 'tailrace[spark]'`", file=sys.stderr)
+    return 1
 
 
 def _replace_missing_streams() -> None:

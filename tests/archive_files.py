@@ -12,9 +12,10 @@ from archive_samples import ARCHIVE, TOPIC_ID
 
 from tailrace.pipeline.archive.manifest.archive_layout import data_path
 from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, DataFile
-from tailrace.pipeline.archive.manifest.record_rollup import add, batch_rollup
+from tailrace.pipeline.archive.manifest.record_rollup import batch_rollup
+from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 DATE, NEXT_DATE = "2026-11-28", "2026-11-29"
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

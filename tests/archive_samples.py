@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tailrace.pipeline.archive.manifest.archive_manifest import Archive, ArchivedPartition, Chunk, DataFile
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 TOPIC_ID = "7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b"
 OTHER_ID = "0d8f9c1b-3f5e-4a7e-9a51-2f6a2f1d7c55"

@@ -13,6 +13,7 @@ from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.rounds import run_arguments
 from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
+from tailrace.pipeline.jobs.spark_session import check_can_run
 from tailrace.runtime.settings import SettingsError
 
 _NAME = "pipeline archive run"
@@ -26,14 +27,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
     try:
-        asked = run_arguments.asked(arguments)
+        check_can_run(arguments.master)
+        from tailrace.pipeline.archive.rounds import asked_run  # what it imports is part of the extra for Spark
+
+        asked = asked_run.asked(arguments)
     except ServerSilentError as error:
         return _fail(error, UNREACHABLE)
     except (JobError, ManifestError, SettingsError) as error:
         return _fail(error, WRONG_USAGE)
     progress = Progress(0, wanted=False, doing="archiving", amount=lambda count: f"{count} tasks")
     try:
-        return run_arguments.run_and_show(asked, arguments.output, _show, _complain, progress.move_to)
+        return asked_run.run_and_show(asked, arguments.output, _show, _complain, progress.move_to)
     except (ServerSilentError, UnreachableError) as error:
         return _fail(error, UNREACHABLE)
     except (JobError, ManifestError, RefusedError) as error:

@@ -5,6 +5,7 @@ Exit status: 0 proven, 1 not proven or refused, 2 wrong usage or a directory tha
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import for_encoding
@@ -12,11 +13,14 @@ from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.proofs import verify_arguments
-from tailrace.pipeline.archive.proofs.archive_proof import PartitionProof, rollup_text
-from tailrace.pipeline.archive.proofs.archive_verification import VerifyResult
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.settings import SettingsError
+
+if TYPE_CHECKING:
+    from tailrace.pipeline.archive.proofs.archive_proof import PartitionProof
+    from tailrace.pipeline.archive.proofs.archive_verification import VerifyResult
 
 _NAME = "pipeline archive verify"
 
@@ -45,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return result.status
 
 
-def _text(result: VerifyResult) -> str:
+def _text(result: "VerifyResult") -> str:
     titles = ("TOPIC", "PARTITION", "FIRST", "LAST", "RECORDS", "GAPS", "FILES", "COMPARED", "ROLL-UP", "PROVEN")
     lines = [table(titles, map(_row, result.partitions))] if result.partitions else []
     lines += [f"problem: {each}" for each in result.problems]
@@ -56,7 +60,7 @@ def _text(result: VerifyResult) -> str:
     return "\n".join([*lines, f"{'proven' if result.is_ok else 'not proven'}: {result.verdict}"])
 
 
-def _row(proof: PartitionProof) -> tuple[object, ...]:
+def _row(proof: "PartitionProof") -> tuple[object, ...]:
     return (
         proof.topic,
         proof.partition,

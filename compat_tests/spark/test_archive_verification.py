@@ -19,7 +19,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Archive
 from tailrace.pipeline.archive.manifest.record_rollup import batch_rollup
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.brokers.broker_reading import BrokerClient, BrokerRange, TopicLayout, each_piece
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import TcpNetwork
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.proofs import verify_arguments
-from tailrace.pipeline.archive.rounds import run_arguments
+from tailrace.pipeline.archive.rounds import asked_run, run_arguments
 from tailrace.pipeline.archive.upkeep import compact_arguments
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.settings import SettingsError
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    return run_arguments.run_and_show(run_arguments.asked(given), given.output, print, _complain)
+    return asked_run.run_and_show(asked_run.asked(given), given.output, print, _complain)
 
 
 def _verify(given: argparse.Namespace) -> int:

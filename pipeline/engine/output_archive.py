@@ -15,7 +15,8 @@ from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Archive
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive, new_token
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.segments.arrow_rows import Source
-from tailrace.pipeline.segments.log_pieces import Gap, LogBatch, piece_of
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogBatch, piece_of
 from tailrace.pipeline.segments.segment_columns import ENTRY_TYPES, EVENT
 from tailrace.pipeline.segments.segment_reading import ReadBatch
 from tailrace.protocol.batches.record_batch import read_header

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_DEFAULT = "local[*]"
+_EXTRA = {"pyspark": "PySpark", "numpy": "NumPy", "pyarrow": "PyArrow"}
+"""The packages of the extra `spark`, by their modules."""
 NO_SETTINGS: Mapping[str, str] = {}
 _CONNECT = "sc://"
 _DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
@@ -51,9 +53,10 @@ def open_session(name: str, master: str | None = None, settings: Mapping[str, st
 
 
 def check_can_run(master: str | None) -> None:
-    """Raises JobError if PySpark is missing, or Java where this process would start a JVM."""
-    if find_spec("pyspark") is None:
-        raise JobError("PySpark is not installed. Install it with `pip install 'tailrace[spark]'`")
+    """Raises JobError if a package of the extra is missing, or Java where this process would start a JVM."""
+    for module, name in _EXTRA.items():
+        if find_spec(module) is None:
+            raise JobError(f"{name} is not installed. Install it with `pip install 'tailrace[spark]'`")
     if master is not None and master.startswith(_CONNECT):
         return
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:

@@ -12,7 +12,7 @@ import trio
 from msgspec import Struct
 
 from tailrace.client.spu_client import BOOTSTRAP, SpuClient
-from tailrace.pipeline.archive.proofs.archive_proof import rollup_text
+from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.stores.archive_folder import StoreOf
 from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.pipeline.jobs.task_running import run_tasks

@@ -5,7 +5,6 @@ Readers of segments and of brokers make the same pieces. A piece covers every of
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -15,15 +14,10 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .arrow_rows import ArrowBatch, RecordRows, RowFilter, Source, StoredBatch
 from .batch_decoding import decode_batches
+from .log_gaps import ABORTED, COMPACTION, DELETED, Gap, Why
 from .record_columns import Column
 from .segment_columns import ENTRY_TYPES, EVENT, RECORD_COLUMNS
 from .segment_reading import ReadBatch
-
-Why = Literal["compaction", "hole", "bridge", "marker", "aborted", "deleted"]
-COMPACTION: Why = "compaction"
-ABORTED: Why = "aborted"
-DELETED: Why = "deleted"
-"""The records were deleted before they could be read."""
 
 DECODED_BYTES_MAX = 8 * 2**20
 """About how many decompressed bytes are decoded together."""
@@ -35,16 +29,6 @@ _WHY_OF_TYPE: dict[int, Why] = {
     ENTRY_TYPES.index("bridge"): "bridge",
     ENTRY_TYPES.index("marker"): "marker",
 }
-
-
-class Gap(Struct, frozen=True):
-    """Offsets from `first` to `last` that have no record."""
-
-    first: int
-    last: int
-    why: Why
-    """The log was compacted; recovery wrote a hole or a bridge; the marker of a transaction; a record of an aborted
-    transaction; or the records were deleted before they were read."""
 
 
 class LogPiece(Struct, frozen=True):

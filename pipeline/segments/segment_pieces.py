@@ -7,16 +7,8 @@ from msgspec.structs import replace
 from tailrace.protocol.error_codes import KafkaError
 
 from .arrow_rows import Source
-from .log_pieces import (
-    COMPACTION,
-    DECODED_BYTES_MAX,
-    DECODED_RECORDS_MAX,
-    Gap,
-    LogBatch,
-    LogPiece,
-    decoding_cost,
-    piece_of,
-)
+from .log_gaps import COMPACTION, Gap
+from .log_pieces import DECODED_BYTES_MAX, DECODED_RECORDS_MAX, LogBatch, LogPiece, decoding_cost, piece_of
 from .segment_reading import SegmentRange, SegmentReading
 
 

@@ -22,18 +22,18 @@ from tailrace.pipeline.archive.manifest.archive_layout import (
     date_of_day,
     temporary_name,
 )
-from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, DataFile
-from tailrace.pipeline.archive.manifest.record_rollup import add, batch_rollup
+from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES, Chunk, DataFile
+from tailrace.pipeline.archive.manifest.record_rollup import batch_rollup
+from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import ValueDecoder, ValueSchema
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, merged_gaps
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece, merged_gaps
 from tailrace.pipeline.segments.record_columns import Column
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.embedded.plain_files import HashedFile, make_directories, remove
 
-CHUNK_BYTES = 64 * 2**20
-"""How many bytes of batches a chunk has at most, except that a chunk has at least one piece."""
 DATES_MAX = 64
 """How many dates a chunk may have. Each has a file of its own, which is open at the same time."""
 _GROUP_BYTES = 16 * 2**20

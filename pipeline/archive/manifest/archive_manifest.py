@@ -13,14 +13,17 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 from .archive_layout import chunk_id
-from .record_rollup import add
+from .rollup_sums import add
 
 FORMAT_VERSION = 1
 SNAPSHOT_COMMITS = 100
 """After how many commits a commit carries all chunks, so that readers need no older ones."""
+
+CHUNK_BYTES = 64 * 2**20
+"""How many bytes of batches a chunk has at most, except that a chunk has at least one piece."""
 
 HeadPlace = Literal["files", "sc"]
 Positions = Mapping[str, Mapping[int, int]]

@@ -19,9 +19,10 @@ from crc32c import crc32c
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
 from tailrace.pipeline.segments.record_columns import Column
 
+from .rollup_sums import add
+
 HASHED_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 """The columns that a record batch must have for its roll-up."""
-ROLLUP_END = 2**64
 EMPTY = 0
 """The roll-up of no records."""
 
@@ -43,11 +44,6 @@ def rollup_of(batches: Iterable[ArrowBatch]) -> int:
 def batch_rollup(batch: ArrowBatch) -> int:
     """Returns the roll-up of the records in one batch or table."""
     return int(np.add.reduce(record_hashes(batch), dtype=np.uint64))
-
-
-def add(*rollups: int) -> int:
-    """Returns the roll-up of the records of all parts."""
-    return sum(rollups) % ROLLUP_END
 
 
 def record_hashes(batch: ArrowBatch) -> Column:

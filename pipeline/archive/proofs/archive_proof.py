@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, DataFile
 from tailrace.pipeline.archive.manifest.offset_runs import Run, Runs, common, count, merged, runs_text, without
-from tailrace.pipeline.archive.manifest.record_rollup import add
+from tailrace.pipeline.archive.manifest.rollup_sums import add, rollup_text
 
 PROBLEMS_MAX = 20
 """How many problems of a chunk, and of a partition, are told."""
@@ -277,11 +277,6 @@ def verdict(partitions: Sequence[PartitionProof], faults: Sequence[str], *, is_o
     compared, gone = sum(each.compared for each in partitions), sum(each.gone for each in partitions)
     same = f"{_count(compared, 'record')} equal {'that' if compared == 1 else 'those'} of the log"
     return f"{proven}, and {same}" + (f", which does not have {_count(gone, 'record')} any more" if gone else "")
-
-
-def rollup_text(rollup: int) -> str:
-    """Returns a roll-up as 16 hexadecimal digits."""
-    return f"{rollup:016x}"
 
 
 def _chunk_text(chunk: Chunk) -> str:

@@ -14,6 +14,7 @@ from tailrace.client.server_connection import unless_refused
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget
 from tailrace.pipeline.archive.manifest.archive_layout import DATA
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, Manifest, ManifestError
+from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.rounds.archive_planning import EARLIEST, LogExtent
 from tailrace.pipeline.archive.rounds.archive_rounds import source_of
 from tailrace.pipeline.archive.rounds.archive_sources import ArchiveSource
@@ -25,7 +26,7 @@ from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.embedded.plain_files import files_below
 from tailrace.runtime.network import TcpNetwork
 
-from .archive_proof import ChunkProof, PartitionProof, prove_partition, rollup_text, verdict
+from .archive_proof import ChunkProof, PartitionProof, prove_partition, verdict
 from .chunk_tasks import CheckTask, ChunkLog, check_chunks, plan_checks
 
 if TYPE_CHECKING:

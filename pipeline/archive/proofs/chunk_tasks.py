@@ -11,7 +11,8 @@ from tailrace.pipeline.archive.manifest.record_rollup import HASHED_COLUMNS
 from tailrace.pipeline.archive.rounds.chunk_reading import ArchiveTask, read_range
 from tailrace.pipeline.archive.upkeep.compaction_planning import chunk_bytes
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.segments.log_pieces import COMPACTION, DELETED, LogPiece
+from tailrace.pipeline.segments.log_gaps import COMPACTION, DELETED
+from tailrace.pipeline.segments.log_pieces import LogPiece
 from tailrace.pipeline.segments.segment_reading import SegmentError
 
 from .archive_proof import ChunkProof

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.spark_session import open_session
+from tailrace.pipeline.jobs.spark_session import check_can_run, open_session
 from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
 
-from .archive_verification import NAME, VerifyResult, verify
-
 if TYPE_CHECKING:
     from tailrace.pipeline.jobs.job_progress import Report
+
+    from .archive_verification import VerifyResult
 
 OUTPUTS = ("table", "json")
 
@@ -54,6 +54,7 @@ def asked(arguments: argparse.Namespace) -> VerifyAsked:
 
     Raises JobError, ManifestError and SettingsError.
     """
+    check_can_run(arguments.master)
     segments = tuple(arguments.segments or ())
     asks_brokers = not arguments.offline and not segments
     brokers = [str(each) for each in parse_brokers(arguments.bootstrap)] if asks_brokers else []
@@ -61,7 +62,9 @@ def asked(arguments: argparse.Namespace) -> VerifyAsked:
     return VerifyAsked(arguments.directory, tuple(brokers), segments, arguments.master)
 
 
-def run_verify(asked: VerifyAsked, report: "Report | None" = None) -> VerifyResult:
+def run_verify(asked: VerifyAsked, report: "Report | None" = None) -> "VerifyResult":
     """Verifies an archive. Prints nothing. Raises JobError, and RefusedError and UnreachableError of brokers."""
+    from .archive_verification import NAME, verify
+
     spark = open_session(NAME, asked.master)
     return verify(spark, asked.directory, brokers=asked.brokers, segments=asked.segments, report=report)

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.archive.chunks.chunk_writing import CHUNK_BYTES, ChunkTarget, WrittenChunks, remove_files
+from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, WrittenChunks, remove_files
 from tailrace.pipeline.archive.manifest.archive_layout import ARCHIVE, DATA, is_of_wave
-from tailrace.pipeline.archive.manifest.archive_manifest import Archive, Chunk
+from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES, Archive, Chunk
 from tailrace.pipeline.archive.stores.archive_folder import (
     ArchiveFolder,
     LoadedManifest,

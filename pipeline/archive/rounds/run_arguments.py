@@ -1,43 +1,15 @@
 """The arguments of an archive run, which the command line and the file for spark-submit share."""
 
 import argparse
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from tailrace.pipeline.archive.chunks.chunk_writing import CHUNK_BYTES
-from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.jobs.spark_session import open_session
-from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT, parse_brokers
-from tailrace.pipeline.lag.lag_keeper import addresses_of
-from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
-from tailrace.pipeline.schemas.value_schemas import read_value_schema
+from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES
+from tailrace.pipeline.lag.attachment import BOOTSTRAP_DEFAULT
 from tailrace.runtime.settings_sources import BOOTSTRAP_VARIABLE
 
-from .archive_planning import EARLIEST, LATEST, PlanError, parse_every, parse_when
-from .archive_rounds import (
-    NAME,
-    ArchiveResult,
-    ArchiveRound,
-    ArchiveSettings,
-    archive_every,
-    open_or_create,
-    source_of,
-)
-from .archive_sources import ArchiveSource
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tailrace.pipeline.jobs.job_progress import Report
+from .archive_planning import EARLIEST, LATEST
 
 OUTPUTS = ("table", "json")
-_MIB = 2**20
-_CHUNK_MIB_MAX = 1024
+MIB = 2**20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--chunk-mib",
         metavar="MIB",
         type=int,
-        default=CHUNK_BYTES // _MIB,
-        help=f"About how much of a log one task reads (default: {CHUNK_BYTES // _MIB}).",
+        default=CHUNK_BYTES // MIB,
+        help=f"About how much of a log one task reads (default: {CHUNK_BYTES // MIB}).",
     )
     parser.add_argument(
         "--schema",
@@ -91,90 +63,3 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--master", help="Master of Spark (default: that of spark-submit, or local[*]).")
     parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="Output format (default: table).")
-
-
-class RunAsked(Struct, frozen=True):
-    """What the arguments ask for."""
-
-    folder: ArchiveFolder
-    source: ArchiveSource
-    settings: ArchiveSettings
-    every_seconds: float | None
-    schema: str | None
-    master: str | None
-
-    def begun(self) -> tuple["SparkSession", ArchiveSettings]:
-        """Opens the session, which alone can read a schema in Spark's language. Raises JobError."""
-        spark = open_session(NAME, self.master)
-        if self.schema is None:
-            return spark, self.settings
-        return spark, replace(self.settings, value_schema=read_value_schema(self.schema, partial(schema_of_ddl, spark)))
-
-
-def asked(arguments: argparse.Namespace) -> RunAsked:
-    """Reads the arguments, and opens or makes the archive, before Spark starts, which takes some seconds.
-
-    Raises JobError, ManifestError and SettingsError.
-    """
-    if bool(arguments.topics) == arguments.all:
-        raise JobError("name topics, or archive all of them with --all")
-    if arguments.until is not None and arguments.every is not None:
-        raise JobError("--until has no effect after the first round of --every: remove one of them")
-    if not 1 <= arguments.chunk_mib <= _CHUNK_MIB_MAX:
-        raise JobError(f"--chunk-mib must be from 1 to {_CHUNK_MIB_MAX}")
-    try:
-        settings = ArchiveSettings(
-            topics=None if arguments.all else tuple(dict.fromkeys(arguments.topics)),
-            begin=parse_when(arguments.begin, "--from", EARLIEST, LATEST),
-            until_ms=_time(arguments.until),
-            chunk_bytes=arguments.chunk_mib * _MIB,
-        )
-        every = None if arguments.every is None else parse_every(arguments.every)
-    except PlanError as error:
-        raise JobError(str(error)) from None
-    brokers = [] if arguments.segments else [str(each) for each in parse_brokers(arguments.bootstrap)]
-    sc = [str(each) for each in addresses_of(arguments.sc, "--sc")] if arguments.sc else []
-    source = source_of(brokers, arguments.segments or ())
-    return RunAsked(open_or_create(arguments.to, sc), source, settings, every, arguments.schema, arguments.master)
-
-
-def _time(text: str | None) -> int | None:
-    if text is None:
-        return None
-    found = parse_when(text, "--until")
-    assert isinstance(found, int), "no words are allowed"
-    return found
-
-
-def run_once(asked: RunAsked, report: "Report | None" = None) -> ArchiveResult:
-    """Runs one round. Prints nothing. Raises JobError and ManifestError."""
-    asked.source.look(asked.settings.topics, asked.settings.begin, asked.settings.until_ms)  # before Spark starts
-    spark, settings = asked.begun()
-    return ArchiveRound(spark, asked.folder, asked.source, settings).run(report)
-
-
-def rounds(asked: RunAsked) -> Iterator[ArchiveResult | JobError]:
-    """Yields the result of each round, without an end. Raises JobError and ManifestError."""
-    assert asked.every_seconds is not None
-    spark, settings = asked.begun()
-    yield from archive_every(spark, asked.folder, asked.source, settings, asked.every_seconds)
-
-
-def run_and_show(
-    asked: RunAsked,
-    output: str,
-    show: Callable[[str], None],
-    complain: Callable[[str], None],
-    report: "Report | None" = None,
-) -> int:
-    """Runs once or again and again, shows each result, and returns the exit status. Raises JobError."""
-    if asked.every_seconds is None:
-        result = run_once(asked, report)
-        show(result.json() if output == "json" else result.text())
-        return result.status
-    for found in rounds(asked):
-        if isinstance(found, JobError):
-            complain(f"{found}; the next round tries again")
-        elif found.commits:
-            show(found.line() if output == "json" else found.verdict)
-    raise AssertionError("rounds have no end")

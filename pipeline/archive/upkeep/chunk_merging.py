@@ -11,11 +11,12 @@ from msgspec import Struct
 from tailrace.pipeline.archive.chunks.archive_reading import archive_rows, unreadable
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, WrittenChunks, remove_files, write_chunks
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
-from tailrace.pipeline.archive.manifest.record_rollup import add
+from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import DATA, VALUE_COLUMNS
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch, RecordRows
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece
 from tailrace.pipeline.segments.record_columns import Column
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS
 from tailrace.runtime.chance import Chance, RandomChance

@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.jobs.job_results import JobResult
-from tailrace.pipeline.jobs.spark_session import open_session
+from tailrace.pipeline.jobs.spark_session import check_can_run, open_session
 
-from .archive_compaction import NAME, compact
 from .compaction_planning import TARGET_BYTES_DEFAULT
 
 if TYPE_CHECKING:
@@ -43,12 +42,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def asked(arguments: argparse.Namespace) -> CompactAsked:
     """Reads the arguments, and looks whether the directory is an archive. Raises JobError and ManifestError."""
+    check_can_run(arguments.master)
     ArchiveFolder(arguments.directory)  # before Spark starts, which takes some seconds
     return CompactAsked(arguments.directory, arguments.target_mib * _MIB, arguments.master)
 
 
 def run_compact(asked: CompactAsked, report: "Report | None" = None) -> JobResult:
     """Compacts an archive. Prints nothing. Raises JobError and ManifestError."""
+    from .archive_compaction import NAME, compact
+
     spark = open_session(NAME, asked.master)
     return compact(spark, asked.directory, target_bytes=asked.target_bytes, report=report)
 

@@ -13,7 +13,8 @@ from spus import ADDRESS
 from tailrace.client.log_facts import Partition
 from tailrace.pipeline.brokers.broker_reading import EARLIEST, LATEST, BrokerClient, BrokerRange
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.batches.records import Record, build_batch
 from tailrace.protocol.error_codes import ErrorCode

@@ -2,7 +2,8 @@ import pytest
 
 from tailrace.pipeline.brokers.aborted_batches import read_fetched
 from tailrace.pipeline.segments.arrow_rows import Source
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, deleted_piece, merged_gaps, piece_of, split_by_cost
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece, deleted_piece, merged_gaps, piece_of, split_by_cost
 from tailrace.protocol.batches.compression import Compression
 from tailrace.protocol.batches.control_batches import bridge, hole
 from tailrace.protocol.batches.records import Record, build_batch

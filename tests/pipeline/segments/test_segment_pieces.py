@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 from segment_logs import CONFIG, Spu, append, fill
 
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece
 from tailrace.pipeline.segments.query_planning import QueryPlan
 from tailrace.pipeline.segments.segment_options import read_options
 from tailrace.pipeline.segments.segment_pieces import each_segment_piece, pieces_of

@@ -13,10 +13,12 @@ from tailrace.pipeline.archive.chunks import chunk_writing
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, WrittenChunks, write_chunks
 from tailrace.pipeline.archive.manifest.archive_layout import parse_file_name
 from tailrace.pipeline.archive.manifest.archive_manifest import DataFile
-from tailrace.pipeline.archive.manifest.record_rollup import add, batch_rollup
+from tailrace.pipeline.archive.manifest.record_rollup import batch_rollup
+from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.schemas.value_schemas import ValueSchema
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, deleted_piece
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece, deleted_piece
 from tailrace.pipeline.segments.segment_columns import RECORD_COLUMNS
 from tailrace.runtime.chance import RandomChance
 

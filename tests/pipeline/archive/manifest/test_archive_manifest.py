@@ -19,7 +19,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import (
     head_of,
     next_commit,
 )
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 
 class Chain:

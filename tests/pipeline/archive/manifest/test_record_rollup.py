@@ -5,14 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.pipeline.archive.manifest.record_rollup import (
-    EMPTY,
-    HASHED_COLUMNS,
-    ROLLUP_END,
-    add,
-    batch_rollup,
-    rollup_of,
-)
+from tailrace.pipeline.archive.manifest.record_rollup import EMPTY, HASHED_COLUMNS, batch_rollup, rollup_of
+from tailrace.pipeline.archive.manifest.rollup_sums import ROLLUP_END, add
 from tailrace.pipeline.segments.arrow_rows import RecordRows, RowFilter, Source, StoredBatch
 from tailrace.pipeline.segments.record_columns import decode_bodies
 from tailrace.protocol.batches.record_batch import HEADER_SIZE, read_header

@@ -14,7 +14,7 @@ from tailrace.pipeline.archive.proofs.archive_proof import (
     prove_partition,
     verdict,
 )
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 _ONE = DataFile("data/t/date=2026-11-28/one.parquet", "2026-11-28", 10, 14, 4, 1000, rollup=7)
 _TWO = DataFile("data/t/date=2026-11-29/two.parquet", "2026-11-29", 12, 16, 2, 900, rollup=5)

@@ -6,7 +6,8 @@ from archive_samples import OTHER_ID, chunk
 from tailrace.pipeline.archive.proofs.chunk_checking import records_of
 from tailrace.pipeline.archive.proofs.chunk_tasks import CheckTask, LogCollector, check_chunks, plan_checks
 from tailrace.pipeline.segments.arrow_rows import RecordRows, RowFilter, Source, StoredBatch
-from tailrace.pipeline.segments.log_pieces import Gap, LogPiece, deleted_piece
+from tailrace.pipeline.segments.log_gaps import Gap
+from tailrace.pipeline.segments.log_pieces import LogPiece, deleted_piece
 from tailrace.pipeline.segments.record_columns import decode_bodies
 from tailrace.protocol.batches.record_batch import HEADER_SIZE, read_header
 from tailrace.protocol.batches.records import Record, build_batch

@@ -9,7 +9,7 @@ from tailrace.pipeline.archive.rounds.archive_planning import EARLIEST
 from tailrace.pipeline.archive.rounds.archive_sources import SegmentSource
 from tailrace.pipeline.archive.rounds.chunk_reading import ArchiveTask, archive_range
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 
 async def test_a_task_archives_segments_and_what_they_do_not_have_any_more(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from archive_samples import ARCHIVE, archived_partition, chunk
 
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.archive.upkeep.archive_listing import list_archive
-from tailrace.pipeline.segments.log_pieces import Gap
+from tailrace.pipeline.segments.log_gaps import Gap
 
 
 def test_each_partition_is_listed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from written_archives import SampleArchive
 
 from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk
-from tailrace.pipeline.archive.manifest.record_rollup import add
+from tailrace.pipeline.archive.manifest.rollup_sums import add
 from tailrace.pipeline.archive.proofs.chunk_checking import prove_chunk
 from tailrace.pipeline.archive.upkeep.chunk_merging import MergeTask, StoredRows, merge_chunks, pieces_of
 from tailrace.pipeline.archive.upkeep.compaction_planning import Merge
