@@ -20,7 +20,10 @@ MANIFEST = "manifest"
 PARQUET = ".parquet"
 TEMPORARY = ".tmp"
 """The end of the names of files that are being written."""
-TOKEN_DIGITS = 8
+TOKEN_DIGITS = 16
+WAVE_DIGITS = 8
+"""How many digits of a token are those of a wave. So the files of a failed wave are certainly no others' files, and the
+attempts of a wave, which have the rest, do not meet either."""
 
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """The date of records without a time, or with one outside the calendar. Spark reads it as null."""
@@ -33,10 +36,10 @@ _DAYS_MIN, _DAYS_MAX = -719_162, 2_932_896
 _NAMESPACE = UUID("5f9c1a0e-7f43-4a58-8f0e-0d6c2f2b7a11")
 _FILE = re.compile(
     r"(?P<topic_id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-p(?P<partition>\d{5,10})"
-    r"-(?P<first>\d{20})-(?P<last>\d{20})-e(?P<epoch>-?\d+)-(?P<token>[0-9a-f]{8})\.parquet"
+    r"-(?P<first>\d{20})-(?P<last>\d{20})-e(?P<epoch>-?\d+)-(?P<token>[0-9a-f]{8,16})\.parquet"
 )
-_TEMPORARY = re.compile(r"\.[0-9a-f-]{36}-p\d{5,10}-([0-9a-f]{8})-[\w-]+\.tmp")
-_COMMIT = re.compile(r"(\d{10})-([0-9a-f]{8})\.json")
+_TEMPORARY = re.compile(r"\.[0-9a-f-]{36}-p\d{5,10}-([0-9a-f]{8,16})-[\w-]+\.tmp")
+_COMMIT = re.compile(r"(\d{10})-([0-9a-f]{8,16})\.json")
 _HEAD = re.compile(r"head-(\d{10})\.json")
 
 
@@ -50,7 +53,7 @@ class FileFacts(Struct, frozen=True):
     epoch: int
     """The leader epoch of the last record."""
     token: str
-    """Eight hexadecimal digits of the attempt that wrote the file. No two attempts have the same."""
+    """Hexadecimal digits of the attempt that wrote the file. No two attempts have the same."""
 
     @property
     def name(self) -> str:
@@ -84,7 +87,7 @@ def is_of_wave(name: str, wave: str) -> bool:
     """Returns whether an attempt of these tasks has written, or begun, the data file."""
     facts = parse_file_name(name)
     token = facts.token if facts is not None else (found[1] if (found := _TEMPORARY.fullmatch(name)) else "")
-    return bool(token) and token.startswith(wave)
+    return bool(token) and bool(wave) and token.startswith(wave)
 
 
 def chunk_id(topic_id: str, partition: int, start: int, end: int, token: str) -> str:

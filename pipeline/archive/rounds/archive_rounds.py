@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.chunks.chunk_writing import ChunkTarget, WrittenChunks, remove_files
-from tailrace.pipeline.archive.manifest.archive_layout import ARCHIVE, DATA, is_of_wave
-from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES, Archive, Chunk
+from tailrace.pipeline.archive.manifest.archive_layout import ARCHIVE, DATA, WAVE_DIGITS, is_of_wave
+from tailrace.pipeline.archive.manifest.archive_manifest import CHUNK_BYTES, Archive, Chunk, ManifestError
 from tailrace.pipeline.archive.stores.archive_folder import (
     ArchiveFolder,
     LoadedManifest,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from tailrace.pipeline.jobs.job_progress import Report
 
 NAME = "archive run"
-_WAVE_DIGITS = 4
 _TASKS_PER_CORE = 4
 """How many tasks a wave has for each core: more commits lose less when the driver is killed, and wait more often."""
 _CORES_MAX = 256
@@ -230,7 +229,7 @@ class ArchiveRound:
         self, loaded: LoadedManifest, extents: Sequence[LogExtent], report: "Report | None"
     ) -> LoadedManifest:
         """Runs waves until nothing is left, or until another driver has committed. Returns the manifest then."""
-        wave = f"{self._chance.below(16**_WAVE_DIGITS):0{_WAVE_DIGITS}x}"
+        wave = f"{self._chance.below(16**WAVE_DIGITS):0{WAVE_DIGITS}x}"
         waiting = self._tasks(loaded, extents, wave)
         while tasks := next_wave(waiting, self._wave_tasks()):
             written = self._run_wave(tasks, wave, report)
@@ -280,19 +279,30 @@ class ArchiveRound:
                 requires=(*self._source.requires, *required_packages(self._settings.value_schema)),
             )
         except BaseException:
-            self._remove_files_of(wave)
+            self._remove_files_of(wave, tasks)
             raise
         self._check_files(written)
         return written
 
-    def _remove_files_of(self, wave: str) -> None:
-        """Removes what the tasks of a failed wave have written. What is left does not count, and `clean` removes it."""
+    def _remove_files_of(self, wave: str, tasks: Sequence[ArchiveTask]) -> None:
+        """Removes what the tasks of a failed wave have written. What is left does not count, and `clean` removes it.
+
+        The files are listed before the manifest is read. So a file that is committed meanwhile stays. Earlier waves of
+        this round have the same digits, and readers may still need their files after others have merged them.
+        """
         try:
-            named = {each.path for each in self._folder.load().manifest.files()}
-            for below in files_below(self._folder.path(DATA)):
-                if is_of_wave(below.rpartition("/")[2], wave) and f"{DATA}/{below}" not in named:
-                    remove(self._folder.path(f"{DATA}/{below}"))
-        except (OSError, JobError):
+            found = [
+                f"{DATA}/{topic}/{below}"
+                for topic in sorted({each.target.topic for each in tasks})
+                for below in files_below(self._folder.path(f"{DATA}/{topic}"))
+                if is_of_wave(below.rpartition("/")[2], wave)
+            ]
+            named = {each.path for each in self._folder.load().manifest.files()} if found else set()
+            named |= {file.path for chunk in self._added for file in chunk.files}
+            for path in found:
+                if path not in named:
+                    remove(self._folder.path(path))
+        except (OSError, JobError, ManifestError):
             return
 
     def _check_files(self, written: Sequence[WrittenChunks]) -> None:

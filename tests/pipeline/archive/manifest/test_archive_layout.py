@@ -4,6 +4,8 @@ import pytest
 
 from tailrace.pipeline.archive.manifest.archive_layout import (
     NO_DATE,
+    TOKEN_DIGITS,
+    WAVE_DIGITS,
     FileFacts,
     archived_topic_id,
     commit_name,
@@ -40,12 +42,18 @@ def test_other_files_are_no_data_files(name: str) -> None:
 
 
 def test_the_files_of_a_wave_are_known_by_their_names() -> None:
-    facts = FileFacts(TOPIC_ID, 3, 40, 99, 7, "5f3a9c01")
-    for name in (facts.name, temporary_name(TOPIC_ID, 3, "5f3a9c01", "2026-11-28")):
-        assert is_of_wave(name, "5f3a")
-        assert not is_of_wave(name, "5f3b")
-    assert is_of_wave(temporary_name(TOPIC_ID, 3, "5f3a9c01", NO_DATE), "5f3a")
-    assert not is_of_wave("5f3a9c01.tmp", "5f3a")
+    facts = FileFacts(TOPIC_ID, 3, 40, 99, 7, "5f3a9c0112345678")
+    assert len(facts.token) == TOKEN_DIGITS
+    for name in (facts.name, temporary_name(TOPIC_ID, 3, facts.token, "2026-11-28")):
+        assert is_of_wave(name, "5f3a9c01")
+        assert not is_of_wave(name, "5f3a9c02")
+        assert not is_of_wave(name, "")
+    assert is_of_wave(temporary_name(TOPIC_ID, 3, facts.token, NO_DATE), "5f3a9c01")
+    assert not is_of_wave("5f3a9c0112345678.tmp", "5f3a9c01")
+
+
+def test_a_wave_and_the_attempts_within_it_have_enough_digits_that_none_meet() -> None:
+    assert 8 <= WAVE_DIGITS <= TOKEN_DIGITS - 8
 
 
 def test_commits_and_heads_have_numbers() -> None:

@@ -140,6 +140,34 @@ async def test_a_wave_that_fails_leaves_the_archive_as_it_was(world: World) -> N
     assert world.offsets() == list(range(RECORDS))
 
 
+async def test_a_wave_that_fails_removes_no_file_that_counts(world: World) -> None:
+    """Another driver, or a compaction, may have files with the same digits, and commits them at the same moment."""
+
+    def fail_while_others_commit(tasks: Sequence[ArchiveTask]) -> None:
+        wave = tasks[0].wave
+
+        def others_commit(folder: ArchiveFolder, *given: Any) -> Any:
+            monkeypatch.undo()
+            before = load(folder, *given)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(archive_rounds, "run_tasks", run_tasks)
+                world.archive()
+            return before
+
+        def run_tasks(spark: Any, some: Sequence[ArchiveTask], work: Callable[[Any], Any], **_: Any) -> list[Any]:
+            return [work(replace(each, wave=wave)) for each in some]
+
+        monkeypatch.setattr(ArchiveFolder, "load", others_commit)
+        raise JobError("an executor is lost")
+
+    load, monkeypatch = ArchiveFolder.load, pytest.MonkeyPatch()
+    world.after_wave = [lambda tasks: None, fail_while_others_commit]
+    with pytest.raises(JobError, match="an executor is lost"):
+        world.archive()
+    assert world.offsets() == list(range(RECORDS))
+    assert world.named() <= world.files()
+
+
 async def test_a_driver_that_is_killed_before_a_commit_is_followed_by_another(world: World) -> None:
     class Killed(BaseException):
         pass
