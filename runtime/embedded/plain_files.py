@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 from contextlib import suppress
+from errno import EEXIST
 from typing import Any
 
 from msgspec import Struct
@@ -88,7 +89,8 @@ class HashedFile(io.RawIOBase):
     def publish(self, path: str) -> tuple[int, str]:
         """Gives the file its name, durably. Returns its size, and its checksum in hexadecimal. Raises OSError."""
         os.fsync(self._descriptor)
-        os.link(self._temporary, path)  # unlike a rename, it never replaces a file
+        if not _has_linked(self._temporary, path):
+            raise FileExistsError(EEXIST, os.strerror(EEXIST), path)
         os.unlink(self._temporary)
         _sync_directory(os.path.dirname(path) or ".")
         self.close()
@@ -129,14 +131,25 @@ def write_once(path: str, content: bytes) -> bool:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
+        if not _has_linked(temporary, path):
             return False
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
     _sync_directory(directory or ".")
+    return True
+
+
+def _has_linked(temporary: str, path: str) -> bool:
+    """Gives a file a second name. Unlike a rename, this never replaces a file: it returns False if the name is taken.
+
+    A network file system may report that the name is taken because it repeated a request that had succeeded, whose
+    response was lost. Then the name is that of this file.
+    """
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return os.path.samefile(temporary, path)
     return True
 
 

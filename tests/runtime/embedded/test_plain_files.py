@@ -58,6 +58,28 @@ def test_only_the_first_writer_of_a_name_succeeds(tmp_path: Path) -> None:
     assert names_in(directory) == ["part"]
 
 
+def test_a_link_that_a_network_file_system_has_repeated_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link_twice(source: str, path: str) -> None:
+        link(source, path)
+        link(source, path)
+
+    link = os.link
+    monkeypatch.setattr(os, "link", link_twice)
+    assert write_once(str(tmp_path / "head"), b"first")
+    assert not write_once(str(tmp_path / "head"), b"second")
+    file = HashedFile(str(tmp_path / ".part.tmp"))
+    file.write(b"abc")
+    file.publish(str(tmp_path / "part"))
+    other = HashedFile(str(tmp_path / ".part.tmp"))
+    with pytest.raises(FileExistsError, match="part"):
+        other.publish(str(tmp_path / "part"))
+    assert read_file(str(tmp_path / "head")) == b"first"
+    assert read_file(str(tmp_path / "part")) == b"abc"
+    assert names_in(str(tmp_path)) == [".part.tmp", "head", "part"]
+
+
 def test_a_file_is_read_as_a_whole_and_removed(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     write_once(path, b"content")
