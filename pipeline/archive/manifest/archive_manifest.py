@@ -297,6 +297,23 @@ def fold(commits: Sequence[Commit], head: Head | None) -> Manifest:
     return manifest
 
 
+def files_since(commits: Iterable[Commit], since_ms: int) -> set[str]:
+    """Returns the paths of the files that count after the last of these commits, or have counted since a time.
+
+    The first commit is that of the archive, or has a snapshot and is older than that time.
+    """
+    chunks: dict[str, Chunk] = {}
+    removed: list[Chunk] = []
+    is_recent = False
+    for commit in commits:
+        is_recent = is_recent or commit.time_ms >= since_ms
+        gone = [chunks.pop(each) for each in commit.chunks_removed if each in chunks]
+        removed += gone if is_recent else []
+        added = commit.chunks_added if commit.snapshot is None else commit.snapshot.chunks
+        chunks |= {each.id: each for each in added}
+    return {file.path for chunk in (*removed, *chunks.values()) for file in chunk.files}
+
+
 def next_commit(
     archive: Archive,
     head: Head | None,

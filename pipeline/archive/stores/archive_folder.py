@@ -21,6 +21,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import (
     check_link,
     decode,
     encode,
+    files_since,
     fold,
     head_of,
     next_commit,
@@ -88,6 +89,22 @@ class ArchiveFolder:
     def load(self) -> LoadedManifest:
         """Reads head and commits. Raises JobError and ManifestError."""
         head = self.store.read()
+        return LoadedManifest(head, fold(self._commits(head, lambda commit: commit.snapshot is not None), head))
+
+    def files_since(self, since_ms: int) -> set[str]:
+        """Returns the paths of the files that count, or have counted since a time. Raises JobError and ManifestError.
+
+        Readers that began before a merge of chunks still need the files that counted then.
+        """
+        head = self.store.read()
+        commits = self._commits(head, lambda commit: commit.snapshot is not None and commit.time_ms < since_ms)
+        return files_since(commits, since_ms)
+
+    def _commits(self, head: Head | None, is_first: Callable[[Commit], bool]) -> list[Commit]:
+        """Returns the commits up to the head, the oldest first, from one on with which folding can begin.
+
+        Commits before one with a snapshot may be missing.
+        """
         commits: list[Commit] = []
         link = head.commit if head is not None else None
         while link is not None:
@@ -95,12 +112,14 @@ class ArchiveFolder:
             try:
                 content = read_file(path)
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and commits and commits[-1].snapshot is not None:
+                    break
                 raise JobError(f"{path} is a part of the manifest and cannot be read: {error.strerror}") from error
             check_link(content, link)
             commit = decode(content, Commit, path)
             commits.append(commit)
-            link = commit.previous if commit.snapshot is None else None
-        return LoadedManifest(head, fold(commits[::-1], head))
+            link = None if is_first(commit) else commit.previous
+        return commits[::-1]
 
     def commit(
         self,

@@ -1,7 +1,8 @@
 """Removes files that are in the directory of an archive and do not count.
 
 Attempts that were killed leave them, and so do chunks that were merged. A run that is active has such files too, until
-it commits. So only files of some age are removed.
+it commits, and readers that began before a merge still read the old files. So only files of some age are removed, and
+those of merged chunks only if the merge has that age too.
 """
 
 from collections.abc import Sequence
@@ -48,8 +49,9 @@ def clean(folder: ArchiveFolder, now_ms: int, age_seconds: float = AGE_SECONDS, 
         for part in (DATA, MANIFEST)
         for each in file_ages_below(folder.path(part))
     ]
-    named = {file.path for file in folder.load().manifest.files()}
-    chosen = orphans(found, named, now_ms - int(age_seconds * 1000))
+    before_ms = now_ms - int(age_seconds * 1000)
+    named = {file.path for file in folder.load().manifest.files()} | folder.files_since(before_ms)
+    chosen = orphans(found, named, before_ms)
     if not dry_run:
         for each in chosen:
             try:

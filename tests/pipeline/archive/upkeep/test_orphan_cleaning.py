@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from archive_samples import ARCHIVE, archived_partition, chunk
 
+from tailrace.pipeline.archive.manifest import archive_manifest
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, create_archive
 from tailrace.pipeline.archive.upkeep.orphan_cleaning import clean
 
@@ -45,3 +46,20 @@ def test_old_files_that_do_not_count_are_removed(folder: ArchiveFolder) -> None:
     assert Path(folder.directory, note).exists()
     assert clean(folder, NOW_MS, age_seconds=0).paths == (young,)
     assert folder.load().manifest.positions()
+
+
+@pytest.mark.parametrize("has_snapshots", [False, True])
+def test_files_of_merged_chunks_stay_until_the_merge_is_old(
+    folder: ArchiveFolder, monkeypatch: pytest.MonkeyPatch, has_snapshots: bool
+) -> None:
+    """Readers that began before the merge still read them, however long ago they were written."""
+    if has_snapshots:
+        monkeypatch.setattr(archive_manifest, "SNAPSHOT_COMMITS", 1)
+    small, merged = chunk(0, 10), chunk(0, 10, token="00000001")
+    merged_at_ms = NOW_MS - HOUR_MS
+    folder.commit(folder.load(), "00000001", merged_at_ms, chunks_added=[merged], chunks_removed=[small.id])
+    _write(folder, merged.files[0].path, 1)
+    assert small.files[0].path not in {each.path for each in folder.load().manifest.files()}
+    assert clean(folder, NOW_MS).paths == ()
+    assert clean(folder, merged_at_ms + 25 * HOUR_MS).paths == (small.files[0].path,)
+    assert clean(folder, merged_at_ms + 99 * HOUR_MS).paths == ()
