@@ -165,13 +165,13 @@ def plan_backfill(settings: BackfillSettings) -> BackfillPlan:
     every = [
         BackfillTask(
             work=work,
-            archive=settings.archive,
+            archive=folder.directory,
             id=backfill_id,
             topic_id=topic_id,
             partition=partition,
             chunks=of_partition,
-            output_archive=settings.output_archive,
-            progress=settings.progress,
+            output_archive=_absolute(settings.output_archive),
+            progress=_absolute(settings.progress),
         )
         for (topic_id, partition), of_partition in sorted(chunks.items())
     ]
@@ -194,6 +194,11 @@ def check_backfill(settings: BackfillSettings) -> None:
         raise BackfillError("the progress of a backfill into an archive is in that archive: give no --progress")
     if settings.output_archive is not None and _same(settings.output_archive, settings.archive):
         raise BackfillError("the output archive must be another directory than the archive that is read")
+
+
+def _absolute(path: str | None) -> str | None:
+    """Returns a path that means the same for executors, which may run in another directory."""
+    return None if path is None else os.path.abspath(path)
 
 
 def _same(one: str, other: str) -> bool:

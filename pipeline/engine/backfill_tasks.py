@@ -80,7 +80,8 @@ async def _into_archive(
     task: BackfillTask, shard: Shard, parts: RangeParts, archive: OutputArchive
 ) -> list[RangeResult]:
     results: list[RangeResult] = []
-    for chunk, start in ranges_left(task.chunks, archive.position()):
+    while left := ranges_left(task.chunks, archive.position()):
+        chunk, start = left[0]
         counted = replace(parts, metrics=ReplicaMetrics())
         line = ShardLine(shard, start, task.work.config)
         output = archive.begin(counted.metrics)
@@ -93,9 +94,9 @@ async def _into_archive(
             output.discard()
             results.append(_result(shard, start, start, counted, stopped_text(line.stopped)))
             break
-        if not archive.commit(start, chunk.end, output):
-            break  # another attempt of this task is faster
-        results.append(_result(shard, start, chunk.end, counted))
+        # Another attempt of this task may have been faster. It may also end before the last chunk, so this one goes on.
+        if archive.commit(start, chunk.end, output):
+            results.append(_result(shard, start, chunk.end, counted))
     return results
 
 

@@ -11,7 +11,9 @@ from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
 from tailrace.pipeline.engine.backfill_planning import BackfillTask, Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, plan_backfill
 from tailrace.pipeline.engine.backfill_tasks import backfill_partition
+from tailrace.pipeline.engine.output_archive import ChunkOutput, OutputArchive
 from tailrace.trigger.config.trigger_config import OnExhausted, Retry, TriggerConfig
+from tailrace.trigger.replica.replica_metrics import ReplicaMetrics
 
 FUNCTION = """
 def handler(context, event):
@@ -76,6 +78,38 @@ def test_a_stopped_chunk_is_not_done(world: _World) -> None:
     assert [each.problem for each in backfill_partition(world.task())] == [""]
     assert world.handled[-8:] == list(range(8, 16))
     assert world.archived("odd") == 8
+
+
+def test_an_attempt_goes_on_after_a_chunk_that_another_attempt_has_done(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other attempt may be killed before it does the rest."""
+
+    def begin_late(archive: OutputArchive, metrics: ReplicaMetrics) -> ChunkOutput:
+        monkeypatch.undo()
+        output = archive.begin(metrics)
+        assert archive.commit(0, 8, archive.begin(ReplicaMetrics()))
+        return output
+
+    task = world.task()
+    monkeypatch.setattr(OutputArchive, "begin", begin_late)
+    assert [(each.first, each.mark) for each in backfill_partition(task)] == [(8, 16)]
+    assert backfill_partition(task) == []
+    assert world.archived("odd") == 4
+
+
+def test_the_directories_of_a_task_do_not_depend_on_where_it_runs(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world.directory)
+    settings = BackfillSettings(
+        config=TriggerConfig(name="bill", topic="orders", group="billing"),
+        source=function_in(world.directory, FUNCTION),
+        archive="archive",
+        output_archive="output",
+    )
+    (task,) = plan_backfill(settings).tasks
+    assert (task.archive, task.output_archive) == (world.archive, str(world.directory / "output"))
 
 
 def test_lists_of_events_end_with_their_chunk(world: _World) -> None:
