@@ -14,6 +14,10 @@ class ServerSilentError(JobError):
     """A job that cannot be done, because a server does not respond."""
 
 
+class SessionEndedError(JobError):
+    """A job that cannot go on, because its session of Spark has ended."""
+
+
 def reason_of_job(error: BaseException) -> str:
     """Returns what Spark says about a failure, in one line.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from .job_errors import JobError, reason_of_job
+from .job_errors import JobError, SessionEndedError, reason_of_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +71,16 @@ def runs_in_one_process(master: str) -> bool:
 def is_submitted(environment: Mapping[str, str]) -> bool:
     """Returns whether spark-submit has started this process, and so has chosen master and settings."""
     return "PYSPARK_GATEWAY_PORT" in environment or "SPARK_REMOTE" in environment
+
+
+def cores_of(spark: "SparkSession") -> int:
+    """Returns how many tasks of a classic session run at once. Raises SessionEndedError."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception as error:  # of Py4J, or of PySpark's own attributes: there is no JVM any more
+        raise SessionEndedError(
+            "the session of Spark has ended, because it was stopped or its JVM was killed: run the job again"
+        ) from error
 
 
 def is_connect(spark: "SparkSession") -> bool:

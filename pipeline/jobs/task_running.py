@@ -7,6 +7,7 @@ package except PySpark, and that only on the driver.
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,7 +15,7 @@ from tailrace.runtime.chance import RandomChance
 
 from .job_errors import JobError, reason_of_job
 from .shipped_code import check_required, ship_once
-from .spark_session import is_connect
+from .spark_session import cores_of, is_connect
 from .worker_imports import drop_zip_finders
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def run_tasks(
     Spark may run a task twice, or twice at the same time, so `work` must be idempotent. It goes to executors by value
     if it is a closure or a `partial`, and by its name if it is a function of a module of ours. Tasks and results must
     be picklable, and small: all of them are in the memory of the driver. `requires` names packages that the work
-    imports beside those that every job needs. Raises JobError with the sentence of the task that failed.
+    imports beside those that every job needs. Raises JobError with the sentence of the task that failed, and
+    SessionEndedError.
     """
     if is_connect(spark):
         raise JobError(
@@ -59,6 +61,7 @@ def run_tasks(
         return []
     from pyspark import cloudpickle
 
+    cores_of(spark)  # a session that has ended is told as such
     ship_once(spark)
     encoded = [pickle.dumps(task) for task in tasks]
     packed = cloudpickle.dumps(work)  # type: ignore[attr-defined,no-untyped-call,unused-ignore]
@@ -116,10 +119,12 @@ class _Job:
                     report(self._tasks_done(), len(self._encoded))
                 thread.join(_POLL_SECONDS if report is not None else None)
         except BaseException:
-            self._spark.sparkContext.cancelJobGroup(self._group)
+            with suppress(Exception):  # without a JVM there is nothing to cancel
+                self._spark.sparkContext.cancelJobGroup(self._group)
             thread.join()
             raise
         if self._error is not None:
+            cores_of(self._spark)
             raise JobError(self._reason(self._error)) from self._error
         if report is not None:
             report(len(self._encoded), len(self._encoded))
@@ -136,8 +141,10 @@ class _Job:
     def _tasks_done(self) -> int:
         from .job_progress import stages_of, task_counts
 
-        done, _ = task_counts(stages_of(self._spark, self._group))
-        return min(done, len(self._encoded))
+        with suppress(Exception):  # without a JVM, the end of the job tells what has happened
+            done, _ = task_counts(stages_of(self._spark, self._group))
+            return min(done, len(self._encoded))
+        return 0
 
     def _reason(self, error: BaseException) -> str:
         java: Any = getattr(error, "java_exception", None)

@@ -15,6 +15,7 @@ from tailrace.client.spu_client import BOOTSTRAP, SpuClient
 from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.stores.archive_folder import StoreOf
 from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.lag.attachment import parse_brokers
 from tailrace.protocol.batches.compression import Compression
@@ -253,7 +254,7 @@ class _Run:
         parts = partition_tasks(document.extents, found)
         pace = self._look_ahead(parts, target)
         producer = (document.producer_id, document.producer_epoch)
-        slots = self._spark.sparkContext.defaultParallelism
+        slots = cores_of(self._spark)
         tasks = [self._task(group, producer, pace) for group in grouped(parts, None if pace is None else slots)]
         now = {each.partition: each for each in self._run(send, tasks, document)}
         return tuple(_row(each, self._map, now.get(each.partition)) for each in document.extents)

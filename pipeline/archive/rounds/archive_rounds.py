@@ -25,8 +25,9 @@ from tailrace.pipeline.archive.stores.archive_folder import (
     new_token,
     store_at,
 )
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
 from tailrace.pipeline.jobs.job_results import JobResult
+from tailrace.pipeline.jobs.spark_session import cores_of
 from tailrace.pipeline.jobs.task_running import run_tasks
 from tailrace.pipeline.schemas.ddl_schemas import schema_of_ddl
 from tailrace.pipeline.schemas.value_schemas import ValueSchema, read_value_schema, required_packages
@@ -137,12 +138,17 @@ def archive_every(
     wait: Callable[[float], None] = sleep,
     wall_clock: WallClock | None = None,
 ) -> Iterator[ArchiveResult | JobError]:
-    """Yields the result, or the error, of one round after the other, which begin this many seconds apart."""
+    """Yields the result, or the error, of one round after the other, which begin this many seconds apart.
+
+    Raises ManifestError, and SessionEndedError if no later round can do better.
+    """
     clock = wall_clock or SystemClock()
     while True:
         began_ms = clock.now_ms()
         try:
             yield ArchiveRound(spark, folder, source, settings, wall_clock=clock).run(None)
+        except SessionEndedError:
+            raise
         except (JobError, RefusedError, UnreachableError) as error:
             yield JobError(str(error))
         passed = (clock.now_ms() - began_ms) / 1000
@@ -322,7 +328,7 @@ class ArchiveRound:
                 )
 
     def _wave_tasks(self) -> int:
-        return _TASKS_PER_CORE * max(1, min(_CORES_MAX, int(self._spark.sparkContext.defaultParallelism)))
+        return _TASKS_PER_CORE * max(1, min(_CORES_MAX, cores_of(self._spark)))
 
     def _result(self, extents: Sequence[LogExtent], loaded: LoadedManifest, took_ms: int) -> ArchiveResult:
         records = sum(each.records for each in self._added)

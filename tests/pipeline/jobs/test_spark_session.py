@@ -4,8 +4,8 @@ import pytest
 from spark_progress import ReportingSession
 
 from tailrace.pipeline.jobs import spark_session
-from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.jobs.spark_session import check_can_run, is_connect, is_submitted
+from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
+from tailrace.pipeline.jobs.spark_session import check_can_run, cores_of, is_connect, is_submitted
 
 
 def test_a_missing_pyspark_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +28,18 @@ def test_spark_submit_is_recognised() -> None:
     assert is_submitted({"PYSPARK_GATEWAY_PORT": "1"})
     assert is_submitted({"SPARK_REMOTE": "sc://spark.example"})
     assert not is_submitted({})
+
+
+def test_a_session_that_has_ended_is_a_sentence() -> None:
+    class Ended:
+        """PySpark raises such errors if the context was stopped, and Py4J others if the JVM was killed."""
+
+        @property
+        def sparkContext(self) -> object:  # noqa: N802 - PySpark's name
+            raise AttributeError("'NoneType' object has no attribute 'sc'")
+
+    with pytest.raises(SessionEndedError, match="the session of Spark has ended, because it was stopped or its JVM"):
+        cores_of(Ended())  # type: ignore[arg-type]
 
 
 def test_a_session_of_connect_is_recognised_by_its_module() -> None:

@@ -21,7 +21,7 @@ from tailrace.pipeline.archive.rounds.archive_rounds import (
 )
 from tailrace.pipeline.archive.rounds.chunk_reading import ArchiveTask
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
 
 RECORDS = 300
 
@@ -232,6 +232,20 @@ async def test_rounds_follow_one_another_and_go_on_after_an_error(world: World, 
     assert isinstance(second, JobError) and str(second) == "an executor is lost"
     assert isinstance(third, ArchiveResult) and third.records == 20
     assert waits == [200.0, 300.0]
+
+
+async def test_rounds_end_with_the_session(world: World) -> None:
+    """No later round can do better, so somebody must start the job again."""
+
+    class Ended:
+        sparkContext = None  # noqa: N815 - PySpark's name
+
+    ended: Any = Ended()
+    settings = archive_rounds.ArchiveSettings(topics=None)
+    source = source_of((), [world.spu.directory])
+    rounds = archive_every(ended, open_or_create(world.to), source, settings, 300.0, wait=lambda seconds: None)
+    with pytest.raises(SessionEndedError, match="the session of Spark has ended"):
+        next(rounds)
 
 
 def test_the_head_stays_where_the_archive_began(tmp_path: Path) -> None:
