@@ -1,17 +1,18 @@
 """`tailrace pipeline archive compact`: merges small chunks of an archive into files of a good size.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage or a directory that is no archive.
+Exit status: 0 done, 1 the job failed, 2 wrong usage or a directory that is no archive, 3 the SC that has the
+head is unreachable.
 """
 
 import argparse
 import sys
 
-from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, say
+from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, say
 from tailrace.cli.output.printing import for_encoding
 from tailrace.cli.output.progress import Progress
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.upkeep import compact_arguments
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 
 _NAME = "pipeline archive compact"
 
@@ -30,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(0, wanted=False, doing="compacting", amount=lambda count: f"{count} groups")
     try:
         result = compact_arguments.run_compact(asked, progress.move_to)
+    except ServerSilentError as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, ManifestError) as error:
         return _fail(error, REFUSED)
     finally:

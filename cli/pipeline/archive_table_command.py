@@ -1,6 +1,7 @@
 """`tailrace pipeline archive table`: makes a Delta or Iceberg table equal to an archive. It needs no Spark.
 
-Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive.
+Exit status: 0 done, 1 refused, 2 wrong usage or a directory that is no archive, 3 the SC that has the head is
+unreachable.
 """
 
 import argparse
@@ -8,10 +9,10 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 
-from tailrace.cli.options.sc_options import REFUSED, WRONG_USAGE, UsageError, say
+from tailrace.cli.options.sc_options import REFUSED, UNREACHABLE, WRONG_USAGE, UsageError, say
 from tailrace.cli.output.printing import for_encoding
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 
 _NAME = "pipeline archive table"
 _OUTPUTS = ("table", "json")
@@ -59,6 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
             result = iceberg_table(
                 arguments.directory, arguments.iceberg, catalog=catalog, options=options, topics=arguments.topic
             )
+    except ServerSilentError as error:
+        say(_NAME, str(error))
+        return UNREACHABLE
     except (JobError, ManifestError) as error:
         say(_NAME, str(error))
         return REFUSED

@@ -1,6 +1,7 @@
 """`tailrace pipeline archive verify`: proves that an archive has every committed record exactly once.
 
-Exit status: 0 proven, 1 not proven or refused, 2 wrong usage or a directory that is no archive, 3 no broker responds.
+Exit status: 0 proven, 1 not proven or refused, 2 wrong usage or a directory that is no archive, 3 no broker responds,
+or the SC that has the head does not.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from tailrace.client.server_connection import RefusedError, UnreachableError
 from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.manifest.rollup_sums import rollup_text
 from tailrace.pipeline.archive.proofs import verify_arguments
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.runtime.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(0, wanted=False, doing="verifying", amount=lambda count: f"{count} tasks")
     try:
         result = verify_arguments.run_verify(asked, progress.move_to)
-    except (JobError, RefusedError) as error:
-        return _fail(error, REFUSED)
-    except UnreachableError as error:
+    except (ServerSilentError, UnreachableError) as error:
         return _fail(error, UNREACHABLE)
+    except (JobError, ManifestError, RefusedError) as error:
+        return _fail(error, REFUSED)
     finally:
         progress.clear()
     print(for_encoding(result.json() if arguments.output == "json" else _text(result), sys.stdout.encoding))

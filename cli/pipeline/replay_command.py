@@ -11,7 +11,7 @@ from tailrace.cli.output.printing import for_encoding
 from tailrace.cli.output.progress import Progress
 from tailrace.cli.output.tables import table
 from tailrace.client.server_connection import RefusedError, UnreachableError
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.spark_session import MASTER_DEFAULT
 from tailrace.runtime.settings import SettingsError
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
-    from tailrace.pipeline.jobs.spark_session import open_session
+    from tailrace.pipeline.jobs.spark_session import close_session, open_session
     from tailrace.pipeline.replay.replay_arguments import settings_of
 
     try:
@@ -46,13 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             result = replay(spark, **settings, report=_reporting())
         finally:
-            spark.stop()
+            close_session(spark)
     except SettingsError as error:
         return _fail(error, WRONG_USAGE)
+    except (ServerSilentError, UnreachableError) as error:
+        return _fail(error, UNREACHABLE)
     except (JobError, RefusedError) as error:
         return _fail(error, REFUSED)
-    except UnreachableError as error:
-        return _fail(error, UNREACHABLE)
     if arguments.output == "json":
         print(result.json())
     else:

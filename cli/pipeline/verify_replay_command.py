@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit status."""
-    from tailrace.pipeline.jobs.spark_session import open_session
+    from tailrace.pipeline.jobs.spark_session import close_session, open_session
     from tailrace.pipeline.replay.replay_verification import document_at, verify_replay
 
     try:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             result = verify_replay(spark, arguments.map, bootstrap=arguments.bootstrap, report=progress.move_to)
         finally:
-            spark.stop()
+            close_session(spark)
     except SettingsError as error:
         return _fail(error, WRONG_USAGE)
     except (JobError, RefusedError) as error:

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
     from tailrace.pipeline.engine.backfill_planning import BackfillError
     from tailrace.pipeline.engine.engine_settings import EngineSettingsError
-    from tailrace.pipeline.jobs.job_errors import JobError
+    from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 
     logs.configure(arguments.log_level, json=logs.is_json(arguments.log_format))
     try:
@@ -102,12 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
     except (UsageError, SettingsError, EngineSettingsError, FunctionLoadError, BackfillError) as error:
         say(_NAME, str(error))
         return WRONG_USAGE
+    except (ServerSilentError, UnreachableError) as error:
+        say(_NAME, str(error))
+        return UNREACHABLE
     except (JobError, ManifestError, RefusedError) as error:
         say(_NAME, str(error))
         return REFUSED
-    except UnreachableError as error:
-        say(_NAME, str(error))
-        return UNREACHABLE
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -141,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _handle(settings: "BackfillSettings", plan: "BackfillPlan", master: str | None) -> "EngineResult":
     from tailrace.pipeline.engine.backfill_run import run_backfill
-    from tailrace.pipeline.jobs.spark_session import open_session
+    from tailrace.pipeline.jobs.spark_session import close_session, open_session
 
     progress = Progress(0, wanted=False, doing="handling partitions", amount=str)
     spark = open_session(_NAME, master)
@@ -149,7 +149,7 @@ def _handle(settings: "BackfillSettings", plan: "BackfillPlan", master: str | No
         return run_backfill(spark, settings, plan, progress.move_to)
     finally:
         progress.clear()
-        spark.stop()
+        close_session(spark)
 
 
 def _absolute(path: str | None) -> str | None:

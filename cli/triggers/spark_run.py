@@ -21,7 +21,7 @@ from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.engine.kafka_connector import connector_settings
 from tailrace.pipeline.engine.shard_ownership import OwnershipError
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.jobs.spark_session import check_can_run, open_session
+from tailrace.pipeline.jobs.spark_session import check_can_run, close_session, open_session
 from tailrace.runtime import logs
 from tailrace.runtime.embedded.side_loop import BlockingCalls
 from tailrace.runtime.process import ServerStop, print_ready, serve_until_stopped, stop_with_parent
@@ -80,7 +80,7 @@ def _run(run: EngineRun, arguments: argparse.Namespace) -> EngineResult:
             return run.run(spark, progress.move_to if arguments.available_now else None)
         finally:
             progress.clear()
-            spark.stop()
+            close_session(spark)
 
 
 def _settings(arguments: argparse.Namespace, environment: Mapping[str, str]) -> EngineRunSettings:

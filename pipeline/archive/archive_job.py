@@ -13,7 +13,8 @@ from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
 from tailrace.pipeline.archive.proofs import verify_arguments
 from tailrace.pipeline.archive.rounds import asked_run, run_arguments
 from tailrace.pipeline.archive.upkeep import compact_arguments
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
+from tailrace.pipeline.jobs.job_results import JobResult
 from tailrace.runtime.settings import SettingsError
 
 _PROGRAM = "archive_job.py"
@@ -28,32 +29,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     compact_arguments.configure(jobs.add_parser("compact", help="Merge small chunks of an archive."))
     given = parser.parse_args(argv)
     try:
-        return _JOBS[given.job](given)
-    except (JobError, RefusedError) as error:
-        return _fail(error, 1)
-    except (ManifestError, SettingsError) as error:
-        return _fail(error, 2)
-    except UnreachableError as error:
+        job = _JOBS[given.job](given)
+    except ServerSilentError as error:
         return _fail(error, 3)
+    except (JobError, ManifestError, SettingsError) as error:
+        return _fail(error, 2)
+    try:
+        return job()
+    except (ServerSilentError, UnreachableError) as error:
+        return _fail(error, 3)
+    except (JobError, ManifestError, RefusedError) as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        if getattr(given, "every", None) is None:
+            raise
+        return 0
 
 
-def _run(given: argparse.Namespace) -> int:
-    return asked_run.run_and_show(asked_run.asked(given), given.output, print, _complain)
+def _run(given: argparse.Namespace) -> Callable[[], int]:
+    asked = asked_run.asked(given)
+    return lambda: asked_run.run_and_show(asked, given.output, print, _complain)
 
 
-def _verify(given: argparse.Namespace) -> int:
-    result = verify_arguments.run_verify(verify_arguments.asked(given))
-    print(result.json() if given.output == "json" else result.text())
+def _verify(given: argparse.Namespace) -> Callable[[], int]:
+    asked = verify_arguments.asked(given)
+    return lambda: _show(verify_arguments.run_verify(asked), given.output)
+
+
+def _compact(given: argparse.Namespace) -> Callable[[], int]:
+    asked = compact_arguments.asked(given)
+    return lambda: _show(compact_arguments.run_compact(asked), given.output)
+
+
+_JOBS: dict[str, Callable[[argparse.Namespace], Callable[[], int]]] = {
+    "run": _run,
+    "verify": _verify,
+    "compact": _compact,
+}
+"""Each reads its arguments, and returns what does the job. Arguments that cannot work have another exit status."""
+
+
+def _show(result: JobResult, output: str) -> int:
+    print(result.json() if output == "json" else result.text())
     return result.status
-
-
-def _compact(given: argparse.Namespace) -> int:
-    result = compact_arguments.run_compact(compact_arguments.asked(given))
-    print(result.json() if given.output == "json" else result.text())
-    return result.status
-
-
-_JOBS: dict[str, Callable[[argparse.Namespace], int]] = {"run": _run, "verify": _verify, "compact": _compact}
 
 
 def _complain(sentence: str) -> None:

@@ -14,7 +14,7 @@ from tailrace.pipeline.engine.backfill_planning import BackfillError, Window
 from tailrace.pipeline.engine.backfill_run import BackfillSettings, check_backfill, plan_backfill, run_backfill
 from tailrace.pipeline.engine.engine_settings import EngineSettingsError
 from tailrace.pipeline.engine.engine_setup import given_function, given_servers
-from tailrace.pipeline.jobs.job_errors import JobError
+from tailrace.pipeline.jobs.job_errors import JobError, ServerSilentError
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.runtime import logs
 from tailrace.runtime.settings import SettingsError
@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = run_backfill(open_session("trigger backfill"), settings, plan)
     except _WRONG as error:
         return _fail(error, 2)
+    except (ServerSilentError, UnreachableError) as error:
+        return _fail(error, 3)
     except _REFUSED as error:
         return _fail(error, 1)
-    except UnreachableError as error:
-        return _fail(error, 3)
     print(result.text())
     return result.status
 

@@ -4,6 +4,7 @@ import os
 import shutil  # noqa: TID251 - it only looks for a program here
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,12 @@ def runs_in_one_process(master: str) -> bool:
 def is_submitted(environment: Mapping[str, str]) -> bool:
     """Returns whether spark-submit has started this process, and so has chosen master and settings."""
     return "PYSPARK_GATEWAY_PORT" in environment or "SPARK_REMOTE" in environment
+
+
+def close_session(spark: "SparkSession") -> None:
+    """Ends a session. It may have ended already, which another error says then."""
+    with suppress(Exception):
+        spark.stop()
 
 
 def cores_of(spark: "SparkSession") -> int:

@@ -5,7 +5,7 @@ from spark_progress import ReportingSession
 
 from tailrace.pipeline.jobs import spark_session
 from tailrace.pipeline.jobs.job_errors import JobError, SessionEndedError
-from tailrace.pipeline.jobs.spark_session import check_can_run, cores_of, is_connect, is_submitted
+from tailrace.pipeline.jobs.spark_session import check_can_run, close_session, cores_of, is_connect, is_submitted
 
 
 def test_a_missing_pyspark_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,10 @@ def test_a_session_that_has_ended_is_a_sentence() -> None:
         def sparkContext(self) -> object:  # noqa: N802 - PySpark's name
             raise AttributeError("'NoneType' object has no attribute 'sc'")
 
+        def stop(self) -> None:
+            raise ConnectionRefusedError("there is no JVM")
+
+    close_session(Ended())  # type: ignore[arg-type]
     with pytest.raises(SessionEndedError, match="the session of Spark has ended, because it was stopped or its JVM"):
         cores_of(Ended())  # type: ignore[arg-type]
 
