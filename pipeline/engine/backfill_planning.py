@@ -5,7 +5,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE, date_of
+from tailrace.pipeline.archive.manifest.archive_layout import may_have_times
 from tailrace.pipeline.archive.manifest.archive_manifest import Chunk, Manifest, PartitionKey
 
 from .range_work import RangeWork
@@ -30,12 +30,7 @@ class Window(Struct, frozen=True):
 
     def may_have(self, date: str) -> bool:
         """Returns whether records with this date may be in the window."""
-        if self.is_everything:
-            return True
-        if date == NO_DATE:
-            return False
-        begins = self.begin_ms is None or date >= date_of(self.begin_ms)
-        return begins and (self.end_ms is None or date <= date_of(self.end_ms - 1))
+        return may_have_times(date, self.begin_ms, self.end_ms)
 
 
 class BackfillId(Struct, frozen=True):

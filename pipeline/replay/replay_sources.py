@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.pipeline.archive.chunks.archive_reading import archive_rows
-from tailrace.pipeline.archive.manifest.archive_layout import date_of
+from tailrace.pipeline.archive.manifest.archive_layout import may_have_times
 from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, ManifestError
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
@@ -170,9 +170,8 @@ class ArchiveSource:
 
 def without_files_outside(chunk: Chunk, choice: RecordChoice) -> Chunk:
     """Returns the chunk without the files whose date tells that they have no record in the window of time."""
-    first = "" if choice.from_ms is None else date_of(choice.from_ms)
-    last = "9" * 10 if choice.until_ms is None else date_of(choice.until_ms)
-    return replace(chunk, files=tuple(file for file in chunk.files if first <= file.date <= last))
+    files = (each for each in chunk.files if may_have_times(each.date, choice.from_ms, choice.until_ms))
+    return replace(chunk, files=tuple(files))
 
 
 def _given_offset(given: str, partition: ArchivedPartition, default: int) -> int:

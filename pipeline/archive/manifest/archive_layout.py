@@ -129,6 +129,16 @@ def date_of(timestamp_ms: int) -> str:
     return NO_DATE if timestamp_ms == -1 else date_of_day(timestamp_ms // _DAY_MS)
 
 
+def may_have_times(date: str, begin_ms: int | None, end_ms: int | None) -> bool:
+    """Returns whether a file with this date may have records from a time on, and before another one; None for any.
+
+    A file without a date may: its records have no time, or one outside the calendar.
+    """
+    first = NO_DATE if begin_ms is None else date_of(begin_ms)
+    last = NO_DATE if end_ms is None else date_of(end_ms - 1)
+    return date == NO_DATE or ((first == NO_DATE or first <= date) and (last == NO_DATE or date <= last))
+
+
 def archived_topic_id(topic: str, topic_id: UUID) -> str:
     """Returns the id under which a topic is archived. Brokers before Kafka 2.8 have none, so the name counts."""
     return str(topic_id if topic_id.int else uuid5(_NAMESPACE, topic))

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import trio
 from archive_files import DATE, NEXT_DATE, archived_rows, write_archive, write_chunk
@@ -7,6 +8,7 @@ from archive_samples import OTHER_ID
 from archive_samples import TOPIC_ID as ARCHIVED_ID
 from segment_logs import START_MS, TOPIC_ID, Spu, fill
 
+from tailrace.pipeline.archive.manifest.archive_layout import NO_DATE
 from tailrace.pipeline.replay.record_choice import RecordChoice
 from tailrace.pipeline.replay.replay_document import ReplaySettings
 from tailrace.pipeline.replay.replay_line import ReplayError
@@ -87,6 +89,15 @@ def test_offsets_dates_and_partitions_choose_what_is_read_of_an_archive(archive:
     assert ArchiveSource(archive).partitions(ReplaySettings("orders", "copy", partitions=(3,))) == []
     (left,) = ArchiveSource(archive).partitions(ReplaySettings("orders", "copy"), {0: (12, 21)})
     assert (left.start, _offsets(left.rows, 12)) == (12, [*range(12, 18), 20])
+
+
+def test_records_without_a_time_are_sent_too(tmp_path: Path) -> None:
+    rows = archived_rows(range(3))
+    place = rows.schema.get_field_index("timestamp")
+    timeless = rows.set_column(place, rows.schema.field(place), pa.nulls(3, rows.schema.field(place).type))
+    write_archive(tmp_path, write_chunk(tmp_path, 0, 6, {NO_DATE: timeless, DATE: archived_rows(range(3, 6))}))
+    (found,) = ArchiveSource(str(tmp_path)).partitions(ReplaySettings("orders", "copy"))
+    assert _offsets(found.rows, 0) == list(range(6))
 
 
 def test_a_topic_that_is_not_in_the_archive_is_named(archive: str, tmp_path: Path) -> None:

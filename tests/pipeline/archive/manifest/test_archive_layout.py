@@ -13,6 +13,7 @@ from tailrace.pipeline.archive.manifest.archive_layout import (
     date_of,
     head_name,
     is_of_wave,
+    may_have_times,
     parse_commit_name,
     parse_file_name,
     parse_head_name,
@@ -81,6 +82,23 @@ def test_commits_and_heads_have_numbers() -> None:
 )
 def test_the_date_is_that_of_the_timestamp_in_utc(timestamp_ms: int, date: str) -> None:
     assert date_of(timestamp_ms) == date
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "dates"),
+    [
+        (None, None, ["1969-12-31", "1970-01-01", "1970-01-02", NO_DATE]),
+        (0, None, ["1970-01-01", "1970-01-02", NO_DATE]),
+        (0, 86_400_000, ["1970-01-01", NO_DATE]),
+        (None, 86_400_001, ["1969-12-31", "1970-01-01", "1970-01-02", NO_DATE]),
+        (-(2**62), 2**62, ["1969-12-31", "1970-01-01", "1970-01-02", NO_DATE]),
+    ],
+)
+def test_the_date_tells_whether_a_file_may_have_records_of_a_window(
+    begin_ms: int | None, end_ms: int | None, dates: list[str]
+) -> None:
+    every = ["1969-12-31", "1970-01-01", "1970-01-02", NO_DATE]
+    assert [each for each in every if may_have_times(each, begin_ms, end_ms)] == dates
 
 
 def test_a_topic_without_an_id_is_archived_by_its_name() -> None:
