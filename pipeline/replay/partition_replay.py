@@ -130,6 +130,7 @@ class PartitionReplay:
             except (UnreachableError, RefusedError) as error:
                 if isinstance(error, RefusedError) and error.code == ErrorCode.MESSAGE_TOO_LARGE:
                     self._divide()
+                    give_up_at = inf  # the leader responds
                     continue
                 give_up_at = min(give_up_at, trio.current_time() + PATIENCE_SECONDS)
                 await self._on_failed(error, is_last=trio.current_time() >= give_up_at)

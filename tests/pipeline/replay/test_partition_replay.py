@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 from replay_samples import arrow_batch, sample_records
@@ -159,6 +159,7 @@ def _run(replay: PartitionReplay) -> None:
 
 
 @settings(max_examples=150, deadline=None)
+@example([["not arrived", "very slow", "answer lost"]], [5, 1, 1, 1, 1, 1], True)
 @given(
     st.lists(st.lists(st.sampled_from(FAULTS), max_size=12), max_size=5),
     st.lists(st.integers(1, 12), min_size=6, max_size=6),
