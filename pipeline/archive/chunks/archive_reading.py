@@ -28,7 +28,8 @@ def archive_rows(
     """Yields the records of a chunk with offsets in [start, end), in the order of offsets.
 
     A chunk has a file for each date, and the dates of records need not follow the offsets. So files are merged; only
-    those are open that have records around the same offset. Raises JobError if a file is missing or damaged.
+    those are open that have records around the same offset. Raises JobError if a file is missing or damaged, or has
+    another number of records than the manifest says.
     """
     wanted = sorted(
         (file for file in chunk.files if file.first < end and file.last >= start), key=lambda file: file.first
@@ -64,6 +65,7 @@ class _FileRows:
 
     def __init__(self, directory: str, file: DataFile, names: Sequence[str], start: int) -> None:
         self._path = f"{directory}/{file.path}"
+        self._records = file.records
         self._batches = self._read(names)
         self._rows: ArrowBatch | None = None
         self._offsets: Column = np.zeros(0, dtype=np.int64)
@@ -110,6 +112,10 @@ class _FileRows:
     def _read(self, names: Sequence[str]) -> Iterator[ArrowBatch]:
         try:
             with pq.ParquetFile(self._path) as file:
+                count = file.metadata.num_rows
+                if count != self._records:
+                    what = f"it has {count} records, and the manifest says {self._records}"
+                    raise unreadable(self._path, ValueError(what))
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
                     if batch.num_rows:
                         yield batch

@@ -1,6 +1,7 @@
 import random
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from archive_files import archived_rows, write_chunk
 
@@ -55,6 +56,9 @@ def test_a_chunk_without_records_has_no_batches(tmp_path: Path) -> None:
 def test_a_missing_and_a_damaged_file_are_named(tmp_path: Path) -> None:
     chunk = _chunk(tmp_path, {0: _DATES[0]})
     path = tmp_path / chunk.files[0].path
+    pq.write_table(archived_rows(range(2), date=_DATES[0]), path)
+    with pytest.raises(JobError, match=f"{path} .* cannot be read: it has 2 records, and the manifest says 1; "):
+        list(archive_rows(str(tmp_path), chunk))
     path.write_bytes(b"x" * 100)
     with pytest.raises(JobError, match=f"{path} is a part of the archive and cannot be read: Parquet magic bytes"):
         list(archive_rows(str(tmp_path), chunk))
