@@ -1,7 +1,7 @@
 """What a replay reads: the files of SPUs, or an archive. The driver plans, and tasks read."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -77,7 +77,7 @@ class SegmentsSource:
     def partitions(
         self, settings: ReplaySettings, extents: Mapping[int, tuple[int, int]] | None = None
     ) -> list[SourcePartition]:
-        """Returns the partitions that have records. Raises OptionError and SegmentError."""
+        """Returns the partitions that have records. Raises OptionError, SegmentError and ReplayError."""
         # Executors lack what the plan imports.
         from tailrace.pipeline.segments.query_planning import QueryPlan
 
@@ -91,7 +91,10 @@ class SegmentsSource:
         else:
             given |= _first_plan(settings)
         found: dict[tuple[str, int], list[SegmentRange]] = {}
-        for ranges in QueryPlan(read_options(given, is_streaming=False)).tasks():
+        plan = QueryPlan(read_options(given, is_streaming=False))
+        if extents is None:
+            check_partitions(settings, [number for _, number in plan.extents], ", ".join(self._directories))
+        for ranges in plan.tasks():
             for each in ranges:
                 found.setdefault((each.topic_id, each.partition), []).append(each)
         return [
@@ -132,7 +135,10 @@ class ArchiveSource:
             raise ReplayError(str(error)) from None
         ends = manifest.positions()
         found = []
-        for each in self._chosen(settings.topic, manifest.partitions):
+        chosen = self._chosen(settings.topic, manifest.partitions)
+        if extents is None:
+            check_partitions(settings, [each.partition for each in chosen], f"the archive {self._directory}")
+        for each in chosen:
             start, end = each.start, ends[each.topic_id][each.partition]
             if extents is not None:
                 if each.partition not in extents:
@@ -166,6 +172,16 @@ class ArchiveSource:
             what = f"topic {topic}" if self._topic_id is None else f"topic {topic} with the id {self._topic_id}"
             raise ReplayError(f"there is no {what} in the archive {self._directory}")
         return chosen
+
+
+def check_partitions(settings: ReplaySettings, known: Collection[int], where: str) -> None:
+    """Raises ReplayError if a partition is chosen that the source does not have."""
+    missing = [each for each in settings.partitions if each not in known]
+    if missing:
+        raise ReplayError(
+            f"{settings.topic} has no partition {', '.join(map(str, missing))} in {where}: it has "
+            f"{', '.join(map(str, sorted(known))) or 'none of those that are chosen'}"
+        )
 
 
 def without_files_outside(chunk: Chunk, choice: RecordChoice) -> Chunk:

@@ -52,6 +52,11 @@ def test_options_choose_what_is_read(data: str) -> None:
     assert [each.start for each in SegmentsSource([data]).partitions(settings)] == [50, 50]
 
 
+def test_a_partition_that_is_not_there_is_named(data: str) -> None:
+    with pytest.raises(ReplayError, match=f"events has no partition 1, 7 in {data}: it has 2$"):
+        SegmentsSource([data]).partitions(ReplaySettings("events", "copy", partitions=(1, 2, 7)))
+
+
 def test_a_replay_that_has_begun_keeps_its_end(data: str) -> None:
     (found,) = SegmentsSource([data]).partitions(ReplaySettings("events", "copy"), {2: (30, 50)})
     assert (found.partition, _offsets(found.rows, 35)) == (2, list(range(35, 50)))
@@ -86,7 +91,8 @@ def test_offsets_dates_and_partitions_choose_what_is_read_of_an_archive(archive:
     assert (late.start, _offsets(late.rows, 0)) == (5, [15, 16, 17, *range(20, 30)])
     (early,) = ArchiveSource(archive).partitions(ReplaySettings("orders", "copy", RecordChoice(until_ms=midnight - 1)))
     assert _offsets(early.rows, 0) == list(range(5, 15))
-    assert ArchiveSource(archive).partitions(ReplaySettings("orders", "copy", partitions=(3,))) == []
+    with pytest.raises(ReplayError, match=f"orders has no partition 3, 4 in the archive {archive}: it has 0$"):
+        ArchiveSource(archive).partitions(ReplaySettings("orders", "copy", partitions=(0, 3, 4)))
     (left,) = ArchiveSource(archive).partitions(ReplaySettings("orders", "copy"), {0: (12, 21)})
     assert (left.start, _offsets(left.rows, 12)) == (12, [*range(12, 18), 20])
 
