@@ -12,8 +12,8 @@ from tailrace.pipeline.archive.manifest.archive_layout import may_have_times
 from tailrace.pipeline.archive.manifest.archive_manifest import ArchivedPartition, Chunk, ManifestError
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, StoreOf
 from tailrace.pipeline.segments.arrow_rows import ArrowBatch
-from tailrace.pipeline.segments.segment_options import read_options
-from tailrace.pipeline.segments.segment_reading import SegmentRange
+from tailrace.pipeline.segments.segment_options import OptionError, read_options
+from tailrace.pipeline.segments.segment_reading import SegmentError, SegmentRange
 from tailrace.pipeline.segments.segment_rows import RowSettings, rows_of
 
 from .record_choice import RecordChoice
@@ -77,7 +77,7 @@ class SegmentsSource:
     def partitions(
         self, settings: ReplaySettings, extents: Mapping[int, tuple[int, int]] | None = None
     ) -> list[SourcePartition]:
-        """Returns the partitions that have records. Raises OptionError, SegmentError and ReplayError."""
+        """Returns the partitions that have records. Raises ReplayError."""
         # Executors lack what the plan imports.
         from tailrace.pipeline.segments.query_planning import QueryPlan
 
@@ -91,12 +91,15 @@ class SegmentsSource:
         else:
             given |= _first_plan(settings)
         found: dict[tuple[str, int], list[SegmentRange]] = {}
-        plan = QueryPlan(read_options(given, is_streaming=False))
-        if extents is None:
-            check_partitions(settings, [number for _, number in plan.extents], ", ".join(self._directories))
-        for ranges in plan.tasks():
-            for each in ranges:
-                found.setdefault((each.topic_id, each.partition), []).append(each)
+        try:
+            plan = QueryPlan(read_options(given, is_streaming=False))
+            if extents is None:
+                check_partitions(settings, [number for _, number in plan.extents], ", ".join(self._directories))
+            for ranges in plan.tasks():
+                for each in ranges:
+                    found.setdefault((each.topic_id, each.partition), []).append(each)
+        except (OptionError, SegmentError) as error:
+            raise ReplayError(str(error)) from None
         return [
             SourcePartition(partition, topic_id, ranges[0].start, ranges[-1].end, SegmentRows(tuple(ranges)))
             for (topic_id, partition), ranges in sorted(found.items(), key=lambda each: each[0][1])

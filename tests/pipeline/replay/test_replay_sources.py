@@ -13,7 +13,6 @@ from tailrace.pipeline.replay.record_choice import RecordChoice
 from tailrace.pipeline.replay.replay_document import ReplaySettings
 from tailrace.pipeline.replay.replay_line import ReplayError
 from tailrace.pipeline.replay.replay_sources import ArchiveSource, SegmentRows, SegmentsSource, SourceRows
-from tailrace.pipeline.segments.segment_options import OptionError
 
 
 @pytest.fixture
@@ -63,8 +62,13 @@ def test_a_replay_that_has_begun_keeps_its_end(data: str) -> None:
 
 
 def test_a_missing_topic_is_named(data: str) -> None:
-    with pytest.raises(OptionError, match="there is no topic missing below"):
+    with pytest.raises(ReplayError, match="there is no topic missing below"):
         SegmentsSource([data]).partitions(ReplaySettings("missing", "copy"))
+
+
+def test_a_missing_directory_is_one_sentence(data: str) -> None:
+    with pytest.raises(ReplayError, match=f"{data}/none does not exist on the driver: name the data directory of an"):
+        SegmentsSource([f"{data}/none"]).partitions(ReplaySettings("events", "copy"))
 
 
 @pytest.fixture
