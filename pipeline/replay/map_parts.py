@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
@@ -20,6 +21,7 @@ from .offset_map import (
     encode_state,
     part_name,
 )
+from .replay_line import ReplayError
 from .replay_position import MappedRange, ReplayPosition
 
 RANGES_MAX = 64 * 1024
@@ -115,7 +117,7 @@ def read_document(directory: str) -> bytes | None:
     """Returns the document of a map; None if the directory has none."""
     try:
         return _content(f"{directory}/{DOCUMENT}")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -131,8 +133,14 @@ def _content(path: str) -> bytes:
 
 
 def _read_state(path: str) -> PartState:
-    metadata: Any = pq.read_schema(io.BytesIO(_content(path))).metadata
-    return decode_state(metadata[_STATE_KEY])
+    try:
+        metadata: Any = pq.read_schema(io.BytesIO(_content(path))).metadata
+        return decode_state(metadata[_STATE_KEY])
+    except (pa.ArrowException, msgspec.MsgspecError, LookupError, TypeError) as error:
+        raise ReplayError(
+            f"{path} is damaged, and says how far the replay is: restore it from a backup, or begin another replay "
+            "into an empty topic, with another directory for its map"
+        ) from error
 
 
 def _encode(names: MapNames, ranges: Sequence[MappedRange], state: PartState) -> bytes:

@@ -151,7 +151,11 @@ def replay(
         speed,
         report,
     )
-    return run.dry_run() if dry_run else run.send()
+    try:
+        return run.dry_run() if dry_run else run.send()
+    except OSError as error:
+        path = error.filename or map_directory
+        raise ReplayError(f"{path} cannot be read or written: {error.strerror or error}") from error
 
 
 def settings_for(asked: ReplayRequest) -> ReplaySettings:

@@ -1,6 +1,8 @@
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tailrace.pipeline.replay.map_parts import (
     MapNames,
@@ -12,6 +14,7 @@ from tailrace.pipeline.replay.map_parts import (
     write_document,
 )
 from tailrace.pipeline.replay.offset_map import PartState
+from tailrace.pipeline.replay.replay_line import ReplayError
 from tailrace.pipeline.replay.replay_position import MappedRange, ReplayPosition
 
 NAMES = MapNames("orders", "7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b", 3, "copy")
@@ -56,6 +59,22 @@ def test_a_part_is_a_table_that_names_both_topics(tmp_path: Path) -> None:
         "to_offset": None,
         "records": 2,
     }
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"TABLE"])
+def test_a_damaged_part_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "p00003-0000000000.parquet"
+    if content == b"TABLE":
+        pq.write_table(pa.table({"offset": [1]}), path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ReplayError, match=f"{path} is damaged, and says how far the replay is: restore it from a"):
+        last_state(str(tmp_path), 3)
+
+
+def test_a_file_is_no_map(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert read_document(str(tmp_path / "file")) is None
 
 
 def test_a_document_is_written_once(tmp_path: Path) -> None:

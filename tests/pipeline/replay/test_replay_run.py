@@ -1,9 +1,11 @@
 from datetime import UTC, datetime
+from errno import EACCES
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tailrace.pipeline.replay import replay
+from tailrace.pipeline.replay import replay, replay_run
 from tailrace.pipeline.replay.record_choice import RecordChoice
 from tailrace.pipeline.replay.replay_document import PartitionExtent
 from tailrace.pipeline.replay.replay_line import ReplayError
@@ -33,6 +35,15 @@ def test_arguments_that_cannot_work_are_refused() -> None:
     assert "is no regular expression" in _refused(key_regexes=["("])
     assert "the secret has no effect" in _refused(secret=b"x")
     assert "needs a secret" in _refused(masks=["key=hash"])
+
+
+def test_a_map_that_cannot_be_read_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(directory: str) -> None:
+        raise PermissionError(EACCES, "Permission denied", f"{directory}/_replay.json")
+
+    monkeypatch.setattr(replay_run, "read_document", refuse)
+    sentence = _refused(dry_run=False, map_directory=str(tmp_path))
+    assert sentence == f"{tmp_path}/_replay.json cannot be read or written: Permission denied"
 
 
 def test_bounds_are_offsets_or_times() -> None:
