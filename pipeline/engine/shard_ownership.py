@@ -199,6 +199,8 @@ class ShardOwnership:
     async def _all_gained(self, shards: int, membership: ReplicaMembership) -> None:
         said = ""
         while len(self.epochs) < shards:
+            if self.problem:  # the run would only begin to end
+                raise OwnershipError(self.problem)
             with trio.move_on_after(1.0):
                 await self._changed.wait()
             if membership.waiting_for not in ("", said):

@@ -13,7 +13,7 @@ from trigger_replicas import Handled, ReplicaWorld, config, until
 
 from tailrace.client.sc_client import ScClient
 from tailrace.client.server_connection import UnreachableError
-from tailrace.pipeline.engine.shard_ownership import LOST, OwnershipError, ShardOwnership
+from tailrace.pipeline.engine.shard_ownership import LOST, RELEASED, OwnershipError, ShardOwnership
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams, real_seams
@@ -31,6 +31,15 @@ async def _orders() -> AsyncIterator[tuple[GroupedSpu, ReplicaWorld]]:
 def _ownership(spu: GroupedSpu, sc: tuple[Address, ...] = (SC_PUBLIC,)) -> ShardOwnership:
     seams = Seams(spu.network, SimulatedFiles(), spu.clock, RandomChance())
     return ShardOwnership(config(), ReplicaServers(sc, (ADDRESS,)), "spark", seams, structlog.get_logger())
+
+
+async def test_a_driver_that_must_release_shards_before_it_has_all_of_them_gives_up(autojump_clock: object) -> None:
+    """Otherwise it would wait for the shards of a deployed trigger, which waits for those of the driver."""
+    async with _orders() as (spu, _):
+        ownership = _ownership(spu)
+        ownership.on_release({0})
+        with pytest.RaisesGroup(pytest.RaisesExc(OwnershipError, match=RELEASED), flatten_subgroups=True):
+            await ownership.run(trio.Event())
 
 
 async def _members(spu: GroupedSpu) -> dict[str, set[int]]:
