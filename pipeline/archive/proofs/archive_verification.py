@@ -160,6 +160,12 @@ class Logs:
             for topic, topic_id in topics
             if source is not None and topic_id not in known
         ]
+        # The data directory of one SPU does not have all partitions.
+        self.notes += [
+            f"the log has no partition {each.topic}/{each.partition}, so its records are compared with nothing"
+            for each in manifest.partitions
+            if each.topic_id in known and each.key not in self._extents
+        ]
         self._compacted = trio.run(_asked, brokers, partial(compacted_topics, topics=there)) if there else set()
         self._may_be_compacted = not brokers
 

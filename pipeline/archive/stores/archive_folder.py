@@ -17,6 +17,7 @@ from tailrace.pipeline.archive.manifest.archive_manifest import (
     Commit,
     Head,
     Manifest,
+    ManifestError,
     ManifestStore,
     check_link,
     decode,
@@ -89,6 +90,11 @@ class ArchiveFolder:
     def load(self) -> LoadedManifest:
         """Reads head and commits. Raises JobError and ManifestError."""
         head = self.store.read()
+        if head is not None and head.archive != self.archive.id:
+            raise ManifestError(
+                f"the head of {self.directory} belongs to archive {head.archive}, and {ARCHIVE} there names "
+                f"{self.archive.id}: files of two archives are in one directory"
+            )
         return LoadedManifest(head, fold(self._commits(head, lambda commit: commit.snapshot is not None), head))
 
     def files_since(self, since_ms: int) -> set[str]:

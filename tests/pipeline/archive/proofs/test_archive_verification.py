@@ -176,3 +176,15 @@ async def test_a_topic_that_the_log_does_not_have_is_a_note(tmp_path: Path) -> N
         f"the log has no topic orders with the id {OTHER_ID}, so its records are compared with nothing"
     ]
     assert Logs(None, manifest, []).notes == []
+
+
+async def test_a_partition_that_the_log_does_not_have_is_a_note(tmp_path: Path) -> None:
+    source = SegmentSource([await _segments(tmp_path / "spu")])
+    archived = _archived(tmp_path / "archive", source, positions=[0, 180])
+    (here,) = archived.partitions
+    elsewhere = replace(here, partition=1)
+    other = replace(chunk(0, 10, 1, topic_id=here.topic_id), topic=here.topic)
+    logs = Logs(source, Manifest(1, Snapshot((here, elsewhere), (*archived.chunks, other))), [])
+    assert logs.of_chunks(archived.chunks) is not None
+    assert logs.of_chunks([other]) is None
+    assert logs.notes == ["the log has no partition events/1, so its records are compared with nothing"]

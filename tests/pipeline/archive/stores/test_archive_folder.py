@@ -5,7 +5,7 @@ from archive_samples import ARCHIVE, TOPIC_ID, archived_partition, chunk
 from msgspec.structs import replace
 
 from tailrace.pipeline.archive.manifest import archive_manifest
-from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError
+from tailrace.pipeline.archive.manifest.archive_manifest import ManifestError, encode
 from tailrace.pipeline.archive.stores.archive_folder import ArchiveFolder, archive_at, create_archive, new_token
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.runtime.chance import RandomChance
@@ -63,6 +63,13 @@ def test_a_commit_that_was_changed_is_found(folder: ArchiveFolder) -> None:
     path.unlink()
     with pytest.raises(JobError, match="is a part of the manifest and cannot be read: No such file"):
         folder.load()
+
+
+def test_a_manifest_of_another_archive_is_found(folder: ArchiveFolder) -> None:
+    add(folder, 0, 10)
+    Path(folder.directory, "archive.json").write_bytes(encode(replace(ARCHIVE, id="another")))
+    with pytest.raises(ManifestError, match=f"belongs to archive {ARCHIVE.id}, and archive.json there names another: "):
+        ArchiveFolder(folder.directory).load()
 
 
 def test_other_directories_are_no_archives(tmp_path: Path) -> None:
