@@ -19,6 +19,7 @@ from .spark_session import cores_of, is_connect
 from .worker_imports import drop_zip_finders
 
 if TYPE_CHECKING:
+    from pyspark import InheritableThread
     from pyspark.sql import SparkSession
 
     from .job_progress import Report
@@ -119,9 +120,7 @@ class _Job:
                     report(self._tasks_done(), len(self._encoded))
                 thread.join(_POLL_SECONDS if report is not None else None)
         except BaseException:
-            with suppress(Exception):  # without a JVM there is nothing to cancel
-                self._spark.sparkContext.cancelJobGroup(self._group)
-            thread.join()
+            self.cancel(thread)
             raise
         if self._error is not None:
             cores_of(self._spark)
@@ -129,6 +128,13 @@ class _Job:
         if report is not None:
             report(len(self._encoded), len(self._encoded))
         return self._results
+
+    def cancel(self, thread: "InheritableThread") -> None:
+        """Ends the job, and waits for its thread. Spark may get the job only after the first request to cancel it."""
+        while thread.is_alive():
+            with suppress(Exception):  # without a JVM there is nothing to cancel
+                self._spark.sparkContext.cancelJobGroup(self._group)
+            thread.join(_POLL_SECONDS)
 
     def _collect(self) -> None:
         context = self._spark.sparkContext

@@ -1,11 +1,12 @@
 import pickle
+import threading
 from functools import partial
 
 import pytest
 from msgspec import Struct
 
 from tailrace.pipeline.jobs.job_errors import JobError
-from tailrace.pipeline.jobs.task_running import TaskError, _run_packed, reason_of_tasks, run_tasks, sentence_of
+from tailrace.pipeline.jobs.task_running import TaskError, _Job, _run_packed, reason_of_tasks, run_tasks, sentence_of
 
 JAVA_TEXT = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times, \
 most recent failure: Lost task 1.3 (host executor 1): org.apache.spark.api.python.PythonException: \
@@ -58,6 +59,26 @@ def test_errors_of_others_are_named(error: Exception, sentence: str) -> None:
 def test_the_reason_is_the_sentence_of_the_task() -> None:
     assert reason_of_tasks(JAVA_TEXT) == "the disk of /archive is full: free some space, and run again"
     assert reason_of_tasks("java.lang.OutOfMemoryError: Java heap space") is None
+
+
+def test_a_job_that_begins_after_it_was_cancelled_is_cancelled_again() -> None:
+    cancelled = threading.Semaphore(0)
+
+    class Context:
+        def cancelJobGroup(self, group: str) -> None:  # noqa: N802 - PySpark's name
+            cancelled.release()
+
+    class Session:
+        sparkContext = Context()  # noqa: N815 - PySpark's name
+
+    def run() -> None:
+        for _ in range(2):
+            cancelled.acquire()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    _Job(Session(), "archive", [], bytes).cancel(thread)  # type: ignore[arg-type]
+    assert not thread.is_alive()
 
 
 class ConnectSession:
