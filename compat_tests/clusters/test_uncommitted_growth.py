@@ -25,6 +25,7 @@ def produce(bootstrap, mib):
         producer.produce(TOPIC, value, on_delivery=lambda error, _: error is not None and errors.append(error.code()))
         if number % 64 == 63:
             assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
     return errors
 
 
