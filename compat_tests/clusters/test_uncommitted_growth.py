@@ -45,8 +45,8 @@ def test_a_partition_stays_within_the_documented_size_without_its_followers(tmp_
             errors = produce(cluster.bootstrap, 90)
             assert set(errors) == {KafkaError.NOT_ENOUGH_REPLICAS}
             assert size() <= SEGMENT_BYTES + OPEN_SEGMENT_BYTES_MAX + BATCH_BYTES_MAX
-        wait_until(lambda: not produce(cluster.bootstrap, 1), 30, "the follower has returned")
-        assert not produce(cluster.bootstrap, (RETENTION_BYTES + SEGMENT_BYTES) // MIB)
-        wait_until(lambda: size() <= RETENTION_BYTES + SEGMENT_BYTES + BATCH_BYTES_MAX, 30, "retention has caught up")
+        # As long as the follower is behind, new records join the large segment, which only newer ones let go.
+        limit = RETENTION_BYTES + SEGMENT_BYTES + BATCH_BYTES_MAX
+        wait_until(lambda: not produce(cluster.bootstrap, 1) and size() <= limit, 60, "retention has caught up")
     finally:
         cluster.kill()
