@@ -64,7 +64,10 @@ class Attachment:
         return self._keeper.counters.looks > 0
 
     def stop(self) -> None:
-        """Commits for the last time and ends the work, within a few seconds. The queries go on."""
+        """Commits for the last time and ends the work. The queries go on.
+
+        This takes half a minute at most, and less than a second if the brokers respond.
+        """
         atexit.unregister(self.stop)
         self._loop.stop(2 * LAST_SECONDS_MAX)
         if self._listener is not None:

@@ -28,7 +28,7 @@ INTERVAL_SECONDS = 1.0
 PATIENCE_SECONDS = 1.5
 """How long each of the three questions of a measurement waits for leaders. So a leader that does not respond delays the
 lag of the partitions of others by less than five seconds."""
-LAST_SECONDS_MAX = 5.0
+LAST_SECONDS_MAX = 15.0
 """How long the last look and the last commit may take when the keeper is stopped."""
 PROBLEMS_MAX = 100
 """How many different problems of looks are logged, each once."""
