@@ -24,7 +24,7 @@ from tailrace.pipeline.lag.running_reads import RunningReads
 from .kafka_side import PATIENCE_SECONDS, KafkaSide, ToSend, committed
 from .spark_side import SparkSide
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def test_a_query_outlives_brokers_that_do_not_respond(
 ) -> None:
     topic = kafka_side.new_topic("lag")
     frame = spark_side.stream(subscribe=topic, startingOffsets="earliest")
-    with attach(spark_session, "g", bootstrap=NOBODY), running(frame, tmp_path / "checkpoint") as query:
+    with attach(spark_session, "g", bootstrap=NO_BROKER), running(frame, tmp_path / "checkpoint") as query:
         kafka_side.send_values(topic, range(10))
         query.processAllAvailable()
         assert query.isActive

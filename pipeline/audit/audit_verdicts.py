@@ -136,7 +136,7 @@ class EpochDifference(Struct, frozen=True):
 
 
 class EpochFall(Struct, frozen=True):
-    """Two neighbouring batches of a copy, the second of which has a smaller epoch."""
+    """Two neighbouring batches of a copy. The second one has a smaller epoch."""
 
     copy: int
     before: int

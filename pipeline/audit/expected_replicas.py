@@ -1,4 +1,4 @@
-"""Asks the Streaming Controller which SPUs should have a replica of which partition."""
+"""Asks the Streaming Controller on which SPUs each partition should have its replicas."""
 
 from collections.abc import Sequence
 from contextlib import closing

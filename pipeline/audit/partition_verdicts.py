@@ -49,7 +49,7 @@ def findings_of(facts: Sequence[TaskFacts]) -> list[Finding]:
 def mismatched(facts: Iterable[TaskFacts]) -> list[SegmentPart]:
     """Returns the segments, by their first parts, whose headers do not match the checksum in the manifest.
 
-    A segment of which some part was not read is not judged.
+    A segment that was read only in part is not judged.
     """
     by_segment: dict[tuple[int, int, int, int], list[SegmentPart]] = {}
     for each in facts:

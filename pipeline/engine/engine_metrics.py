@@ -67,7 +67,7 @@ async def serve_metrics(
 
 
 async def shard_gauges(logs: LogClient, counts: EngineCounts, wall_ms: int) -> dict[int, ShardGauges]:
-    """Returns the lag of each shard of which an event was handled; nothing if brokers cannot be reached."""
+    """Returns the lag of each shard that has handled an event; nothing if brokers cannot be reached."""
     marks = {Partition(*shard): mark for shard, mark in counts.marks.items()}
     try:
         ends = await logs.offsets_at(list(marks), LATEST)

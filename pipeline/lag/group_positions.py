@@ -34,7 +34,7 @@ class KnownQuery(Struct):
     batch_id: int = -1
     """The last batch that is done."""
     reads_batch_id: int = -1
-    """The last batch of which the positions were known while it ran."""
+    """The last batch whose positions were known while it ran."""
     positions: Mapping[Partition, int] = field(default_factory=dict)
     is_active: bool = True
 

@@ -61,7 +61,7 @@ def unreadable(path: str, error: Exception) -> JobError:
 
 
 class _FileRows:
-    """The rows of a file that were not taken yet, of which one batch is in memory."""
+    """The rows of a file that were not taken yet. One batch of them is in memory."""
 
     def __init__(self, directory: str, file: DataFile, names: Sequence[str], start: int) -> None:
         self._path = f"{directory}/{file.path}"

@@ -1,7 +1,7 @@
 """The manifest of an archive: which files count, and what they hold.
 
 The manifest is a chain of commits. Each is an immutable document with the checksum of the one before it. The head names
-the last one. Whoever reads an archive folds the commits from the last snapshot on. Files that the folded manifest does
+the last one. A reader folds the commits from the last snapshot on. Files that the folded manifest does
 not name do not exist for readers: they are leftovers of attempts that never became part of the archive.
 """
 

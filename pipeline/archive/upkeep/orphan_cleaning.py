@@ -26,7 +26,7 @@ class Cleaned(Struct, frozen=True):
 
 
 def orphans(found: Sequence[FileAge], named: set[str], before_ms: int) -> list[FileAge]:
-    """Returns the files that do not count, and that nobody has written to since then. Pure.
+    """Returns the files that do not count and have not changed since then. Pure.
 
     Files that no archive has written are left alone.
     """

@@ -15,7 +15,7 @@ from tailrace.runtime.network import Address
 from tailrace.trigger.functions.function_source import FunctionLoadError, source_of
 from tailrace.trigger.replica.replica_setup import ReplicaServers
 
-NOBODY = ReplicaServers(brokers=(Address("127.0.0.1", 1),))
+NO_BROKER = ReplicaServers(brokers=(Address("127.0.0.1", 1),))
 
 
 class _Speculating:
@@ -53,6 +53,6 @@ def test_settings_that_cannot_hold_are_refused(tmp_path: Path) -> None:
 
 def test_the_file_of_the_function_is_read_at_the_start(tmp_path: Path) -> None:
     missing = source_of(str(tmp_path / "missing.py"))
-    settings = EngineRunSettings(config=config(), source=missing, servers=NOBODY, checkpoint="c")
+    settings = EngineRunSettings(config=config(), source=missing, servers=NO_BROKER, checkpoint="c")
     with pytest.raises(FunctionLoadError, match=r"missing\.py"):
         EngineRun(settings)

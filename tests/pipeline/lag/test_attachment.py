@@ -19,11 +19,11 @@ from tailrace.runtime.logs import get_logger
 from tailrace.runtime.network import Address, receive_some, send_all
 from tailrace.runtime.settings import SettingsError
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 def _attach(session: ReportingSession, metrics: str | None = None) -> Attachment:
-    return attach(session, "g", bootstrap=NOBODY, metrics=metrics)  # type: ignore[arg-type]
+    return attach(session, "g", bootstrap=NO_BROKER, metrics=metrics)  # type: ignore[arg-type]
 
 
 def test_brokers_come_from_the_argument_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_brokers_that_do_not_respond_are_logged_and_never_raised(caplog: pytest.
         assert session.streams.listeners == []
         assert attachment.rows == ()
     messages = [each.getMessage() for each in caplog.records]
-    assert [each for each in messages if "lag_attempt_failed" in each and NOBODY in each], messages
+    assert [each for each in messages if "lag_attempt_failed" in each and NO_BROKER in each], messages
     attachment.stop()  # a second stop does nothing
 
 

@@ -7,7 +7,7 @@ from spark_progress import ReportingSession
 
 from tailrace.pipeline.lag import lag_job
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def session(monkeypatch: pytest.MonkeyPatch) -> ReportingSession:
 
 
 def test_the_program_runs_with_its_own_arguments(program: Path, session: ReportingSession) -> None:
-    words = ["--group", "g", "--bootstrap", NOBODY, str(program), "--group", "its own", "x"]
+    words = ["--group", "g", "--bootstrap", NO_BROKER, str(program), "--group", "its own", "x"]
     assert lag_job.main(words) == 0
     assert (program.parent / "ran").read_text() == "__main__ --group its own x"
     assert session.streams.listeners == [], "the lag is detached at the end"
 
 
 def test_wrong_arguments_run_nothing(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lag_job.main(["--group", " ", "--bootstrap", NOBODY, str(program)]) == 2
+    assert lag_job.main(["--group", " ", "--bootstrap", NO_BROKER, str(program)]) == 2
     assert lag_job.main(["--group", "g", "--bootstrap", "nowhere", str(program)]) == 2
     assert capsys.readouterr().err == (
         "lag_job.py: the group needs a name, such as 'spark-orders' or 'spark-{query}'\n"
@@ -46,4 +46,4 @@ def test_wrong_arguments_run_nothing(program: Path, capsys: pytest.CaptureFixtur
 def test_an_error_of_the_program_stays_its_own(program: Path) -> None:
     program.write_text("raise ValueError('its own')")
     with pytest.raises(ValueError, match="its own"):
-        lag_job.main(["--group", "g", "--bootstrap", NOBODY, str(program)])
+        lag_job.main(["--group", "g", "--bootstrap", NO_BROKER, str(program)])
