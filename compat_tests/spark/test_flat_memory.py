@@ -35,7 +35,7 @@ class Peak(Struct, frozen=True):
 
     jvm: int
     worker: int
-    """That of the largest Python worker."""
+    """The memory of the largest Python worker."""
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tailrace.pipeline.jobs.job_results import JobResult
 
-from .audit_verdicts import WORST_FIRST, Verdict, worst
+from .audit_verdicts import WORST_FIRST, Verdict
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -89,7 +89,7 @@ def result_of(copies: Sequence[CopyRow], partitions: int) -> AuditResult:
     }
     if wrong:
         findings = sum(len(each.findings) for each in ordered)
-        verdict = f"{wrong} of {partitions} partitions have copies that are not as they should be: {findings} findings"
+        verdict = f"copies are wrong in {wrong} of {partitions} partitions, findings: {findings}"
     else:
         verdict = "below their high watermarks, all copies of each partition are equal"
     return AuditResult("audit", not wrong, verdict, facts, tuple(ordered))
@@ -167,8 +167,3 @@ def audit_families(copies: Sequence[CopyRow], at_seconds: float | None) -> Itera
     if at_seconds is not None:
         at.add_metric([], at_seconds)
     yield at
-
-
-def verdict_of_partition(copies: Sequence[CopyRow]) -> Verdict:
-    """Returns the worst verdict on the copies of a partition."""
-    return worst(each.verdict for each in copies)

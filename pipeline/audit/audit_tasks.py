@@ -56,7 +56,7 @@ class TaskFacts(Struct):
 
     @property
     def has_suspicion(self) -> bool:
-        """Whether anything is to be looked at again."""
+        """Whether the task must look at anything again."""
         found = self.compared
         return bool(found.findings or found.falls or found.differences)
 

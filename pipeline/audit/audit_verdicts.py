@@ -122,7 +122,7 @@ class Hole(Struct, frozen=True):
     first: int
     last: int
     epoch: int
-    """The smallest epoch that is stamped on it."""
+    """The smallest epoch that is stamped on the hole."""
     copies: tuple[int, ...]
 
 

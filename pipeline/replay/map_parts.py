@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from tailrace.runtime.embedded.plain_files import PlainFile, make_directories, names_in, write_once
+from tailrace.runtime.embedded.plain_files import make_directories, names_in, read_file, write_once
 
 from .offset_map import (
     DOCUMENT,
@@ -99,7 +99,7 @@ def last_state(directory: str, partition: int) -> PartState | None:
 def partition_ranges(directory: str, partition: int) -> Iterator[MappedRange]:
     """Yields what the map says about one partition, in order. Raises OSError."""
     for number in range(count_parts(names_in(directory), partition)):
-        table = pq.read_table(io.BytesIO(_content(f"{directory}/{part_name(partition, number)}")))
+        table = pq.read_table(io.BytesIO(read_file(f"{directory}/{part_name(partition, number)}")))
         columns = [table.column(name).to_pylist() for name in ("offset", "to_offset", "records")]
         for row in zip(*columns, strict=True):
             yield MappedRange(*row)
@@ -116,7 +116,7 @@ def target_offset(directory: str, partition: int, offset: int) -> int | None:
 def read_document(directory: str) -> bytes | None:
     """Returns the document of a map; None if the directory has none."""
     try:
-        return _content(f"{directory}/{DOCUMENT}")
+        return read_file(f"{directory}/{DOCUMENT}")
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -127,14 +127,9 @@ def write_document(directory: str, content: bytes) -> bool:
     return write_once(f"{directory}/{DOCUMENT}", content)
 
 
-def _content(path: str) -> bytes:
-    file = PlainFile(path)
-    return file.read_at(0, file.size())
-
-
 def _read_state(path: str) -> PartState:
     try:
-        metadata: Any = pq.read_schema(io.BytesIO(_content(path))).metadata
+        metadata: Any = pq.read_schema(io.BytesIO(read_file(path))).metadata
         return decode_state(metadata[_STATE_KEY])
     except (pa.ArrowException, msgspec.MsgspecError, LookupError, TypeError) as error:
         raise ReplayError(

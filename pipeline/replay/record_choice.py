@@ -16,7 +16,7 @@ class RecordChoice(Struct, frozen=True):
     until_ms: int | None = None
     """The time before which records are sent."""
     keys: tuple[str, ...] = ()
-    """Patterns of shells, at least one of which the key must match."""
+    """Patterns of shells. The key must match at least one of them."""
     key_regexes: tuple[str, ...] = ()
     """Regular expressions, which count like patterns. Each may match anywhere in the key."""
 

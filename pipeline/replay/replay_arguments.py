@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tailrace.runtime.embedded.plain_files import PlainFile
+from tailrace.runtime.embedded.plain_files import read_file
 
 from .record_choice import RecordChoice, RecordChooser
 from .record_masks import HASH, MaskError, parse_mask
@@ -137,8 +137,7 @@ def _check_changes(arguments: argparse.Namespace, secret: bytes | None) -> None:
 
 def _secret(path: str) -> bytes:
     try:
-        file = PlainFile(path)
-        content = file.read_at(0, file.size()).strip()
+        content = read_file(path).strip()
     except OSError as error:
         raise ReplayError(f"--mask-secret {path} cannot be read: {error.strerror}") from None
     if not content:

@@ -43,5 +43,5 @@ class ReplayPosition(Struct, frozen=True):
     """The offset of the first record in the target."""
 
     def at_end(self, source: int, read: int) -> "ReplayPosition":
-        """Returns the position after all records of the source, the last of which may not have been sent."""
+        """Returns the position after all records of the source, even if the last ones were not sent."""
         return replace(self, source=max(source, self.source), read=read)

@@ -358,7 +358,7 @@ class _Run:
 
 
 def partition_tasks(extents: Sequence[PartitionExtent], found: Sequence[SourcePartition]) -> list[PartitionTask]:
-    """Returns the work for each partition. A partition of which nothing is left to read only gets its end."""
+    """Returns the work for each partition. A partition with nothing left to read only gets its end."""
     rows = {each.partition: each.rows for each in found}
     return [PartitionTask(each, rows.get(each.partition, SegmentRows(()))) for each in extents]
 

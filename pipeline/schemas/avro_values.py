@@ -46,7 +46,7 @@ class AvroDecoder:
     """Decodes values in Avro."""
 
     def __init__(self, schemas: Sequence[NumberedSchema], *, is_framed: bool) -> None:
-        """Takes the schemas, the last of which is that of the column. Raises SchemaError."""
+        """Takes the schemas. The last one is that of the column. Raises SchemaError."""
         parsed = [_parsed(each.content) for each in schemas]
         self._reader = parsed[-1]
         self._is_framed = is_framed

@@ -7,13 +7,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tailrace.pipeline.jobs.job_errors import JobError
 from tailrace.pipeline.jobs.job_progress import Report
 from tailrace.pipeline.jobs.spark_session import open_session
 from tailrace.pipeline.stats.stat_page import page_of
 from tailrace.pipeline.stats.stat_rows import TOP, StatsResult
+from tailrace.runtime.embedded.plain_files import replace_file
 
 _TOP_MAX = 1000
 
@@ -63,7 +63,7 @@ def run_stats(arguments: argparse.Namespace, report: Report | None = None) -> St
     result = counted(open_session("stats", arguments.master), source, top=arguments.top, report=report)
     if arguments.html is not None:
         try:
-            Path(arguments.html).write_text(page_of(result), encoding="utf-8")
+            replace_file(arguments.html, page_of(result).encode())
         except OSError as error:
             raise JobError(f"--html: {arguments.html} cannot be written: {error.strerror}") from error
     return result

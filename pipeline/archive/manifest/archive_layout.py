@@ -39,7 +39,6 @@ _FILE = re.compile(
     r"-(?P<first>\d{20})-(?P<last>\d{20})-e(?P<epoch>-?\d+)-(?P<token>[0-9a-f]{8,16})\.parquet"
 )
 _TEMPORARY = re.compile(r"\.[0-9a-f-]{36}-p\d{5,10}-([0-9a-f]{8,16})-[\w-]+\.tmp")
-_COMMIT = re.compile(r"(\d{10})-([0-9a-f]{8,16})\.json")
 _HEAD = re.compile(r"head-(\d{10})\.json")
 
 
@@ -98,12 +97,6 @@ def chunk_id(topic_id: str, partition: int, start: int, end: int, token: str) ->
 def commit_name(seq: int, token: str) -> str:
     """Returns the name of a commit's document."""
     return f"{seq:0{_SEQ_DIGITS}d}-{token}.json"
-
-
-def parse_commit_name(name: str) -> tuple[int, str] | None:
-    """Returns the number and the token of a commit; None if the file is none."""
-    found = _COMMIT.fullmatch(name)
-    return (int(found[1]), found[2]) if found is not None else None
 
 
 def head_name(seq: int) -> str:

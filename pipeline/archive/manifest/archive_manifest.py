@@ -80,7 +80,7 @@ class Chunk(Struct, frozen=True):
     records: int
     rollup: int
     files: tuple[DataFile, ...] = ()
-    """In the order of dates."""
+    """The files of the chunk, in the order of dates."""
     gaps: tuple[Gap, ...] = ()
     epoch_first: int = -1
     epoch_last: int = -1
@@ -148,7 +148,7 @@ class Commit(Struct, frozen=True):
     archive: str
     """The id of the archive."""
     seq: int
-    """1 for the first commit."""
+    """The number of the commit; 1 for the first one."""
     time_ms: int
     previous: Link | None = None
     partitions_added: tuple[ArchivedPartition, ...] = ()

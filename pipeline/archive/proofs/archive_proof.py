@@ -45,7 +45,7 @@ class LogFindings(Struct, frozen=True):
     is_compacted: bool = False
     """Whether compaction may have removed records since they were archived."""
     deleted: tuple[Run, ...] = ()
-    """The offsets that retention, or somebody on purpose, has deleted since."""
+    """The offsets that retention or DeleteRecords has removed since."""
     never: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     """The offsets that never were committed records, by reason, such as the holes that a recovery wrote."""
     common_rollup: int = 0

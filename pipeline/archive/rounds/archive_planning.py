@@ -82,7 +82,7 @@ def check_positions(extents: Sequence[LogExtent], positions: Positions) -> None:
 
 
 def lags(extents: Sequence[LogExtent], positions: Positions) -> Mapping[PartitionKey, tuple[int, int]]:
-    """Returns what is to be archived of each partition: the position, and the end."""
+    """Returns the position and the end of each partition that the archive lags behind."""
     found = {each.key: (positions.get(each.topic_id, {}).get(each.partition, each.first), each.end) for each in extents}
     return {key: (position, end) for key, (position, end) in found.items() if position < end}
 

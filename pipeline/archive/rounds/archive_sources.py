@@ -29,7 +29,7 @@ class ArchiveSource(Protocol):
         """The packages that tasks need beside those of every job."""
 
     def look(self, topics: Sequence[str] | None, begin: When, until_ms: int | None) -> list[LogExtent]:
-        """Returns what there is of these topics, or of all. Raises JobError, RefusedError and UnreachableError.
+        """Returns the extents of these topics, or of all topics. Raises JobError, RefusedError and UnreachableError.
 
         `begin`: where partitions begin that are new in the archive. `until_ms`: the time of the first record that is
         not archived.

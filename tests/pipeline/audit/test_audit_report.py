@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from audited_spus import ThreeSpus, audit_below, flip
 
-from tailrace.pipeline.audit.audit_report import AuditResult, audit_families, parquet_tables, verdict_of_partition
+from tailrace.pipeline.audit.audit_report import AuditResult, audit_families, parquet_tables
 from tailrace.server.metric_text import render
 
 
@@ -21,7 +21,7 @@ async def test_the_text_names_the_copy_and_the_offsets(wrong: AuditResult) -> No
     assert lines[0].startswith("events/0 on SPU 2: rotten, offsets ")
     assert lines[0].endswith("the checksum of the batch at offset 180 is wrong")
     assert "rotten      1" in lines
-    assert lines[-1] == ("not ok: 1 of 1 partitions have copies that are not as they should be: 1 findings")
+    assert lines[-1] == "not ok: copies are wrong in 1 of 1 partitions, findings: 1"
 
 
 async def test_json_has_all_copies_and_findings(wrong: AuditResult) -> None:
@@ -49,8 +49,3 @@ async def test_metrics_count_copies_by_verdict(wrong: AuditResult) -> None:
     assert 'tailrace_pipeline_audit_copies{verdict="rotten"} 1.0' in text
     assert 'tailrace_pipeline_audit_wrong_copies{partition="0",topic="events"} 1.0' in text
     assert "tailrace_pipeline_audit_timestamp_seconds 1.5" in text
-
-
-async def test_the_worst_verdict_is_that_of_the_partition(wrong: AuditResult) -> None:
-    assert verdict_of_partition(wrong.copies) == "rotten"
-    assert verdict_of_partition(wrong.copies[:1]) == "equal"

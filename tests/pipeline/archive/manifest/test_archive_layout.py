@@ -14,7 +14,6 @@ from tailrace.pipeline.archive.manifest.archive_layout import (
     head_name,
     is_of_wave,
     may_have_times,
-    parse_commit_name,
     parse_file_name,
     parse_head_name,
     temporary_name,
@@ -59,9 +58,7 @@ def test_a_wave_and_the_attempts_within_it_have_enough_digits_that_none_meet() -
 
 def test_commits_and_heads_have_numbers() -> None:
     assert commit_name(12, "5f3a9c01") == "0000000012-5f3a9c01.json"
-    assert parse_commit_name("0000000012-5f3a9c01.json") == (12, "5f3a9c01")
     assert parse_head_name(head_name(12)) == 12
-    assert parse_commit_name(head_name(12)) is None
     assert parse_head_name("0000000012-5f3a9c01.json") is None
 
 
