@@ -57,6 +57,7 @@ class Watcher:
     """Observes a cluster as its clients do, and creates and deletes topics."""
 
     def __init__(self, bootstrap: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._addresses = bootstrap.split(",")
         self._patience_seconds = patience_seconds
         settings = {"bootstrap.servers": bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
         # A frozen broker does not respond, so that a query must soon be sent to another broker. A change, however, must
@@ -145,6 +146,29 @@ class Watcher:
         wait_until(
             are_in_sync, self._patience_seconds, f"{copies} copies of {partitions} partitions of {topic} are in sync"
         )
+
+    def wait_until_healthy(self) -> None:
+        """Waits until every node says that all copies of all partitions are in sync.
+
+        A node that has lost the controller still says what was so before, but the others say that it has left.
+        """
+
+        def are_healthy() -> bool:
+            return all(_says_all_in_sync(address) for address in self._addresses)
+
+        wait_until(are_healthy, self._patience_seconds, "every node says that all copies are in sync")
+
+
+def _says_all_in_sync(address: str) -> bool:
+    """Whether all copies of all partitions are in sync, as this node says."""
+    # Only the first request of a new client certainly goes to the node at its bootstrap address.
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 2, "socket.timeout.ms": 2000})
+    try:
+        topics = admin.list_topics(timeout=5).topics.values()
+    except KafkaException:
+        return False
+    partitions = [each for topic in topics for each in topic.partitions.values()]
+    return all(each.leader != -1 and set(each.isrs) == set(each.replicas) for each in partitions)
 
 
 def _settings(configs: Mapping[str, Any] | None) -> dict[str, str]:

@@ -21,11 +21,16 @@ def shared(request, tmp_path_factory):
 
 @pytest.fixture
 def nodes(shared):
-    """Yields the nodes, and afterwards restarts those that the test has left stopped, for the next test."""
+    """Yields the nodes, and afterwards makes them healthy for the next test.
+
+    Nodes that the test has left stopped are restarted. A node that was isolated or frozen may still have to connect to
+    the controller again, and until then the requests that it forwards fail.
+    """
     yield shared
     for node in shared.ids:
         if not shared.is_running(node):
             shared.start_node(node)
+    Watcher(shared.bootstrap).wait_until_healthy()
 
 
 @pytest.fixture
