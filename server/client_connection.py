@@ -172,11 +172,13 @@ class ClientConnection:
         metrics: ServerMetrics,
         foreign_clients: ForeignClients,
         logger: FilteringBoundLogger,
+        number: int = 0,
     ) -> None:
         """Prepares to serve `connection`; `run` serves it.
 
         `apis` are the APIs that this server knows. A request of any other API breaks the protocol.
         `routes` caches the routes of the dispatcher. All connections of a server share the cache.
+        `number` is higher than the numbers of the connections that were accepted before.
         """
         self._connection = connection
         self._listener = listener
@@ -188,7 +190,7 @@ class ClientConnection:
         self._metrics = metrics
         self._foreign_clients = foreign_clients
         self._outbox = Outbox(metrics.sent_records)
-        self._client = ClientIdentity(address=str(connection.remote))
+        self._client = ClientIdentity(address=str(connection.remote), connection=number)
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
         self._room_made: trio.Event | None = None

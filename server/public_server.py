@@ -1,5 +1,6 @@
 """Accepts clients on the public listeners and runs a `ClientConnection` for each, within the limits of the settings."""
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 
@@ -54,6 +55,7 @@ class PublicServer:
         self._buffers = ReceiveBuffers()
         self._foreign_clients = ForeignClients()
         self._connections: set[ClientConnection] = set()
+        self._numbers = itertools.count(1)
         self._per_address: Counter[str] = Counter()
         self._finishing = False
         self._accepting: list[trio.CancelScope] = []
@@ -129,6 +131,7 @@ class PublicServer:
             self._metrics,
             self._foreign_clients,
             self._logger,
+            next(self._numbers),
         )
         self._connections.add(client)
         self._per_address[connection.remote.host] += 1

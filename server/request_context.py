@@ -29,6 +29,8 @@ class ClientIdentity(Struct):
     address: str
     software_name: str = "unknown"
     software_version: str = ""
+    connection: int = 0
+    """The number of the connection. Later connections to this process have higher numbers; 0 if there is none."""
 
 
 def _raise(error: Exception) -> NoReturn:

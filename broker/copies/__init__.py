@@ -1,1 +1,4 @@
-"""Reads batches from the copies of a log on other SPUs. May import replicas, peers and the pure replication core."""
+"""Requests to other SPUs, and reading batches from their copies of a log.
+
+May import replicas, peers and the pure replication core.
+"""

@@ -48,7 +48,8 @@ class _Mirror:
             raise ZeroDivisionError("a bug")
         assert request.key != BROKEN_INVARIANT
         host, port = context.listener.advertised
-        return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name)
+        number = context.client.connection
+        return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name, node_id=number)
 
     def end_turn(self) -> None:
         pass
@@ -105,6 +106,13 @@ async def test_clients_are_served_side_by_side() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert serving.metrics.open_connections == 4
         await _ask(clients[1])
+
+
+async def test_connections_have_numbers_in_the_order_of_acceptance() -> None:
+    async with _serving() as serving:
+        clients = [await serving.client() for _ in range(3)]
+        numbers = [(await _ask(client)).node_id for client in reversed(clients)]
+        assert numbers == [3, 2, 1]
 
 
 async def test_a_client_that_breaks_the_protocol_leaves_its_neighbours_alone() -> None:
