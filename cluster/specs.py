@@ -5,12 +5,20 @@ A spec never changes: its source replaces it with a new one. A task may therefor
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 NO_INCARNATIONS: Mapping[SpuId, str] = MappingProxyType({})
+
+
+class TopicPartition(NamedTuple):
+    """A partition, by the name of its topic. Transactions name partitions this way."""
+
+    topic: str
+    partition: int
 
 
 class Endpoint(Struct, frozen=True):
