@@ -18,14 +18,15 @@ from tailrace.broker.controller_link.registered_rack import RegisteredRack
 from tailrace.broker.controller_link.sc_connection import Registration, ScConnection
 from tailrace.broker.controller_link.sc_receiver import ScReceiver
 from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
+from tailrace.broker.coordination.coordination_context import CoordinationContext
 from tailrace.broker.copies.batch_copies import RemoteBatchCopies
 from tailrace.broker.copies.bulk_copies import RemoteBulkCopies
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions.lag_measurement import LagMeasurement
 from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from tailrace.broker.descriptions.spu_metrics import SpuGauges, render_spu_metrics, spu_series
-from tailrace.broker.groups.hosting.group_context import GroupContext
 from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
+from tailrace.broker.groups.hosting.group_coordinator_kind import GroupCoordinatorKind
 from tailrace.broker.groups.hosting.group_metrics import gauge_groups
 from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
@@ -218,7 +219,7 @@ class Spu:
         )
 
         # consumer groups
-        self.groups = GroupCoordination(self.replicas, self._group_context())
+        self.groups = GroupCoordination(self.replicas, self._coordination_context(), self._group_kind())
         self._group_lag = LagMeasurement(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
 
     # called by connections of clients
@@ -399,13 +400,9 @@ class Spu:
             )
         )
 
-    def _group_context(self) -> GroupContext:
-        return GroupContext(
+    def _coordination_context(self) -> CoordinationContext:
+        return CoordinationContext(
             cluster=self.cluster,
-            settings=GroupSettingsCache(self.broker_configs, self.cluster).of,
-            commit_seconds_max=lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
-            new_id=lambda: str(self.chance.uuid()),
-            counts=self.metrics.groups,
             is_sure_to_lead=self.is_sure_to_lead,
             wall_clock=self.wall_clock,
             deadlines=self.deadlines,
@@ -414,6 +411,15 @@ class Spu:
             end_turn=self.end_turn,
             repair=self.scrubbing.repair,
             logger=self._logger,
+        )
+
+    def _group_kind(self) -> GroupCoordinatorKind:
+        return GroupCoordinatorKind(
+            settings=GroupSettingsCache(self.broker_configs, self.cluster).of,
+            cluster=self.cluster,
+            new_id=lambda: str(self.chance.uuid()),
+            counts=self.metrics.groups,
+            commit_seconds_max=lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
         )
 
     def _registration(self) -> Registration:

@@ -7,8 +7,8 @@ from typing import Any
 import trio
 from grouping import GroupWorld
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.cluster.advertised_addresses import ConnectedListener
 from tailrace.cluster.configs.broker_configs import BrokerConfigs

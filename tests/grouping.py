@@ -10,12 +10,12 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.coordinator_records import GroupRecord, decode_record, encode_record
 from tailrace.broker.groups.common.group import Caller, GroupKind
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from tailrace.broker.controller_link.mirror_updater import MirrorUpdater
+from tailrace.broker.coordination import coordinated_partition, last_records
+from tailrace.broker.coordination.coordinated_partition import CoordinatedPartition, _Committing
+from tailrace.broker.coordination.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.coordinator.classic_requests import ClassicRequests
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.broker.groups.hosting import group_partition
-from tailrace.broker.groups.hosting.group_partition import GroupPartition, _Committing
 from tailrace.broker.replicas.replica import Replica
 
 from .planted_bugs import PlantedBug
@@ -21,15 +21,15 @@ from .planted_bugs import PlantedBug
 
 
 def responds_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def respond(self: GroupPartition, responses: Any) -> None:
+    def respond(self: CoordinatedPartition[Any], responses: Any, end: int) -> None:
         for each in responses:
             each.send()
 
-    patch.setattr(GroupPartition, "_respond_when_committed", respond)
+    patch.setattr(CoordinatedPartition, "_respond_when_committed", respond)
 
 
 def responds_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group_partition, "_require_commit", lambda output: None)
+    patch.setattr(coordinated_partition, "_require_commit", lambda output, barrier: None)
 
 
 def reports_success_when_deposed(patch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def loads_before_recovery_has_ended(patch: pytest.MonkeyPatch) -> None:
 def keeps_its_old_state_when_it_leads_again(patch: pytest.MonkeyPatch) -> None:
     """Keeps the state that a coordinator had when it led before, without the later changes of others."""
 
-    async def replay(self: GroupPartition) -> int:
+    async def replay(self: CoordinatedPartition[Any]) -> int:
         known = kept.setdefault(self.replica, self.coordinator)
         if known is self.coordinator:
             return await original(self)
@@ -51,8 +51,8 @@ def keeps_its_old_state_when_it_leads_again(patch: pytest.MonkeyPatch) -> None:
         return 0
 
     kept: dict[Replica, Coordinator] = {}
-    original = GroupPartition._replay
-    patch.setattr(GroupPartition, "_replay", replay)
+    original = CoordinatedPartition._replay
+    patch.setattr(CoordinatedPartition, "_replay", replay)
 
 
 def ignores_tombstones(patch: pytest.MonkeyPatch) -> None:
@@ -61,8 +61,8 @@ def ignores_tombstones(patch: pytest.MonkeyPatch) -> None:
         original(body, count, last)
         last.update((key, before.get(key)) for key, value in last.items() if value is None)
 
-    original = group_partition.keep_last  # type: ignore[attr-defined]
-    patch.setattr(group_partition, "keep_last", keep_last)
+    original = last_records.keep_last  # type: ignore[attr-defined]
+    patch.setattr(last_records, "keep_last", keep_last)
 
 
 # classic groups

@@ -13,12 +13,13 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 
-from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import GroupKind
+from tailrace.broker.groups.common.group_output import GroupOutput
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import LATE, SILENT, Rebalance, new_rebalance_history
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
@@ -55,7 +56,7 @@ class ClassicState(StrEnum):
 class ClassicGroup:
     kind = GroupKind.CLASSIC
 
-    def __init__(self, group_id: str, output: CoordinatorOutput, settings: Callable[[], GroupSettings]) -> None:
+    def __init__(self, group_id: str, output: GroupOutput, settings: Callable[[], GroupSettings]) -> None:
         self.group_id = group_id
         self.state: ClassicState = ClassicState.EMPTY
         self.since_ms = -1
@@ -81,7 +82,7 @@ class ClassicGroup:
 
     @classmethod
     def stored(
-        cls, group_id: str, value: GroupMetadataValue, output: CoordinatorOutput, settings: Callable[[], GroupSettings]
+        cls, group_id: str, value: GroupMetadataValue, output: GroupOutput, settings: Callable[[], GroupSettings]
     ) -> "ClassicGroup":
         """Makes the group of this record. The sessions of its members begin with `on_loaded`."""
         group = cls(group_id, output, settings)

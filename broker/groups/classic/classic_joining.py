@@ -3,9 +3,10 @@
 The result is a member id for the client to join with, a new member, a rebalance, or the current generation.
 """
 
-from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput, Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.group import Caller
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.groups.common.group_output import GroupOutput
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE, read_topics
@@ -32,7 +33,7 @@ class ClassicJoining:
     def __init__(
         self,
         group: ClassicGroup,
-        output: CoordinatorOutput,
+        output: GroupOutput,
         request: JoinGroupRequest,
         api_version: int,
         caller: Caller,

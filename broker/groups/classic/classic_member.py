@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.groups.common.rebalances import Participant
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
 

@@ -6,7 +6,7 @@ What a join has to know of all members is counted as they join and leave, so tha
 from collections import Counter
 from collections.abc import Iterator, ValuesView
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .classic_member import ClassicMember

@@ -97,6 +97,10 @@ class GroupRecord(Struct, frozen=True):
     """A value of the class that belongs to the key's class, or None for a tombstone."""
 
 
+BARRIER = GroupRecord(OffsetCommitKey(group="", topic="", partition=-1), None)
+"""A record without effect: the tombstone of an offset that is never committed."""
+
+
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     kind = _KINDS[record.key.RECORD_TYPE]
     key = kind.key.RECORD_TYPE.to_bytes(2) + encode_whole(record.key, _KEY_VERSION)

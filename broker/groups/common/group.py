@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sized
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .moment import Moment
+from tailrace.broker.coordination.moment import Moment
 
 if TYPE_CHECKING:
-    from .coordinator_output import Waiter
+    from tailrace.broker.coordination.coordinator_output import Waiter
+
     from .coordinator_records import GroupRecord
     from .rebalances import Rebalance
 

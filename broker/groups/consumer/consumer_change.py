@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS, Partitions
 from tailrace.broker.groups.assignment.assignor import Subscriber
 from tailrace.broker.groups.assignment.assignors import ASSIGNORS
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns, existing, fingerprint
-from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
+from tailrace.broker.groups.common.group_output import GroupOutput
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import Rebalance
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
@@ -46,7 +46,7 @@ class ConsumerChange(Struct, frozen=True):
     settings: GroupSettings
     cluster: Cluster
     patterns: TopicPatterns
-    output: CoordinatorOutput
+    output: GroupOutput
     moment: Moment
 
     def write(self, record: GroupRecord) -> None:

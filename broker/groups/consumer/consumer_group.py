@@ -8,12 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import Partitions, TopicPartition, partitions_of
-from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import GroupKind
 from tailrace.broker.groups.common.member_deadlines import MemberDeadlines
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import new_rebalance_history
 from tailrace.protocol.embedded_protocol import CONSUMER_PROTOCOL_TYPE
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

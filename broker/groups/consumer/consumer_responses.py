@@ -1,8 +1,8 @@
 """Builds the response to a ConsumerGroupHeartbeat."""
 
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import listed
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

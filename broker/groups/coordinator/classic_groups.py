@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue
 

@@ -7,13 +7,13 @@ get more, so that it joins again. There is no group leader, because the coordina
 
 from msgspec.structs import replace
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import NO_PARTITIONS
 from tailrace.broker.groups.classic.classic_joining import MEMBER_ID_REQUIRED_FROM
 from tailrace.broker.groups.classic.classic_member import protocols_by_name
 from tailrace.broker.groups.classic.named_partitions import partitions_from_names, write_assignment
-from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.group import Caller
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_checks import check_instance, check_room, check_size
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup

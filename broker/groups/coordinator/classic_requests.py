@@ -5,12 +5,12 @@ Members of consumer groups may use these requests, too: `ClassicProtocolMembers`
 
 from typing import Any
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.classic.classic_group import ClassicGroup, ClassicState
 from tailrace.broker.groups.classic.classic_joining import ClassicJoining, with_reason
-from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import Caller, Group
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from tailrace.protocol.messages.describe_groups import DescribedGroup

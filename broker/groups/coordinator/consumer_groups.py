@@ -1,7 +1,7 @@
 """Creates and changes consumer groups, and removes their overdue members."""
 
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.subscriptions import TopicPatterns
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.rebalances import LATE, SILENT
 from tailrace.broker.groups.consumer.consumer_change import ConsumerChange
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup

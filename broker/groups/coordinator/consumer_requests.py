@@ -6,13 +6,13 @@ its assignment, and leaves.
 
 from typing import Any, get_args
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import Partitions, partitions_of
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import Caller
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.consumer.consumer_checks import (
     JOINING,
     check_epoch,

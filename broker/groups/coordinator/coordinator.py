@@ -6,11 +6,11 @@ It knows nothing but its log: a coordinator that replays the same records has th
 
 from collections.abc import Callable
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 

@@ -5,11 +5,11 @@ import math
 from collections.abc import Callable
 from itertools import count
 
-from tailrace.broker.groups.common.coordinator_output import CoordinatorOutput
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.group import Group
 from tailrace.broker.groups.common.group_counts import GroupCounts
+from tailrace.broker.groups.common.group_output import GroupOutput
 from tailrace.broker.groups.common.group_settings import GroupSettings
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.cluster.cluster import Cluster
 
 _STALE_ALARMS_MIN = 64
@@ -32,7 +32,7 @@ class GroupTable:
         self.cluster = cluster
         self.new_id = new_id
         """Returns a new random UUID as text."""
-        self.output = CoordinatorOutput(counts)
+        self.output = GroupOutput(counts=counts)
         self.groups: dict[str, Group] = {}
         self._alarms: list[_Alarm] = []
         """A heap of deadlines, with a number that orders equal ones."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
 from tailrace.broker.groups.offsets.offset_expiry import ExpiryRule
 from tailrace.protocol.codec.primitives import NO_UUID

@@ -11,12 +11,12 @@ transaction, and such offsets must not expire.
 from collections.abc import Sequence
 from typing import Any
 
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.assignment.assignments import TopicPartition
 from tailrace.broker.groups.classic.classic_group import ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import Waiter
 from tailrace.broker.groups.common.coordinator_records import GroupRecord
 from tailrace.broker.groups.common.group import Group, GroupKind
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.common.name_limits import check_names
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
 from tailrace.broker.groups.offsets.committed_offsets import NOT_GIVEN, CommittedOffset, CommittedOffsets

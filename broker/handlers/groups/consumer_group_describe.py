@@ -4,8 +4,8 @@ v1 tells which members speak the classic protocol. There are no access rules, so
 with a group. A group that is named twice is described once.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.consumer_group_describe import (

@@ -5,8 +5,8 @@ the next heartbeat earlier than `group.consumer.heartbeat.interval.ms` says, so 
 up goes to the next member at once. A pattern has effect from the first heartbeat on; Apache Kafka needs a second one.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import (

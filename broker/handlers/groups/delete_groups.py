@@ -4,8 +4,8 @@ A short request can name thousands of groups with hundreds of offsets each. It i
 other tasks run in between.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -3,7 +3,7 @@
 The response does not wait for the group's records to be committed, because that may be what the group waits for.
 """
 
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator, no_such_group
 from tailrace.broker.groups.coordinator.group_report import explain_group
 from tailrace.protocol.error_codes import KafkaError

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.group import Caller
-from tailrace.broker.groups.hosting.group_partition import Call
+from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.cluster.client_view import GROUP_OPERATIONS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.server.request_context import RequestContext
@@ -105,7 +106,9 @@ def caller_of(context: RequestContext) -> Caller:
     return Caller(context.client_id or "", f"/{host}")
 
 
-def ask_consumer_group(host: ConsumerGroupHost, group_id: str, waiter: Waiter, call: Call) -> None:
+def ask_consumer_group(
+    host: ConsumerGroupHost, group_id: str, waiter: Waiter, call: Callable[[Coordinator, Moment], None]
+) -> None:
     """Asks the coordinator of the group, or refuses if KIP-848 groups are not enabled."""
     if host.broker_configs.settings.allows_consumer_groups:
         host.groups.ask(group_id, waiter, call)

@@ -4,8 +4,8 @@ While the groups are being loaded, the response has no error, as in Kafka. The s
 the groups are loaded.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -12,8 +12,8 @@
 - A refused join leaves no group behind; in Kafka it leaves an empty one.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -5,8 +5,8 @@ own error. v5 has the client's reason. A client that got an id, and leaves befor
 rebalance; in Kafka it does.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.classic_requests import LEAVE_MEMBERS_FROM
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError

@@ -7,8 +7,8 @@
 - A request of more than 8 MiB is refused with INVALID_COMMIT_OFFSET_SIZE; Kafka has UNKNOWN_SERVER_ERROR above 1 MiB.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_commit import (

@@ -3,8 +3,8 @@
 The offsets of a deleted topic cannot be named. They are deleted with the topic.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

@@ -14,8 +14,8 @@
 
 from collections.abc import Callable, Coroutine
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget
 from tailrace.protocol.error_codes import KafkaError

@@ -9,8 +9,8 @@ same generation. v3 and later have static members. v5 names the protocol that th
   more than 1 MiB.
 """
 
-from tailrace.broker.groups.common.coordinator_output import Waiter
-from tailrace.broker.groups.common.moment import Moment
+from tailrace.broker.coordination.coordinator_output import Waiter
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tailrace.broker.coordination.coordinator_output import PendingResponse
 from tailrace.broker.groups.classic.classic_group import NEW_MEMBER_SECONDS_MAX, ClassicGroup
-from tailrace.broker.groups.common.coordinator_output import PendingResponse
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tailrace.protocol.messages.sync_group import SyncGroupResponse

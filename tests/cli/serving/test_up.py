@@ -43,7 +43,7 @@ IMPORTED_WHEN_USED = {
     "rich",
     "shtab",
     "sqlite3",
-    "tailrace.broker.groups.hosting.group_partition",
+    "tailrace.broker.coordination.coordinated_partition",
     "tailrace.broker.groups.coordinator.coordinator",
     "tailrace.broker.descriptions.local_segments",
     "tailrace.client.sc_client",

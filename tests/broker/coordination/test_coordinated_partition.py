@@ -1,4 +1,4 @@
-"""Tests of a group partition: how its log is loaded, and the deadlines of its coordinator."""
+"""Tests of a coordinated partition: how its log is loaded, and what its coordinator does later."""
 
 import errno
 import struct
@@ -6,14 +6,16 @@ from typing import Never
 
 import pytest
 import trio
+from asking_coordinators import coordinator_of, records, replica_of
+from clusters import cluster_of
 from grouping import Asked, Sleeper
 from spus import RunningSpu, World, led_elsewhere, running_spu
 from trio.testing import wait_all_tasks_blocked
 
+from tailrace.broker.coordination.coordinated_partition import CoordinatedPartition
+from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.common.coordinator_records import GroupRecord, encode_record
-from tailrace.broker.groups.common.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
-from tailrace.broker.groups.hosting.group_partition import GroupPartition
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.upkeep.scrubbing import Scrubbing
 from tailrace.protocol.apis import ApiKey
@@ -30,7 +32,7 @@ ONE = {"offsets.topic.num.partitions": "1"}
 COMMIT = GroupRecord(OffsetCommitKey("g", "late", 0), OffsetCommitValue(1))
 
 
-async def partition_of(running: RunningSpu) -> GroupPartition:
+async def partition_of(running: RunningSpu) -> CoordinatedPartition[Coordinator]:
     client = await running.client()
     await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
     await wait_all_tasks_blocked()
@@ -38,7 +40,7 @@ async def partition_of(running: RunningSpu) -> GroupPartition:
     return found
 
 
-def commit(partition: GroupPartition, topic: str, *offsets: int, metadata_bytes: int = 0) -> None:
+def commit(partition: CoordinatedPartition[Coordinator], topic: str, *offsets: int, metadata_bytes: int = 0) -> None:
     asked = Asked()
 
     def call(coordinator: Coordinator, moment: Moment) -> None:
@@ -215,7 +217,7 @@ async def test_what_time_brings_is_appended_and_answered(autojump_clock: object)
         assert partition.replica.log.log_end == end + 1
 
 
-def append(partition: GroupPartition, batch: bytearray) -> None:
+def append(partition: CoordinatedPartition[Coordinator], batch: bytearray) -> None:
     partition.replica.append(batch, read_header(batch))
 
 
@@ -242,3 +244,118 @@ async def test_what_could_not_be_appended_for_want_of_an_open_file_was_not_decid
 
 def _lacking_files(*_: object) -> Never:
     raise OSError(errno.EMFILE, "too many open files")
+
+
+# actions
+
+
+def act(coordinator: Coordinator, asked: Asked, *, appends: bool = True) -> None:
+    """Makes an action that answers when it is taken."""
+    if appends:
+        coordinator.output.append(COMMIT)
+    coordinator.output.when_committed(lambda moment: coordinator.output.respond_at_once(asked, moment))
+
+
+async def test_an_action_is_taken_after_the_commit_and_may_append(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        asked, end = Asked(), partition.replica.log.log_end
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.output.append(COMMIT)
+            coordinator.output.when_committed(lambda moment: act(coordinator, asked))
+
+        partition.ask(Asked(), call)
+        assert asked.is_waiting, "it is taken in a turn of its own"
+        await wait_all_tasks_blocked()
+        assert isinstance(asked.reply, Moment)
+        assert partition.replica.log.log_end == end + 2
+
+
+async def test_an_action_waits_for_the_commit_longer_than_a_client(autojump_clock: object) -> None:
+    """All that waits is refused while an SPU is isolated, but the coordinator may go on afterwards."""
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        await cluster.kill_sc()  # nothing commits any more
+        acted, answered = list[Moment](), Asked()
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.output.append(COMMIT)
+            coordinator.output.when_committed(acted.append)
+            coordinator.output.respond(answered, "done")
+
+        spu.groups.ask("g", answered, call)
+        replica = replica_of(spu)
+        replica.refuse_waiters(replica.isolated_error())
+        assert answered.error is not None
+        await wait_all_tasks_blocked()
+        assert not acted
+        replica.on_committed(replica.log.log_end, replica.spec.epoch)
+        await wait_all_tasks_blocked()
+        assert len(acted) == 1
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_an_action_of_a_coordinator_that_has_ended_is_dropped(autojump_clock: object, goes_on: bool) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        asked, waited = Asked(), Asked()
+        spu.groups.ask("g", waited, lambda coordinator, moment: act(coordinator, asked))
+        if goes_on:
+            (partition,) = [each for each in spu.groups.loaded() if each.replica is replica_of(spu)]
+            spu.groups.restart(partition)
+            assert not partition.tell(lambda coordinator, moment: act(coordinator, asked))
+        else:
+            led_elsewhere(replica_of(spu), 3 - spu.id)
+        await trio.sleep(60)
+        assert asked.is_waiting
+
+
+async def test_without_a_lease_an_action_waits_for_the_commit_of_a_barrier(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_sc()
+        await trio.sleep(5)
+        asked = Asked()
+        spu.groups.ask("g", Asked(), lambda coordinator, moment: act(coordinator, asked, appends=False))
+        spu.end_turn()
+        assert records(spu) == 1
+        assert asked.is_waiting
+        await trio.sleep(1)
+        assert not asked.is_waiting
+
+
+async def test_after_an_action_that_fails_the_coordinator_is_loaded_again(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+
+        def fail(moment: Moment) -> None:
+            raise ZeroDivisionError
+
+        assert partition.tell(lambda coordinator, moment: coordinator.output.when_committed(fail))
+        await wait_all_tasks_blocked()
+        assert partition.is_over
+        assert await partition_of(running) is not partition
+
+
+async def test_an_event_may_change_the_deadline(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        sleeper = Sleeper("late", trio.current_time() + 5)
+        assert partition.tell(lambda coordinator, moment: coordinator.table.put(sleeper))
+        await trio.sleep(5.1)
+        assert len(sleeper.woken) == 1
+
+
+async def test_an_event_that_fails_is_not_told_again(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+
+        def fail(coordinator: Coordinator, moment: Moment) -> None:
+            raise ZeroDivisionError
+
+        assert not partition.tell(fail)
+        assert not partition.tell(fail)
+        assert partition.is_over

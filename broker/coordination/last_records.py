@@ -1,0 +1,79 @@
+"""Reads the last record of each key from the log of a replica, which is all that a coordinator must replay."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tailrace.broker.replicas.replica import Replica
+from tailrace.protocol.batches.keyed_records import keep_last
+from tailrace.protocol.batches.record_batch import BatchHeader, crc_of, iterate
+from tailrace.protocol.batches.records import open_body
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+LOAD_BYTES = 1 << 18
+"""How many bytes are read before other tasks run."""
+
+Skip = Callable[[int, KafkaError], None]
+"""Is told of a batch at this offset that cannot be read, and why."""
+
+
+class LastRecords:
+    """The last record of each key of a log, in the order of the log. `None` as a value is a tombstone.
+
+    Earlier records do not count, as with compaction. Most of them are offsets that were committed again later, and are
+    not decoded.
+    """
+
+    def __init__(self, replica: Replica, repair: Callable[[Replica, int], Awaitable[object]], skip: Skip) -> None:
+        self.by_key: dict[bytes, bytes | None] = {}
+        self.count = 0
+        """How many records the log has."""
+        self._replica = replica
+        self._repair = repair
+        self._skip = skip
+
+    async def read(self) -> None:
+        """Reads the whole log. Raises KafkaError if a batch is so corrupt that the next one cannot be found."""
+        log = self._replica.log
+        offset, end = log.log_start, log.log_end
+        while offset < end:
+            before, data = offset, self._read_intact(offset, end)
+            if data is None:
+                await self._repair(self._replica, offset)
+                data = self._read(offset, end)
+            elif not data:
+                break
+            for position, header in iterate(data):
+                if offset < header.next_offset <= end:
+                    offset = header.next_offset
+                if not header.is_control:
+                    self._keep_last(data[position : position + header.size], header)
+                    self.count += header.record_count
+            if offset <= before:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {before} is corrupt")
+            await trio.lowlevel.checkpoint()
+
+    def _read(self, start: int, end: int) -> memoryview:
+        found = self._replica.log.read(start, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
+        return memoryview(b"" if found is None else found.read())
+
+    def _read_intact(self, start: int, end: int) -> memoryview | None:
+        """Returns the next batches between the two offsets, or None if one of them is corrupt."""
+        try:
+            batches = self._read(start, end)
+            for position, header in iterate(batches):
+                if not start < header.next_offset <= end or crc_of(batches, position, header.size) != header.crc:
+                    return None
+                start = header.next_offset
+        except KafkaError:
+            return None
+        return batches
+
+    def _keep_last(self, batch: memoryview, header: BatchHeader) -> None:
+        try:
+            if crc_of(batch, 0, header.size) != header.crc:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its checksum is wrong")
+            keep_last(open_body(batch, header), header.record_count, self.by_key)
+        except KafkaError as error:
+            # Something may be missing for one key. Without all the others the damage would be larger.
+            self._skip(header.base_offset, error)
