@@ -12,6 +12,7 @@ from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.peers.peer_codec import read_batches
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.batches.record_batch import BatchHeader, stamp_as
+from tailrace.protocol.batches.transaction_markers import is_marker
 from tailrace.protocol.ids import SpuId
 
 CLIENT_ID = "tailrace-shelf"
@@ -78,13 +79,13 @@ def with_rising_epochs(portion: Portion, epoch: int) -> Portion:
 def runs_of(portion: Portion) -> Iterator[Portion]:
     """Splits a portion into runs that can be appended at once: see `OpenSegment.room_for`.
 
-    Each run has one epoch, and at most one control batch, which is its last batch.
+    Each run has one epoch, and at most one control batch of recovery, which is its last batch.
     """
     data, headers = portion
     run: list[BatchHeader] = []
     start = size = 0
     for header in headers:
-        if run and (header.leader_epoch != run[-1].leader_epoch or run[-1].is_control):
+        if run and (header.leader_epoch != run[-1].leader_epoch or (run[-1].is_control and not is_marker(run[-1]))):
             yield data[start : start + size], run
             run, start, size = [], start + size, 0
         run.append(header)

@@ -25,7 +25,7 @@ from tailrace.storage.directory.promises import PROMISES_MAGIC, PromiseKind, dam
 from tailrace.storage.indexes import offset_index
 from tailrace.storage.indexes.offset_index import ENTRY_BYTES
 from tailrace.storage.manifest import manifest
-from tailrace.storage.producers.producer_state import SNAPSHOT_MAGIC, ProducerStates
+from tailrace.storage.producers.producer_state import ProducerStates, is_snapshot
 from tailrace.storage.segments.batch_scan import BatchScan, ScannedBatch
 from tailrace.storage.segments.batch_walk import bridge_epoch_at, kind_at
 
@@ -95,7 +95,7 @@ def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
     if file.size() <= _SMALL_FILE_BYTES_MAX:
         if name.endswith(MANIFEST):
             return Dump(_FACT_COLUMNS, _facts(file.read_at(0, file.size())))
-        if name.endswith(Kind.PRODUCERS) or start.startswith(SNAPSHOT_MAGIC):
+        if name.endswith(Kind.PRODUCERS) or is_snapshot(start):
             return Dump(_PRODUCER_COLUMNS, _producers(file.read_at(0, file.size())))
         if name.endswith("high-watermarks") or start.startswith(HIGH_WATERMARKS_MAGIC):
             return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))

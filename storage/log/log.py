@@ -5,9 +5,11 @@ see `LogDisk`. Everything that changes a log other than at its end is in a modul
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from tailrace.protocol.batches.control_batches import ControlKind, bridge_epoch, control_kind
-from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
+from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
+from tailrace.protocol.batches.transaction_markers import is_marker, marker_of
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, Files
 from tailrace.storage.compaction.compaction import KEYS_MAX
@@ -272,13 +274,26 @@ class Log:
             epochs.on_bridge(bridge_epoch(data, size - last.size), last.base_offset)
             self.segment_list.open.ends_with_bridge = True
         for header in headers:
-            if header.producer_id >= 0 and header.base_sequence >= 0:
-                self.producers.on_appended(header)
+            if header.producer_id >= 0:
+                if header.attributes & TRANSACTIONAL:
+                    self._on_transactional(header, data, headers)
+                elif header.base_sequence >= 0:
+                    self.producers.on_appended(header)
         self.log_end = last.base_offset + last.last_offset_delta + 1
         self.size_bytes += size
         disk = self.disk
         disk.unsynced_bytes += size
         disk.is_changed = True
+
+    def _on_transactional(self, header: BatchHeader, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Accounts for a batch of a transaction, or the marker that ends one."""
+        if not is_marker(header):
+            self.producers.on_transactional(header)
+            return
+        position = sum(each.size for each in takewhile(lambda each: each is not header, headers))
+        marker = marker_of(header, data, position)
+        if marker is not None:
+            self.producers.on_marker(header, marker)
 
     def _segment_for(self, header: BatchHeader) -> OpenSegment:
         """Returns the segment for a batch for which the open segment has no room.

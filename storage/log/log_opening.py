@@ -289,7 +289,7 @@ class LogOpening:
         was_closed = self._report.was_clean and closed is not None and closed.base == self.open_segment.base
         checksum = closed.producers_checksum if closed is not None and was_closed else None
         try:
-            return self._snapshots.load(self.sealed, self.open_segment, checksum)
+            return self._snapshots.load(self.sealed, self.open_segment, checksum, {})
         except ProducersUnknownError:
             self.knows_producers = False
             return ProducerStates()

@@ -25,7 +25,7 @@ def load_producers(log: LogParts) -> None:
     Raises ProducersUnknownError as long as the header of a batch is damaged that would tell of them.
     """
     if not log.knows_producers:
-        log.producers = log.snapshots.load(log.segment_list.sealed, log.segment_list.open, None)
+        log.producers = log.snapshots.load(log.segment_list.sealed, log.segment_list.open, None, {})
         log.knows_producers, log.must_load_producers = True, False
 
 

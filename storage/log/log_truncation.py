@@ -46,8 +46,9 @@ async def truncate(log: LogParts, to_offset: int) -> None:
         first = removed[0]
         size = first.position_of(to_offset) if first.base < to_offset else 0
         if to_offset <= log.log_start or (first.base <= log.log_start and size == first.position_of(log.log_start)):
-            is_known = to_offset >= log.log_start and log.producers.truncate(log.log_start)
-            producers = log.producers if is_known else ProducerStates()
+            producers = log.producers if to_offset >= log.log_start else ProducerStates()
+            if not producers.truncate(log.log_start):
+                producers = producers.before(log.log_start)
             await _truncate_fully(log, min(to_offset, log.log_start), producers)
             return
         end = first.reader.header_at(size).base_offset if size < first.size else to_offset

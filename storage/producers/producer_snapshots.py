@@ -6,6 +6,8 @@ from contextlib import suppress
 import crc32c
 from msgspec.structs import replace
 
+from tailrace.protocol.batches.record_batch import TRANSACTIONAL, BatchHeader
+from tailrace.protocol.batches.transaction_markers import MARKER_BYTES_MAX, is_marker, marker_of
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.descriptors import is_out_of_files
 from tailrace.runtime.files import File, Files, UnreadableError
@@ -14,7 +16,7 @@ from tailrace.storage.segments.batch_walk import FAR_BYTES, walk
 from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.sealed_segment import SealedSegment
 
-from .producer_state import CHECKSUM_BYTES, ProducerStates
+from .producer_state import CHECKSUM_BYTES, CompletedTransaction, ProducerStates
 
 NO_PRODUCERS = 0
 """Stands for the checksum of a snapshot that was not written because no producer had a state."""
@@ -84,13 +86,18 @@ class ProducerSnapshots:
         self._files.remove(self._path(log_end))
 
     def load(
-        self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
+        self,
+        sealed: Sequence[SealedSegment],
+        open_segment: OpenSegment,
+        closed_checksum: int | None,
+        completed: dict[int, list[CompletedTransaction]],
     ) -> ProducerStates:
         """Restores the producer states from the newest trustworthy snapshot and the batches after it.
 
         Also writes snapshots that are missing at the ends of these segments: once the batches are deleted, nothing else
         tells about their producers. `closed_checksum` is the checksum of the snapshot at the log end if the log was
-        closed cleanly. Raises ProducersUnknownError.
+        closed cleanly. `completed` gets the transactions that end in each segment that was read, by its base. Raises
+        ProducersUnknownError.
         """
         if closed_checksum is not None and (states := self._read(open_segment.end, closed_checksum)) is not None:
             return states
@@ -99,9 +106,29 @@ class ProducerSnapshots:
             before = sealed[index - 1]
             # No snapshot is known to belong to a segment that recovery found and the manifest did not name.
             if before.is_synced and (states := self._read(before.end, before.facts.producers_checksum)) is not None:
-                return self._replay(states, segments[index:])
+                return self._replay(states, segments[index:], completed)
         # The segment before the first one is gone, but its last snapshot remains.
-        return self._replay(self._read(segments[0].base, None) or ProducerStates(), segments)
+        return self._replay(self._read(segments[0].base, None) or ProducerStates(), segments, completed)
+
+    def completed_in(
+        self, sealed: Sequence[SealedSegment], segment: SealedSegment | OpenSegment
+    ) -> list[CompletedTransaction]:
+        """Returns the transactions that end in the segment, read from its batches. Raises ProducersUnknownError.
+
+        `sealed` are the segments before it. The segment tells where the transactions end. Where they begin may be known
+        from a snapshot, or from the batches of the segments before.
+        """
+        segments = [*sealed, segment]
+        states, first = None, len(sealed)
+        while states is None and first > 0:
+            before = sealed[first - 1]
+            states = self._read(before.end, before.facts.producers_checksum)
+            first -= states is None
+        if states is None:
+            states = self._read(segments[0].base, None) or ProducerStates()
+        for each in sealed[first:]:
+            self._replay_segment(states, each)
+        return self._replay_segment(states, segment)
 
     def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
         if checksum == NO_PRODUCERS:
@@ -117,26 +144,54 @@ class ProducerSnapshots:
             self.remove(log_end)  # torn by a crash; removed so that a later verification does not report it
         return states if checksum in (None, checksum_of(data)) else None
 
-    def _replay(self, states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
+    def _replay(
+        self,
+        states: ProducerStates,
+        segments: Sequence[SealedSegment | OpenSegment],
+        completed: dict[int, list[CompletedTransaction]],
+    ) -> ProducerStates:
         for segment in segments:
-            if segment.size:
-                self._replay_segment(states, segment)
+            completed[segment.base] = self._replay_segment(states, segment)
             if isinstance(segment, SealedSegment):
                 with suppress(OSError):  # a missing snapshot is not an error
                     self._write_missing(segment, states)
         return states
 
-    def _replay_segment(self, states: ProducerStates, segment: SealedSegment | OpenSegment) -> None:
+    def _replay_segment(
+        self, states: ProducerStates, segment: SealedSegment | OpenSegment
+    ) -> list[CompletedTransaction]:
+        completed: list[CompletedTransaction] = []
+        if not segment.size:
+            return completed
         offset, end = segment.base, 0
         try:
-            for position, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
-                if header.has_producer and header.base_sequence >= 0:
-                    states.on_appended(header)
+            file = segment.reader.log.get()
+            for position, header, _ in walk(file, 0, segment.size, FAR_BYTES):
+                if header.has_producer:
+                    self._replay_batch(states, header, file, position, completed)
                 offset, end = header.base_offset, position + header.size
             if end < segment.size:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {end} is longer than its segment")
         except KafkaError as error:
             raise ProducersUnknownError(offset, error) from error
+        return completed
+
+    def _replay_batch(
+        self,
+        states: ProducerStates,
+        header: BatchHeader,
+        file: File,
+        position: int,
+        completed: list[CompletedTransaction],
+    ) -> None:
+        if is_marker(header):
+            marker = marker_of(header, file.read_at(position, min(header.size, MARKER_BYTES_MAX)))
+            if marker is not None and (transaction := states.on_marker(header, marker)) is not None:
+                completed.append(transaction)
+        elif header.attributes & TRANSACTIONAL:
+            states.on_transactional(header)
+        elif header.base_sequence >= 0:
+            states.on_appended(header)
 
     def _write_missing(self, segment: SealedSegment, states: ProducerStates) -> None:
         if segment.facts.producers_checksum == NOT_WRITTEN or not self.has(segment.end):

@@ -93,8 +93,8 @@ class OpenSegment:
     def room_for(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> tuple[int, int]:
         """Returns how many of the batches, from the first one on, may be appended together, and their size.
 
-        The appended batches are of one epoch, and only the last one may be a control batch. `size` is the size of all
-        batches.
+        The appended batches are of one epoch, and only the last one may be a control batch of recovery. `size` is the
+        size of all batches.
         """
         if self.ends_with_bridge:
             return 0, 0
@@ -125,8 +125,8 @@ class OpenSegment:
                 break
             position = end
             count += 1
-            if header.attributes & CONTROL:
-                # It may be a bridge, which ends the segment.
+            if header.attributes & CONTROL and header.producer_id < 0:
+                # It may be a bridge, which ends the segment. A transaction marker has a producer.
                 break
         return count, position - summary.size
 

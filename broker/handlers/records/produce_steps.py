@@ -222,7 +222,7 @@ def _stored_before(host: ProduceHost, replica: Replica, topic: str | UUID, heade
     was_refused = bool(host.refused_batches) and host.refused_batches.check(
         topic, replica.partition, header, producers, trio.current_time()
     )
-    if header.base_sequence != 0 and producers.newest(header.producer_id) is None:
+    if header.base_sequence > 0 and not producers.knows(header.producer_id):
         # In an empty log, the earlier batches are still on their way, or they went to another topic of this name. In
         # the latter case only this batch is sent again.
         if (log.log_end == 0 and not was_refused) or _may_lack_earlier_batches(replica, header):
