@@ -1,14 +1,15 @@
-"""Computes the partition of `__consumer_offsets` to which a group belongs; its leader coordinates the group.
+"""Computes the partition to which a group or a transactional id belongs; the leader of the partition coordinates it.
 
-The rule is that of Kafka, so that Kafka's tools find the groups.
+The rule is that of Kafka, so that Kafka's tools find them.
 """
 
 GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 
-def partition_of(group_id: str, partitions: int) -> int:
-    """Returns the partition of a group if the topic has `partitions` partitions."""
-    value = _java_hash(group_id)
+def partition_of(key: str, partitions: int) -> int:
+    """Returns the partition of a group or a transactional id if its topic has `partitions` partitions."""
+    value = _java_hash(key)
     return 0 if value == -(2**31) else abs(value) % partitions
 
 

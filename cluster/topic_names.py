@@ -6,8 +6,10 @@ from uuid import UUID
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
+from .coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+
 CHARACTERS_MAX = 249
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _QUOTED_CHARACTERS_MAX = 300
 

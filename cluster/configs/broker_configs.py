@@ -37,6 +37,11 @@ class BrokerSettings(Struct, frozen=True):
     offsets_replicas: int
     offsets_segment_bytes: int
     offsets_commit_timeout_ms: int
+    transactions_partitions: int
+    transactions_replicas: int
+    transactions_replicas_min: int
+    """The value of `min.insync.replicas` for the topic of transactions."""
+    transactions_segment_bytes: int
     connections_max: int
     connections_per_address_max: int
     connection_idle_ms_max: int
@@ -152,6 +157,10 @@ class BrokerConfigs:
             offsets_replicas=self.number("offsets.topic.replication.factor"),
             offsets_segment_bytes=self.number("offsets.topic.segment.bytes"),
             offsets_commit_timeout_ms=self.number("offsets.commit.timeout.ms"),
+            transactions_partitions=self.number("transaction.state.log.num.partitions"),
+            transactions_replicas=self.number("transaction.state.log.replication.factor"),
+            transactions_replicas_min=self.number("transaction.state.log.min.isr"),
+            transactions_segment_bytes=self.number("transaction.state.log.segment.bytes"),
             connections_max=self.number("max.connections"),
             connections_per_address_max=self.number("max.connections.per.ip"),
             connection_idle_ms_max=self.number("connections.max.idle.ms"),

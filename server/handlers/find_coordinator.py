@@ -1,20 +1,22 @@
-"""FindCoordinator, versions 0–6: which SPU coordinates a group.
+"""FindCoordinator, versions 0–6: which SPU coordinates a group or a transactional id.
 
-- The first request for a group creates the internal topic. It has as many replicas as
-  `offsets.topic.replication.factor` says, or one on each SPU if there are fewer SPUs. Kafka waits for more brokers
-  instead.
+- The first request creates the internal topic. It has as many replicas as `offsets.topic.replication.factor` or
+  `transaction.state.log.replication.factor` says, or one on each SPU if there are fewer SPUs. Kafka waits for more
+  brokers instead.
 - The coordinator is the leader of a partition of that topic. While there is no leader, or the client cannot reach it,
   the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
-- There are no transactions yet. A request for the coordinator of a transaction is refused with
+- Until the APIs of transactions are served, a request for the coordinator of a transactional id is refused with
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: the client gives up at once, and reports it.
 - v4 and later ask for several keys at once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from tailrace.cluster.client_view import Broker, brokers, online_spus
-from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from tailrace.cluster.topic_planning import NewTopic
+from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.find_coordinator import (
     Coordinator,
@@ -31,19 +33,29 @@ NO_COORDINATOR = -1
 """The id and the port in a response without a coordinator, as in Kafka."""
 
 
+class _Kind(NamedTuple):
+    """What clients look for the coordinator of."""
+
+    topic: str
+    new_topic: Callable[[Host], NewTopic]
+    """Returns the topic to create for the first client."""
+    name: str
+
+
 def handle(
     host: Host, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type == GROUP and GROUPS_TOPIC not in host.cluster.topics:
-        return _create_and_respond(host, context, request)
+    kind = _kinds().get(request.key_type)
+    if kind is not None and kind.topic not in host.cluster.topics:
+        return _create_and_respond(host, context, request, kind)
     return _response(host, context, request)
 
 
 async def _create_and_respond(
-    host: Host, context: RequestContext, request: FindCoordinatorRequest
+    host: Host, context: RequestContext, request: FindCoordinatorRequest, kind: _Kind
 ) -> FindCoordinatorResponse:
     try:
-        (created,) = await host.create_topics([_groups_topic(host)])
+        (created,) = await host.create_topics([kind.new_topic(host)])
     except KafkaError as error:
         created = error
     failure = created if isinstance(created, KafkaError) else None
@@ -59,6 +71,32 @@ def _groups_topic(host: Host) -> NewTopic:
         "segment.bytes": str(settings.offsets_segment_bytes),
     }
     return NewTopic(GROUPS_TOPIC, settings.offsets_partitions, replicas, configs=configs)
+
+
+def _transactions_topic(host: Host) -> NewTopic:
+    settings = host.broker_configs.settings
+    replicas, replicas_min = settings.transactions_replicas, settings.transactions_replicas_min
+    if len(host.cluster.spus) < replicas:
+        replicas = max(1, len(host.cluster.spus))
+        replicas_min = max(1, min(replicas_min, replicas - 1))
+    configs = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": str(replicas_min),
+        "segment.bytes": str(settings.transactions_segment_bytes),
+    }
+    return NewTopic(TRANSACTIONS_TOPIC, settings.transactions_partitions, replicas, configs=configs)
+
+
+_GROUP_KIND = _Kind(GROUPS_TOPIC, _groups_topic, "group")
+_TRANSACTION_KIND = _Kind(TRANSACTIONS_TOPIC, _transactions_topic, "transactional id")
+
+
+def _kinds() -> Mapping[int, _Kind]:
+    """Returns, by key type, what has coordinators."""
+    if ApiKey.END_TXN in API_TABLE:
+        return {GROUP: _GROUP_KIND, TRANSACTION: _TRANSACTION_KIND}
+    return {GROUP: _GROUP_KIND}
 
 
 def _response(
@@ -80,12 +118,14 @@ def _response(
 def _results(
     host: Host, context: RequestContext, key_type: int, keys: Sequence[str], failure: KafkaError | None
 ) -> list[Coordinator]:
+    kind = _kinds().get(key_type)
     reachable = {broker.id: broker for broker in brokers(host.cluster, host.id, context.listener)}
     online = online_spus(host.cluster)
 
     def coordinator(key: str) -> Broker:
-        _check(key_type, key)
-        topic = host.cluster.topics.get(GROUPS_TOPIC)
+        if kind is None:
+            raise _no_coordinators(key_type)
+        topic = host.cluster.topics.get(kind.topic)
         if topic is None:
             reason = failure.message if failure is not None else "there is no internal topic yet"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
@@ -94,23 +134,22 @@ def _results(
         if leader not in online and leader != host.id:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"partition {partition.partition} of {GROUPS_TOPIC} has no leader now",
+                f"partition {partition.partition} of {kind.topic} has no leader now",
             )
         if leader not in reachable:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"SPU {leader} coordinates the group and has no listener {context.listener.name}",
+                f"SPU {leader} coordinates the {kind.name} and has no listener {context.listener.name}",
             )
         return reachable[leader]
 
     return [_result(key, coordinator) for key in keys]
 
 
-def _check(key_type: int, key: str) -> None:
+def _no_coordinators(key_type: int) -> KafkaError:
     if key_type == TRANSACTION:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
-    if key_type != GROUP:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators for key type {key_type}")
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators for key type {key_type}")
 
 
 def _result(key: str, coordinator: Callable[[str], Broker]) -> Coordinator:

@@ -69,6 +69,7 @@ def test_replicas_by_hand_may_come_in_any_order() -> None:
 
 def test_the_brokers_own_topics_are_internal() -> None:
     assert plan(NewTopic("__consumer_offsets", 1, 1)).internal
+    assert plan(NewTopic("__transaction_state", 1, 1)).internal
     assert not plan(NewTopic("__mine", 1, 1)).internal
 
 

@@ -9,12 +9,13 @@ from hosts import ControllerHost, request_of
 from spus import running_spu
 
 from tailrace.cluster.advertised_addresses import ConnectedListener
-from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.server.handlers import find_coordinator
 from tailrace.server.handlers.find_coordinator import handle
 
 FEW = {"offsets.topic.num.partitions": "3"}
@@ -62,6 +63,27 @@ async def test_the_first_request_creates_the_internal_topic_as_configured(autoju
         assert [len(each.replicas) for each in topic.partitions] == [1] * 7
         assert topic.configs["cleanup.policy"] == "compact"
         assert topic.configs["segment.bytes"] == "1048576"
+
+
+@pytest.mark.parametrize(("spus", "replicas", "replicas_min"), [(1, 1, 1), (2, 2, 1), (3, 3, 2)])
+async def test_the_coordinator_of_a_transactional_id_leads_its_own_topic(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, spus: int, replicas: int, replicas_min: int
+) -> None:
+    monkeypatch.setattr(find_coordinator, "API_TABLE", {ApiKey.END_TXN: None})
+    request = FindCoordinatorRequest(key="t", key_type=1)
+    async with cluster_of(*range(1, spus + 1)) as cluster:
+        told = [
+            (await client.request(ApiKey.FIND_COORDINATOR, 1, request)).node_id
+            for client in (await cluster.client_of(1), await cluster.client_of_sc())
+        ]
+        leaders = await cluster.leaders(1, TRANSACTIONS_TOPIC)
+        assert told == [leaders[partition_of("t", 50)][0]] * 2
+        topic = cluster.spus[1].spu.cluster.topics[TRANSACTIONS_TOPIC]
+        assert topic.internal
+        assert [len(each.replicas) for each in topic.partitions] == [replicas] * 50
+        configs = ("cleanup.policy", "compression.type", "min.insync.replicas", "segment.bytes")
+        assert [topic.configs[each] for each in configs] == ["compact", "uncompressed", str(replicas_min), "104857600"]
+        assert GROUPS_TOPIC not in cluster.spus[1].spu.cluster.topics
 
 
 async def test_every_server_names_the_same_coordinators(autojump_clock: object) -> None:

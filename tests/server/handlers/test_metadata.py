@@ -171,7 +171,12 @@ async def test_many_clients_that_ask_for_the_same_missing_topic_create_it_once(a
 
 @pytest.mark.parametrize(
     ("enabled", "wanted", "name"),
-    [("false", True, "new"), ("true", False, "new"), ("true", True, "__consumer_offsets")],
+    [
+        ("false", True, "new"),
+        ("true", False, "new"),
+        ("true", True, "__consumer_offsets"),
+        ("true", True, "__transaction_state"),
+    ],
 )
 async def test_a_topic_is_created_only_if_client_and_config_allow_it(
     autojump_clock: object, enabled: str, wanted: bool, name: str

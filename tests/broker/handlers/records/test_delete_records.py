@@ -128,10 +128,11 @@ async def test_a_topic_that_only_compacts_keeps_its_records(autojump_clock: obje
         assert await delete(await running.client(), (0, 0)) == [(0, -1, ErrorCode.POLICY_VIOLATION)]
 
 
-async def test_internal_topics_keep_their_records(autojump_clock: object) -> None:
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_internal_topics_keep_their_records(autojump_clock: object, topic: str) -> None:
     async with running_spu() as running:
-        await running.create("__consumer_offsets")
-        answers = await delete(await running.client(), (0, 0), topic="__consumer_offsets")
+        await running.create(topic)
+        answers = await delete(await running.client(), (0, 0), topic=topic)
         assert answers == [(0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 

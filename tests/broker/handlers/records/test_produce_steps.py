@@ -174,13 +174,14 @@ async def test_a_repeated_batch_gets_the_time_of_its_first_append(autojump_clock
         assert (answer.error_code, answer.log_append_time_ms) == (0, times[0] + 3000), "nobody knows any more"
 
 
-async def test_clients_cannot_write_to_internal_topics(autojump_clock: object) -> None:
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_clients_cannot_write_to_internal_topics(autojump_clock: object, topic: str) -> None:
     async with running_spu() as running:
         client = await running.client()
-        await running.create("__consumer_offsets")
-        (answer,) = await ask(client, request(batch(b"a"), topic="__consumer_offsets"))
+        await running.create(topic)
+        (answer,) = await ask(client, request(batch(b"a"), topic=topic))
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        replica = running.replica("__consumer_offsets")
+        replica = running.replica(topic)
         assert replica.log.log_end == 0
 
 
