@@ -1,6 +1,6 @@
 """A Streaming Processing Unit (SPU): wires all its parts, and serves Kafka clients from its replicas."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from tailrace.broker.groups.hosting.group_metrics import gauge_groups
 from tailrace.broker.groups.hosting.group_settings_cache import GroupSettingsCache
 from tailrace.broker.handlers.records.fetch_sessions import FetchSessions
 from tailrace.broker.handlers.records.refused_batches import RefusedBatches
+from tailrace.broker.handlers.records.refused_producers import RefusedProducers
 from tailrace.broker.peers.peer_links import PeerLinks
 from tailrace.broker.peers.peer_messages import PeerIdentity
 from tailrace.broker.peers.replica_trace import ReplicaTrace
@@ -44,6 +45,7 @@ from tailrace.broker.shelves.shelf_copies import ShelfCopies
 from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
 from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
+from tailrace.broker.transactions.markers.verifications import Verifications
 from tailrace.broker.upkeep.flusher import Flusher
 from tailrace.broker.upkeep.high_watermark_checkpoint import HighWatermarkCheckpoint
 from tailrace.broker.upkeep.housekeeping import Housekeeping
@@ -53,11 +55,11 @@ from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.cluster.specs import Endpoint, TopicSpec
+from tailrace.cluster.specs import Endpoint, TopicPartition, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
@@ -130,6 +132,9 @@ class Spu:
 
         # state of clients
         self.refused_batches = RefusedBatches()
+        self.refused_producers = RefusedProducers(logger)
+        self.verifications = Verifications()
+        self.transactions = _NoCoordinators()
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )
@@ -512,3 +517,18 @@ def _facts(settings: SpuSettings) -> dict[str, str]:
         "listeners": listeners,
         "advertised.listeners": ",".join(told),
     }
+
+
+class _NoCoordinators:
+    """Confirms no transaction."""
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)

@@ -12,6 +12,7 @@ NEED_NONE = {
     "broker/handlers/groups/group_host.py": "interfaces",
     "broker/handlers/records/record_host.py": "interfaces",
     "broker/handlers/stores/store_host.py": "interfaces",
+    "broker/handlers/transactions/transaction_host.py": "interfaces",
     "broker/coordination/moment.py": "a tuple without behaviour",
     "broker/coordination/coordinator_kind.py": "interfaces",
     "broker/coordination/coordination_context.py": "a struct without behaviour",

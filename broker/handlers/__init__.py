@@ -16,8 +16,15 @@ from tailrace.server.request_context import Reply, RequestContext
 
 from .administration.forwarding_host import ForwardingHost
 from .groups.group_host import ConsumerGroupHost, ManyGroupsHost
-from .records.record_host import DeleteRecordsHost, FetchHost, ListOffsetsHost, ProduceHost, ProducerIdHost
+from .records.record_host import (
+    DeleteRecordsHost,
+    FetchHost,
+    ListOffsetsHost,
+    ProducerIdHost,
+    TransactionalProduceHost,
+)
 from .stores.store_host import MachineHost, PeersHost, ShelfHost
+from .transactions.transaction_host import MarkerWritingHost
 
 MODULES: Mapping[int, str] = {
     ApiKey.PRODUCE: "records.produce",
@@ -50,6 +57,9 @@ MODULES: Mapping[int, str] = {
     InternalApiKey.READ_SHELF: "stores.read_shelf",
     InternalApiKey.READ_STORE: "stores.read_store",
     #
+    ApiKey.WRITE_TXN_MARKERS: "transactions.write_txn_markers",
+    ApiKey.DESCRIBE_PRODUCERS: "transactions.describe_producers",
+    #
     **dict.fromkeys(ADMINISTRATIVE, "administration.forwarded_apis"),
     ApiKey.DESCRIBE_ACLS: "administration.acls",
     ApiKey.CREATE_ACLS: "administration.acls",
@@ -59,7 +69,7 @@ MODULES: Mapping[int, str] = {
 
 
 class SpuHost(
-    ProduceHost,
+    TransactionalProduceHost,
     FetchHost,
     ListOffsetsHost,
     DeleteRecordsHost,
@@ -70,6 +80,7 @@ class SpuHost(
     PeersHost,
     ShelfHost,
     ForwardingHost,
+    MarkerWritingHost,
     Protocol,
 ):
     """Everything that the handlers need of an SPU; each handler names only the interface that it uses."""

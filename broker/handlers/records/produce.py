@@ -10,12 +10,15 @@
 - v8: if some records are at fault, the response names them. Clients can then tell the senders of the other records that
   theirs were right.
 - v10: a client that asked the wrong SPU learns which SPU leads, and its address. v13 names topics by id.
-- Transactional batches are refused, because there are no transactions yet.
+- A transactional batch that opens its transaction in a partition waits until the transaction's coordinator has
+  confirmed it. `transactional_batches` says which errors that may cause. If a producer's transaction is open, a batch
+  outside of it gets INVALID_TXN_STATE. A transactional batch in a request without a transactional id gets
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
 `produce_shortcut` handles the usual requests of a producer in the same steps, which `produce_steps` has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from uuid import UUID
 
 import trio
@@ -44,14 +47,44 @@ from .produce_steps import (
     timed_out,
     wait_until_acknowledged,
 )
-from .record_host import ProduceHost
+from .record_host import ProduceHost, TransactionalProduceHost
+from .transactional_batches import Confirmations
 
 _KNOWN_ACKS = (0, 1, ACKS_ALL)
 _NO_ERROR = int(ErrorCode.NONE)
 
 
-def handle(host: ProduceHost, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    acks = request.acks
+def handle(
+    host: TransactionalProduceHost, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Coroutine[object, object, ProduceResponse | None] | None:
+    if request.transactional_id is None:
+        return _produce(host, context, request, None)
+    confirmations = Confirmations(request.transactional_id, context.api_version)
+    confirmations.look_at(host, request)
+    if not confirmations.is_question or not confirmations.hold(host, request):
+        return _produce(host, context, request, confirmations)
+    return _produce_confirmed(host, context, request, confirmations)
+
+
+async def _produce_confirmed(
+    host: TransactionalProduceHost, context: RequestContext, request: ProduceRequest, confirmations: Confirmations
+) -> ProduceResponse | None:
+    """Handles a request when the coordinator of its transaction has responded."""
+    try:
+        await confirmations.ask(host)
+        return _produce(host, context, request, confirmations)
+    finally:
+        confirmations.end(host)
+        host.end_turn()
+
+
+def _produce(
+    host: TransactionalProduceHost,
+    context: RequestContext,
+    request: ProduceRequest,
+    confirmations: Confirmations | None,
+) -> ProduceResponse | None:
+    acks, transactional_id = request.acks, request.transactional_id
     by_id = context.api_version >= TOPIC_IDS_FROM
     topics: list[TopicProduceResponse] = []
     response = ProduceResponse(topics)
@@ -64,10 +97,13 @@ def handle(host: ProduceHost, context: RequestContext, request: ProduceRequest) 
             try:
                 if acks not in _KNOWN_ACKS:
                     raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
+                confirmed = None if confirmations is None else confirmations.find(name, data.index)
                 replica = find_writable(host, name, data.index, acks)
                 now_ms = host.wall_clock.now_ms()
-                batch, header = check_batch(replica, data.records, context.api_version, now_ms)
-                base_offset, append_time_ms, awaited = append_batch(host, replica, name, batch, header, acks, now_ms)
+                batch, header = check_batch(replica, data.records, context.api_version, transactional_id, now_ms)
+                base_offset, append_time_ms, awaited = append_batch(
+                    host, replica, name, batch, header, acks, now_ms, confirmed
+                )
                 answer = PartitionProduceResponse(
                     data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
                 )
@@ -82,6 +118,9 @@ def handle(host: ProduceHost, context: RequestContext, request: ProduceRequest) 
                 )
                 host.metrics.produce_errors += 1
                 host.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
+                host.refused_producers.on_refused(
+                    context, transactional_id, _partition_name(host, name, data.index), data.records, reason
+                )
                 hint_at_leader(host, context, response, answer, name, reason)
             else:
                 if awaited is not None:
@@ -97,6 +136,11 @@ def handle(host: ProduceHost, context: RequestContext, request: ProduceRequest) 
         pending.start(request.timeout_ms)
         return None
     return response
+
+
+def _partition_name(host: TransactionalProduceHost, topic: str | UUID, partition: int) -> str:
+    known = None if isinstance(topic, str) else host.cluster.topic_by_id(topic)
+    return f"{topic if known is None else known.name}-{partition}"
 
 
 def _refused_records(error: KafkaError) -> list[BatchIndexAndErrorMessage]:

@@ -3,7 +3,8 @@
 A client sends the same request again and again; only its correlation id and its records differ. A usual request is
 recognised byte for byte up to its records. Its first occurrence was decoded, and a response to it encoded; later
 responses differ in a few numbers only. Neither the request nor the response becomes an object, which saves half of the
-work. Everything unusual, such as any error, goes to `produce`.
+work. Everything unusual, such as any error or the first batch of
+a transaction, goes to `produce`.
 
 The shortcut decides nothing itself. It takes the steps of `produce_steps` in the order in which `produce` takes them.
 If records have to be committed first, the encoded response waits in line.
@@ -22,7 +23,7 @@ from msgspec import Struct
 
 from tailrace.broker.replicas.replica import Replica
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.batches.record_batch import BatchHeader
+from tailrace.protocol.batches.record_batch import TRANSACTIONAL, BatchHeader
 from tailrace.protocol.batches.records import NO_TIMESTAMP
 from tailrace.protocol.codec.compile import decoder
 from tailrace.protocol.codec.headers import read_request_header, response_encoder
@@ -126,6 +127,7 @@ class ProduceShortcut:
             topic.name,
             topic.topic_id,
             data.index,
+            request.transactional_id,
         )
         self._learned[frame[_AFTER_CORRELATION_ID:end].tobytes()] = usual
         if end not in self._ends:
@@ -155,6 +157,7 @@ class _UsualRequest:
         "_skipped_requests",
         "_timeout_seconds",
         "_topic",
+        "_transactional_id",
         "_version",
     )
 
@@ -169,6 +172,7 @@ class _UsualRequest:
         topic: str,
         topic_id: UUID,
         partition: int,
+        transactional_id: str | None,
     ) -> None:
         """`beginning` is the request up to the size of the records."""
         self._kind = beginning[:_KIND_BYTES].tobytes()
@@ -187,6 +191,7 @@ class _UsualRequest:
         self._named = topic, topic_id
         self._topic: str | UUID = topic_id if api_version >= produce_steps.TOPIC_IDS_FROM else topic
         self._partition = partition
+        self._transactional_id = transactional_id
         self._encode = response_encoder(_API, api_version)
         response = self._response(PartitionProduceResponse(partition, 0, *(_PLACEHOLDER,) * 3))
         encoded = b"".join(part for part in self._encode(0, response) if isinstance(part, bytes))
@@ -206,7 +211,7 @@ class _UsualRequest:
         now_ms = host.wall_clock.now_ms()
         try:
             replica = produce_steps.find_writable(host, self._topic, self._partition, acks)
-            batch, header = produce_steps.check_batch(replica, records, self._version, now_ms)
+            batch, header = produce_steps.check_batch(replica, records, self._version, self._transactional_id, now_ms)
             if self._skipped_requests:
                 self._skipped_requests -= 1
             elif not replica.settings.produce.append_time:
@@ -305,7 +310,9 @@ class _UsualRequest:
             kind, correlation_id, its_beginning, its_end = unpack(frame)
             if its_beginning == beginning and its_end == end and kind == self._kind:
                 try:
-                    batch, header = produce_steps.check_batch(replica, frame[start:stop], self._version, now_ms)
+                    batch, header = produce_steps.check_batch(
+                        replica, frame[start:stop], self._version, self._transactional_id, now_ms
+                    )
                 except KafkaError:
                     pass
                 else:
@@ -404,10 +411,15 @@ class _AwaitedResponses(Struct, eq=False):
 
 
 def _follows(before: BatchHeader, header: BatchHeader) -> bool:
-    """Whether the batch comes from the same producer, and without a gap if that producer is idempotent."""
+    """Whether the batch comes from the same producer, and without a gap if that producer is idempotent. A batch outside
+    the transaction does not follow one inside."""
     return header.producer_id == before.producer_id and (
         header.producer_id < 0
-        or (header.producer_epoch == before.producer_epoch and header.base_sequence == before.next_sequence)
+        or (
+            header.producer_epoch == before.producer_epoch
+            and header.base_sequence == before.next_sequence
+            and not (header.attributes ^ before.attributes) & TRANSACTIONAL
+        )
     )
 
 

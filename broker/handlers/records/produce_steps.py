@@ -28,6 +28,7 @@ import trio
 
 from tailrace.broker.replicas.acknowledgements import AcknowledgementWaiter
 from tailrace.broker.replicas.replica import IsolatedError, Replica
+from tailrace.broker.transactions.markers.verifications import Verification
 from tailrace.protocol.batches.produced_batch import admit
 from tailrace.protocol.batches.record_batch import (
     LOG_OVERHEAD,
@@ -48,7 +49,7 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
 )
 from tailrace.server.request_context import RequestContext
-from tailrace.storage.producers.producer_state import AppendedBatch
+from tailrace.storage.producers.producer_state import AppendedBatch, ProducerStates
 
 from .leader_hints import endpoint_of, leader_elsewhere
 from .record_host import ProduceHost
@@ -76,25 +77,41 @@ def find_writable(host: ProduceHost, topic: str | UUID, partition: int, acks: in
     return replica
 
 
-def check_batch(replica: Replica, records: Buffer | None, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
+def check_batch(
+    replica: Replica, records: Buffer | None, api_version: int, transactional_id: str | None, now_ms: int
+) -> tuple[Buffer, BatchHeader]:
     """Returns the batch that was sent for one partition, checked, with its header. Raises KafkaError."""
     batch, header = admit(records, replica.settings.produce, api_version=api_version, now_ms=now_ms)
     if header.attributes & TRANSACTIONAL:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
+        if transactional_id is None:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a transactional batch needs a transactional id in its request",
+            )
+        if header.producer_id < 0:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
     return batch, header
 
 
 def append_batch(
-    host: ProduceHost, replica: Replica, topic: str | UUID, batch: Buffer, header: BatchHeader, acks: int, now_ms: int
+    host: ProduceHost,
+    replica: Replica,
+    topic: str | UUID,
+    batch: Buffer,
+    header: BatchHeader,
+    acks: int,
+    now_ms: int,
+    confirmed: Verification | None = None,
 ) -> tuple[int, int, int | None]:
     """Appends a checked batch, unless the log has it already. Raises KafkaError.
 
-    `topic` is the name or the id by which the client names the topic. Returns the base offset and the append time for
-    the response, and the result of `end_to_await`.
+    `topic` is the name or the id by which the client names the topic. `confirmed` is the confirmation of the
+    coordinator for a batch that opens its transaction in this partition. Returns the base offset and the append time
+    for the response, and the result of `end_to_await`.
     """
     rules, log = replica.settings.produce, replica.log
     append_time_ms = now_ms if rules.append_time else NO_TIMESTAMP
-    if header.producer_id >= 0 and (stored := _stored_before(host, replica, topic, header)) is not None:
+    if header.producer_id >= 0 and (stored := _stored_before(host, replica, topic, header, confirmed)) is not None:
         base_offset = stored.base_offset
         end = stored.last_offset + 1
         if rules.append_time:
@@ -133,7 +150,9 @@ def append_together(
     offsets. Returns False if the batches have to be appended one by one. Raises KafkaError if none could be appended.
     """
     first = headers[0]
-    if first.producer_id >= 0 and (host.refused_batches or _stored_before(host, replica, topic, first) is not None):
+    if first.producer_id >= 0 and (
+        host.refused_batches or _stored_before(host, replica, topic, first, None) is not None
+    ):
         return False
     _check_room(host, replica)
     offset, epoch = replica.log.log_end, replica.spec.epoch
@@ -215,7 +234,9 @@ def hint_at_leader(
 # batches of idempotent producers
 
 
-def _stored_before(host: ProduceHost, replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
+def _stored_before(
+    host: ProduceHost, replica: Replica, topic: str | UUID, header: BatchHeader, confirmed: Verification | None
+) -> AppendedBatch | None:
     """Returns what the log knows of the batch if it has stored it already. Raises KafkaError if the batch must wait for
     earlier ones, or does not belong there at all."""
     log, producers = replica.log, replica.log.producers
@@ -227,15 +248,47 @@ def _stored_before(host: ProduceHost, replica: Replica, topic: str | UUID, heade
         # the latter case only this batch is sent again.
         if (log.log_end == 0 and not was_refused) or _may_lack_earlier_batches(replica, header):
             raise _too_early(header)
-        return None
-    try:
-        return producers.check(header)
-    except KafkaError as error:
-        if not host.is_sure_to_lead(replica):
-            raise replica.not_leader() from None  # another leader may have stored what seems to be missing
-        if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and _may_lack_earlier_batches(replica, header):
-            raise _too_early(header) from None
-        raise
+        if confirmed is not None and confirmed.raises_epochs:
+            raise _not_first(header)
+        stored = None
+    else:
+        try:
+            stored = producers.check(header)
+        except KafkaError as error:
+            if not host.is_sure_to_lead(replica):
+                raise replica.not_leader() from None  # another leader may have stored what seems to be missing
+            if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and _may_lack_earlier_batches(replica, header):
+                raise _too_early(header) from None
+            raise
+    if header.attributes & TRANSACTIONAL and stored is None:
+        _check_transaction(replica, header, confirmed)
+    return stored
+
+
+def is_in_transaction(producers: ProducerStates, header: BatchHeader) -> bool:
+    """Returns whether the log knows that the producer's transaction is open in the epoch of the batch."""
+    producer_id = header.producer_id
+    return producers.open_transaction(producer_id) is not None and producers.epoch(producer_id) == header.producer_epoch
+
+
+def _check_transaction(replica: Replica, header: BatchHeader, confirmed: Verification | None) -> None:
+    """Raises KafkaError unless the batch belongs to an open transaction, or may open it in this partition."""
+    if is_in_transaction(replica.log.producers, header):
+        return
+    if confirmed is not None and not confirmed.still_holds_for(replica):
+        raise replica.not_leader()
+    if confirmed is None or confirmed.is_void:
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} has no transaction with this partition"
+        )
+
+
+def _not_first(header: BatchHeader) -> KafkaError:
+    """Returns the error for a batch that would open a transaction although earlier batches of it are missing."""
+    return KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} begins a transaction at sequence {header.base_sequence}, not at 0",
+    )
 
 
 def _may_lack_earlier_batches(replica: Replica, header: BatchHeader) -> bool:

@@ -30,6 +30,7 @@ _RETRIABLE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
 """The errors after which a client sends the same batch again."""

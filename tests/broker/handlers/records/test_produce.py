@@ -85,7 +85,7 @@ async def test_one_refused_partition_leaves_the_others_alone(autojump_clock: obj
         (request(batch(b"a"), topic="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (
             request(batch(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)),
-            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
     ],
     ids=["acks", "null records", "topic", "transactional"],

@@ -1,0 +1,1 @@
+"""Transactions. Coordinators decide; markers end transactions in the partitions that took part in them."""

@@ -1,0 +1,1 @@
+"""Markers, and what they mean for transactional batches that wait for their coordinator."""

@@ -1,0 +1,94 @@
+"""Transactional produce requests to a running SPU, and a stand-in for the coordinators of their transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from producing import request
+from simulation.client import WireClient
+from spus import RunningSpu, batch
+
+from tailrace.cluster.specs import TopicPartition
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+TV1, TV2 = 11, 12
+"""The versions of Produce of clients that add partitions to transactions themselves, and of those that do not."""
+PRODUCER = 7
+
+
+class Coordinators:
+    """Confirms transactions as a test says, and remembers the questions."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int, frozenset[TopicPartition], bool]] = []
+        self.codes: dict[TopicPartition, ErrorCode] = {}
+        """The responses other than NONE."""
+        self.error: KafkaError | None = None
+        self.may_answer = trio.Event()
+        self.may_answer.set()
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        self.asked.append((transactional_id, producer_id, producer_epoch, partitions, verify_only))
+        await self.may_answer.wait()
+        if self.error is not None:
+            raise self.error
+        return {each: self.codes.get(each, ErrorCode.NONE) for each in partitions}
+
+
+def with_coordinators(running: RunningSpu) -> Coordinators:
+    """Gives the SPU coordinators that confirm everything."""
+    coordinators: Any = Coordinators()
+    running.spu.transactions = coordinators
+    found: Coordinators = coordinators
+    return found
+
+
+def inside(value: bytes, sequence: int, *, epoch: int = 0, producer: int = PRODUCER) -> bytes:
+    """A batch of a transaction, with one record."""
+    return batch(value, is_transactional=True, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+def transactional(*records: bytes | None, acks: int = -1, topic: str = "t") -> ProduceRequest:
+    produce = request(*records, acks=acks, topic=topic)
+    produce.transactional_id = "id"
+    return produce
+
+
+async def end_transaction(
+    client: WireClient,
+    epoch: int,
+    *,
+    is_commit: bool = True,
+    coordinator_epoch: int = 0,
+    topic: str = "t",
+    partitions: tuple[int, ...] = (0,),
+    transaction_version: int = 1,
+) -> list[int]:
+    """Writes markers, and returns the error codes."""
+    marker = WritableTxnMarker(
+        PRODUCER,
+        epoch,
+        is_commit,
+        [WritableTxnMarkerTopic(topic, list(partitions))],
+        coordinator_epoch,
+        transaction_version,
+    )
+    response = await client.request(ApiKey.WRITE_TXN_MARKERS, 2, WriteTxnMarkersRequest([marker]))
+    (result,) = response.markers
+    assert result.producer_id == PRODUCER
+    return [each.error_code for each in result.topics[0].partitions]
