@@ -7,6 +7,7 @@ with a group. A group that is named twice is described once.
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Gathering
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -16,7 +17,7 @@ from tailrace.protocol.messages.consumer_group_describe import (
 from tailrace.server.request_context import RequestContext
 
 from .group_host import ConsumerGroupHost
-from .group_responses import Gathering, ask_consumer_group, authorize
+from .group_responses import ask_consumer_group, authorize
 
 
 def handle(host: ConsumerGroupHost, context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:

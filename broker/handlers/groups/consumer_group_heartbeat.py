@@ -8,6 +8,7 @@ up goes to the next member at once. A pattern has effect from the first heartbea
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Responding
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -16,7 +17,7 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
 from tailrace.server.request_context import RequestContext
 
 from .group_host import ConsumerGroupHost
-from .group_responses import Responding, ask_consumer_group, caller_of
+from .group_responses import ask_consumer_group, caller_of
 
 
 def handle(host: ConsumerGroupHost, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> None:

@@ -7,13 +7,13 @@ other tasks run in between.
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Gathering
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from tailrace.runtime.turns import Turns
 from tailrace.server.request_context import RequestContext
 
 from .group_host import ManyGroupsHost
-from .group_responses import Gathering
 
 RECORDS_PER_TURN = 1000
 

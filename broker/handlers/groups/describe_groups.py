@@ -8,12 +8,13 @@ describes it twice, but then a short request could make a response of any size.
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Gathering
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace.server.request_context import RequestContext
 
 from .group_host import GroupHost
-from .group_responses import Gathering, authorize
+from .group_responses import authorize
 
 
 def handle(host: GroupHost, context: RequestContext, request: DescribeGroupsRequest) -> None:

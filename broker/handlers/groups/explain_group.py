@@ -6,12 +6,12 @@ The response does not wait for the group's records to be committed, because that
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator, no_such_group
 from tailrace.broker.groups.coordinator.group_report import explain_group
+from tailrace.broker.handlers.coordinator_answers import Responding
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from tailrace.server.request_context import RequestContext
 
 from .group_host import GroupHost
-from .group_responses import Responding
 
 
 def handle(host: GroupHost, context: RequestContext, request: ExplainGroupRequest) -> None:

@@ -15,12 +15,13 @@
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Responding
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from tailrace.server.request_context import RequestContext
 
 from .group_host import GroupHost
-from .group_responses import Responding, caller_of
+from .group_responses import caller_of
 
 PROTOCOL_CAN_BE_NULL_FROM = 7
 

@@ -9,12 +9,13 @@ from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.classic_requests import LEAVE_MEMBERS_FROM
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Responding
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from tailrace.server.request_context import RequestContext
 
 from .group_host import GroupHost
-from .group_responses import Responding, caller_of
+from .group_responses import caller_of
 
 
 def handle(host: GroupHost, context: RequestContext, request: LeaveGroupRequest) -> None:

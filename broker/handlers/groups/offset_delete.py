@@ -6,12 +6,12 @@ The offsets of a deleted topic cannot be named. They are deleted with the topic.
 from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
+from tailrace.broker.handlers.coordinator_answers import Responding
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from tailrace.server.request_context import RequestContext
 
 from .group_host import GroupHost
-from .group_responses import Responding
 
 
 def handle(host: GroupHost, context: RequestContext, request: OffsetDeleteRequest) -> None:

@@ -18,6 +18,7 @@ from tailrace.broker.coordination.coordinator_output import Waiter
 from tailrace.broker.coordination.moment import Moment
 from tailrace.broker.groups.coordinator.coordinator import Coordinator
 from tailrace.broker.groups.offsets.offset_fetching import ResponseBudget
+from tailrace.broker.handlers.coordinator_answers import Gathering, Responding
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -32,7 +33,6 @@ from tailrace.runtime.turns import Turns
 from tailrace.server.request_context import RequestContext
 
 from .group_host import ManyGroupsHost
-from .group_responses import Gathering, Responding
 
 SEVERAL_GROUPS_FROM = 8
 ONE_ERROR_FOR_ALL_FROM = 2
