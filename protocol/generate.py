@@ -1,9 +1,10 @@
 """Generates the message classes from Kafka's message JSON, one module for each API or record.
 
 Run `python -m tailrace.protocol.generate` when a schema changes. It writes `messages/`, `internal/` (the messages
-between our own programs) and `group_records/` (the keys and values that a group coordinator stores). The generated
-modules are checked in, and a test compares them. The schemas are the JSON files of the kafka-python package (a
-development dependency), and those in `schemas/`, which kafka-python lacks. If both have a schema, `schemas/` wins.
+between our own programs), and `group_records/` and `transaction_records/` (the keys and values that the coordinators of
+groups and transactions store). The generated modules are checked in, and a test compares them. The schemas are the JSON
+files of the kafka-python package (a development dependency), and those in `schemas/`, which kafka-python lacks. If both
+have a schema, `schemas/` wins.
 """
 
 import importlib.resources
@@ -14,12 +15,14 @@ from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN
 
 from .codec.schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
 
-PACKAGES = ("messages", "internal", "group_records")
+PACKAGES = ("messages", "internal", "group_records", "transaction_records")
 
 _SKIPPED = {"RequestHeader", "ResponseHeader"}
 """The headers, whose code is written by hand in `codec/headers.py`: they are decoded before the API is known."""
 
 _HALVES_OF_RECORDS = ("coordinator-key", "coordinator-value")
+_TRANSACTION_RECORD = "TransactionLog"
+"""How the names of the halves of a transaction's record begin. All other records belong to groups."""
 
 _SHADOWING = {"bool", "bytes", "float", "int", "list", "str"}
 
@@ -47,7 +50,7 @@ def modules(texts: dict[str, str]) -> dict[str, str]:
 
 def _package(schema: MessageSchema) -> str:
     if schema.kind in _HALVES_OF_RECORDS:
-        return "group_records"
+        return "transaction_records" if schema.name.startswith(_TRANSACTION_RECORD) else "group_records"
     return "internal" if (schema.api_key or 0) >= INTERNAL_KEY_MIN else "messages"
 
 

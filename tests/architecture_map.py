@@ -17,6 +17,7 @@ NAMED_AFTER_AN_API = (
     "protocol/messages",
     "protocol/internal",
     "protocol/group_records",
+    "protocol/transaction_records",
     "server/handlers",
     "broker/handlers/administration",
     "broker/handlers/groups",

@@ -9,6 +9,7 @@ from uuid import UUID
 import tailrace.protocol.group_records
 import tailrace.protocol.internal
 import tailrace.protocol.messages
+import tailrace.protocol.transaction_records
 from tailrace.protocol.codec.fields import Field, Versions
 
 _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -21,6 +22,7 @@ def all_messages() -> list[type[Any]]:
             tailrace.protocol.messages,
             tailrace.protocol.internal,
             tailrace.protocol.group_records,
+            tailrace.protocol.transaction_records,
         )
         for module in pkgutil.iter_modules(package.__path__)
     ]

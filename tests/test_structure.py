@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from product import PACKAGES, ROOT
 
-NAMED_AFTER_AN_API = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
+NAMED_AFTER_AN_API = (
+    "protocol/messages/",
+    "protocol/internal/",
+    "protocol/group_records/",
+    "protocol/transaction_records/",
+)
 FILES_PER_PACKAGE_MAX = 24
 
 

@@ -10,7 +10,7 @@ from product import PACKAGES, ROOT
 from tailrace.protocol.error_codes import ErrorCode
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records/")
+GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records/", "protocol/transaction_records/")
 OF_CLIENTS = {"NoBrokersAvailable", "Connection refused", "Broker may not be available"}
 """Texts of clients, which do not occur in our code."""
 STATUSES = {"Init", "Offline", "InsufficientResources"}

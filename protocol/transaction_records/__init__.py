@@ -1,0 +1,1 @@
+"""The record that a transaction coordinator stores, generated: see `tailrace.protocol.generate`."""
