@@ -4,7 +4,7 @@ Without such partitions the modules of coordinators are not imported. Most SPUs 
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
 
@@ -15,12 +15,14 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .coordination_context import CoordinationContext
-from .coordinator_kind import C, CoordinatorKind
-from .coordinator_output import Waiter
-from .moment import Moment
 
 if TYPE_CHECKING:
     from .coordinated_partition import CoordinatedPartition
+    from .coordinator_kind import CoordinatorKind, HostedCoordinator
+    from .coordinator_output import Waiter
+    from .moment import Moment
+
+C = TypeVar("C", bound="HostedCoordinator")
 
 LOAD_AGAIN_SECONDS = 1.0
 """How long to wait before a failed import of the modules of coordinators is retried."""
@@ -34,7 +36,7 @@ HELD_BYTES_MAX = 64 << 20
 
 
 class Coordination(Generic[C]):
-    def __init__(self, replicas: ReplicaRegistry, context: CoordinationContext, kind: CoordinatorKind[C]) -> None:
+    def __init__(self, replicas: ReplicaRegistry, context: CoordinationContext, kind: "CoordinatorKind[C]") -> None:
         self._replicas = replicas
         self._context = context
         self._kind = kind
@@ -47,7 +49,9 @@ class Coordination(Generic[C]):
 
     # called by handlers and metrics
 
-    def ask(self, key: str, waiter: Waiter, call: Callable[[C, Moment], None], held_bytes: int | None = None) -> None:
+    def ask(
+        self, key: str, waiter: "Waiter", call: "Callable[[C, Moment], None]", held_bytes: int | None = None
+    ) -> None:
         """Calls `call` with the coordinator of the key. The waiter gets a response or a refusal, now or later.
 
         `held_bytes` is the size of a request that may wait until the coordinator is loaded; None if it is refused at
@@ -207,8 +211,8 @@ class _HeldRequest:
     def __init__(
         self,
         key: str,
-        waiter: Waiter,
-        call: Callable[[Any, Moment], None],
+        waiter: "Waiter",
+        call: "Callable[[Any, Moment], None]",
         size_bytes: int,
         on_expired: Callable[["_HeldRequest"], None],
     ) -> None:

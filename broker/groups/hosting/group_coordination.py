@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.broker.coordination.coordination import Coordination
 from tailrace.broker.coordination.coordination_context import CoordinationContext
-from tailrace.broker.coordination.coordinator_kind import CoordinatorKind
 from tailrace.broker.replicas.replica import Replica
 from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.cluster.specs import TopicSpec
 
 if TYPE_CHECKING:
+    from tailrace.broker.coordination.coordinator_kind import CoordinatorKind
     from tailrace.broker.groups.common.group import Group
     from tailrace.broker.groups.coordinator.coordinator import Coordinator
     from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets

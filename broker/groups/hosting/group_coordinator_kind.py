@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailrace.broker.coordination.coordination_names import CoordinationNames
-from tailrace.broker.coordination.coordinator_kind import CoordinatorHost, RecordFormat
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.cluster.cluster import Cluster
@@ -12,6 +11,7 @@ from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.runtime.logs import FilteringBoundLogger
 
 if TYPE_CHECKING:
+    from tailrace.broker.coordination.coordinator_kind import CoordinatorHost, RecordFormat
     from tailrace.broker.groups.coordinator.coordinator import Coordinator
 
 
@@ -34,12 +34,13 @@ class GroupCoordinatorKind:
         self._counts = counts
         self.commit_seconds_max = commit_seconds_max
 
-    def record_format(self) -> RecordFormat:
+    def record_format(self) -> "RecordFormat":
+        from tailrace.broker.coordination.coordinator_kind import RecordFormat
         from tailrace.broker.groups.common.coordinator_records import BARRIER, decode_record, encode_record
 
         return RecordFormat(encode_record, decode_record, BARRIER)
 
-    def new_coordinator(self, partition: CoordinatorHost["Coordinator"]) -> "Coordinator":
+    def new_coordinator(self, partition: "CoordinatorHost[Coordinator]") -> "Coordinator":
         from tailrace.broker.groups.coordinator.coordinator import Coordinator
 
         return Coordinator(self._settings, self._cluster, self._new_id, self._counts)

@@ -44,6 +44,7 @@ IMPORTED_WHEN_USED = {
     "shtab",
     "sqlite3",
     "tailrace.broker.coordination.coordinated_partition",
+    "tailrace.broker.coordination.coordinator_kind",
     "tailrace.broker.groups.coordinator.coordinator",
     "tailrace.broker.descriptions.local_segments",
     "tailrace.client.sc_client",
