@@ -180,16 +180,17 @@ class ProducerStates:
                     f"producer {header.producer_id} begins a new epoch at sequence {header.base_sequence}, not at 0",
                 )
         elif header.base_sequence >= 0:
-            expected = producer.next_sequence
+            batches = producer.batches  # without a call: each idempotent batch comes here
+            expected = (batches[-1].last_sequence + 1) & _SEQUENCE_MASK if batches else 0
             if header.base_sequence != expected:
-                for batch in producer.batches:
+                for batch in batches:
                     if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                         return batch
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {header.producer_id} sent sequence {header.base_sequence}; {expected} comes next",
                 )
-        if not header.attributes & TRANSACTIONAL and header.producer_id in self._open:
+        if self._open and not header.attributes & TRANSACTIONAL and header.producer_id in self._open:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} has an open transaction, and the batch does not belong to one",
