@@ -79,7 +79,9 @@ def ask_fetch(
         topic.partition_indexes.append(partition)
     asked = OffsetFetchRequestGroup(group, member, epoch, None if partitions is None else list(topics.values()))
     return world.ask(
-        lambda coordinator, moment, waiter: coordinator.offsets.fetch(asked, version, ResponseBudget(1 << 20), waiter)
+        lambda coordinator, moment, waiter: coordinator.offsets.fetch(
+            asked, version, ResponseBudget(1 << 20), waiter, moment
+        )
     )
 
 

@@ -21,8 +21,9 @@ from tailrace.runtime.logs import FilteringBoundLogger
 
 from .coordination_context import CoordinationContext
 from .coordination_names import CoordinationNames
-from .coordinator_kind import C, CoordinatorKind
-from .coordinator_output import Action, CoordinatorOutput, PendingResponse, Waiter
+from .coordinator_kind import C, CoordinatorKind, TransactionalCoordinator
+from .coordinator_output import Action, CoordinatorOutput, PendingResponse, RecordProducer, Waiter
+from .folded_records import FoldedRecords
 from .last_records import LastRecords
 from .moment import Moment
 
@@ -59,6 +60,11 @@ class CoordinatedPartition(Generic[C]):
         )
         self._loading = trio.CancelScope()
         self._alarm: Timer | None = None
+        self._markers: dict[int, bool] = {}
+        """The producers whose transactions ended while the log was being loaded, and whether they committed.
+
+        A producer whose transaction has ended begins no other one here before the log is loaded.
+        """
         self.coordinator = kind.new_coordinator(self)
 
     # life
@@ -105,23 +111,50 @@ class CoordinatedPartition(Generic[C]):
         """Replays the log, and returns how many records it has."""
         last = LastRecords(self.replica, self._context.repair, self._skip_batch)
         await last.read()
-        for number, (key, value) in enumerate(last.by_key.items()):
+        records = last.records
+        for number, (key, value) in enumerate(records.by_key.items()):
             self._replay_record(key, value)
             if number % LOAD_RECORDS == 0:
                 await trio.lowlevel.checkpoint()
-        return last.count
+        await self._replay_pending(records)
+        return records.count
+
+    async def _replay_pending(self, records: FoldedRecords) -> None:
+        """Replays the records of open transactions, and ends those whose markers were appended meanwhile."""
+        coordinator = self._transactional
+        if coordinator is None:
+            return
+        for number, (producer_id, key, value) in enumerate(records.pending):
+            record = self._decode(key, value)
+            if record is not None:
+                coordinator.replay_pending(producer_id, record)
+            if number % LOAD_RECORDS == 0:
+                await trio.lowlevel.checkpoint()
+        markers, self._markers = self._markers, {}
+        for producer_id, is_commit in markers.items():
+            coordinator.on_marker(producer_id, is_commit=is_commit)
 
     def _skip_batch(self, offset: int, error: KafkaError) -> None:
         self._kind.on_record_skipped(self._logger, offset=offset, reason=str(error))
 
     def _replay_record(self, key: bytes, value: bytes | None) -> None:
-        try:
-            decoded = self._format.decode(key, value)
-        except KafkaError as error:
-            self._kind.on_record_skipped(self._logger, key=key.hex(), reason=str(error))
-            return
+        decoded = self._decode(key, value)
         if decoded is not None:
             self.coordinator.replay(decoded)
+
+    def _decode(self, key: bytes, value: bytes | None) -> Any:
+        """Returns the record, or None if it is of a type that is not known or cannot be decoded."""
+        try:
+            return self._format.decode(key, value)
+        except KafkaError as error:
+            self._kind.on_record_skipped(self._logger, key=key.hex(), reason=str(error))
+            return None
+
+    @property
+    def _transactional(self) -> TransactionalCoordinator | None:
+        """The coordinator, if some of its records belong to transactions."""
+        coordinator: object = self.coordinator
+        return coordinator if isinstance(coordinator, TransactionalCoordinator) else None
 
     # requests and events
 
@@ -146,6 +179,19 @@ class CoordinatedPartition(Generic[C]):
         if not self.is_loaded or self.is_over:
             return False
         return self._do(partial(call, self.coordinator))
+
+    def on_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """Ends the transaction of the producer, because its marker was appended to the log just now.
+
+        Whatever calls this ends its turn afterwards.
+        """
+        coordinator = self._transactional
+        if self.is_over or coordinator is None:
+            return
+        if self.is_loaded:
+            self._do(lambda moment: coordinator.on_marker(producer_id, is_commit=is_commit))
+        else:
+            self._markers.setdefault(producer_id, is_commit)
 
     def update_alarm(self) -> None:
         """Notes that the coordinator's deadline may have changed. What is due is done at the next alarm."""
@@ -184,7 +230,7 @@ class CoordinatedPartition(Generic[C]):
             _require_commit(output, self._format.barrier)
         _send(output.responses_at_once)
         try:
-            is_appended = not output.records or self._append(output.records)
+            is_appended = not output.records or self._append(output.records, output.producer)
         except Exception:
             _refuse(output.responses, self._kind.names.not_coordinator())
             raise
@@ -198,7 +244,7 @@ class CoordinatedPartition(Generic[C]):
                 self._act_when_committed(output.actions, end)
         self._set_alarm()
 
-    def _append(self, records: Sequence[Any]) -> bool:
+    def _append(self, records: Sequence[Any], producer: RecordProducer | None) -> bool:
         replica = self.replica
         if self.is_over or not replica.is_recovered_leader:
             return False
@@ -206,7 +252,17 @@ class CoordinatedPartition(Generic[C]):
         base = replica.log.log_end
         encode = self._format.encode
         encoded = (Record(base + place, now_ms, *encode(record)) for place, record in enumerate(records))
-        batch = build_batch(encoded, base_offset=base, leader_epoch=self.epoch)
+        if producer is None:
+            batch = build_batch(encoded, base_offset=base, leader_epoch=self.epoch)
+        else:
+            batch = build_batch(
+                encoded,
+                base_offset=base,
+                leader_epoch=self.epoch,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=True,
+            )
         try:
             replica.append(batch, read_header(batch))
         except KafkaError:

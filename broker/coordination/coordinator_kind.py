@@ -5,7 +5,7 @@ them, because most SPUs start without such partitions.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -41,6 +41,20 @@ class HostedCoordinator(Protocol):
 
     def waiters(self) -> list[Waiter]:
         """Takes out all parked requests, because this coordinator ends."""
+
+
+@runtime_checkable
+class TransactionalCoordinator(Protocol):
+    """A coordinator some of whose records belong to transactions of producers."""
+
+    def replay_pending(self, producer_id: int, record: Any) -> None:
+        """Applies a record of a transaction that is open at the end of the log, after all other records.
+
+        The record has no value if a later one has its key and is committed.
+        """
+
+    def on_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """Ends the transaction of the producer, because its marker was appended to the log."""
 
 
 C = TypeVar("C", bound=HostedCoordinator)

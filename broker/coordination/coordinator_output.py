@@ -40,11 +40,20 @@ class PendingResponse(NamedTuple):
             self.waiter.respond(self.response)
 
 
+class RecordProducer(NamedTuple):
+    """The producer whose open transaction a coordinator's records belong to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class CoordinatorOutput(Struct, Generic[R]):
     """The effects of one coordinator since they were last taken."""
 
     records: list[R] = field(default_factory=list)
     """The records to append as one batch, so that the log has all of them or none."""
+    producer: RecordProducer | None = None
+    """The producer whose open transaction the records belong to; None if they belong to no transaction."""
     responses: list[PendingResponse] = field(default_factory=list)
     """The responses to send when these records, and all that were appended before them, are committed."""
     actions: list[Action] = field(default_factory=list)
@@ -56,6 +65,15 @@ class CoordinatorOutput(Struct, Generic[R]):
         return bool(self.records or self.responses or self.actions or self.responses_at_once)
 
     def append(self, record: R) -> None:
+        assert self.producer is None, "a batch belongs to a transaction as a whole or not at all"
+        self.records.append(record)
+
+    def append_in_transaction(self, record: R, producer: RecordProducer) -> None:
+        """Appends a record that takes effect with the open transaction of the producer."""
+        assert self.producer == producer or not self.records, (
+            "a batch belongs to a transaction as a whole or not at all"
+        )
+        self.producer = producer
         self.records.append(record)
 
     def respond(self, waiter: Waiter, response: Any) -> None:
@@ -78,6 +96,7 @@ class CoordinatorOutput(Struct, Generic[R]):
 
     def take(self) -> "CoordinatorOutput[R]":
         """Returns the effects and clears them: from now on the caller is responsible for them."""
-        taken = CoordinatorOutput(self.records, self.responses, self.actions, self.responses_at_once)
+        taken = CoordinatorOutput(self.records, self.producer, self.responses, self.actions, self.responses_at_once)
         self.records, self.responses, self.actions, self.responses_at_once = [], [], [], []
+        self.producer = None
         return taken

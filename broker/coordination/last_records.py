@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from tailrace.broker.replicas.replica import Replica
-from tailrace.protocol.batches.keyed_records import keep_last
 from tailrace.protocol.batches.record_batch import BatchHeader, crc_of, iterate
-from tailrace.protocol.batches.records import open_body
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .folded_records import FoldedRecords
 
 LOAD_BYTES = 1 << 18
 """How many bytes are read before other tasks run."""
@@ -18,16 +18,14 @@ Skip = Callable[[int, KafkaError], None]
 
 
 class LastRecords:
-    """The last record of each key of a log, in the order of the log. `None` as a value is a tombstone.
+    """The last record of each key of a log.
 
     Earlier records do not count, as with compaction. Most of them are offsets that were committed again later, and are
-    not decoded.
+    not decoded. Records of a transaction count if a marker has committed it.
     """
 
     def __init__(self, replica: Replica, repair: Callable[[Replica, int], Awaitable[object]], skip: Skip) -> None:
-        self.by_key: dict[bytes, bytes | None] = {}
-        self.count = 0
-        """How many records the log has."""
+        self.records = FoldedRecords()
         self._replica = replica
         self._repair = repair
         self._skip = skip
@@ -46,9 +44,7 @@ class LastRecords:
             for position, header in iterate(data):
                 if offset < header.next_offset <= end:
                     offset = header.next_offset
-                if not header.is_control:
-                    self._keep_last(data[position : position + header.size], header)
-                    self.count += header.record_count
+                self._take(data[position : position + header.size], header)
             if offset <= before:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {before} is corrupt")
             await trio.lowlevel.checkpoint()
@@ -69,11 +65,9 @@ class LastRecords:
             return None
         return batches
 
-    def _keep_last(self, batch: memoryview, header: BatchHeader) -> None:
+    def _take(self, batch: memoryview, header: BatchHeader) -> None:
         try:
-            if crc_of(batch, 0, header.size) != header.crc:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its checksum is wrong")
-            keep_last(open_body(batch, header), header.record_count, self.by_key)
+            self.records.take(batch, header)
         except KafkaError as error:
             # Something may be missing for one key. Without all the others the damage would be larger.
             self._skip(header.base_offset, error)

@@ -46,11 +46,11 @@ class Coordinator:
     @property
     def deadline(self) -> float:
         """The time at which to call `on_deadline`: perhaps too early, never too late."""
-        return min(self.table.deadline, self.offsets.removal.deadline)
+        return min(self.table.deadline, self.offsets.deadline)
 
     def waiters(self) -> list[Waiter]:
-        """Takes all parked requests out of the groups, because this coordinator ends."""
-        return [waiter for group in self.groups.values() for waiter in group.waiters()]
+        """Takes out all parked requests, because this coordinator ends."""
+        return [waiter for group in self.groups.values() for waiter in group.waiters()] + self.offsets.waiters()
 
     # events
 
@@ -60,6 +60,18 @@ class Coordinator:
             if isinstance(record.key, requests.KEYS):
                 requests.replay(record)
                 return
+
+    def replay_pending(self, producer_id: int, record: GroupRecord) -> None:
+        """Applies an offset of a transaction that is open at the end of the log, after all other records.
+
+        The record has no value if a later commit of the same partition is in effect.
+        """
+        if isinstance(record.key, self.offsets.KEYS):
+            self.offsets.replay_pending(producer_id, record)
+
+    def on_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """Ends the transaction of the producer, because its marker was appended to the log."""
+        self.offsets.on_marker(producer_id, is_commit=is_commit)
 
     def on_loaded(self, moment: Moment) -> None:
         """Starts the sessions of all members, after all records have been replayed."""
@@ -71,8 +83,8 @@ class Coordinator:
     def on_deadline(self, moment: Moment) -> None:
         """Does what is due: ends sessions and rebalances, and removes expired offsets."""
         self.table.on_deadline(moment)
-        if self.offsets.removal.deadline <= moment.now:
-            self.offsets.removal.on_deadline(moment)
+        if self.offsets.deadline <= moment.now:
+            self.offsets.on_deadline(moment)
 
     def delete(self, group_id: str) -> None:
         """Deletes a group with its offsets. Raises KafkaError if there is no such group, or if it has members."""

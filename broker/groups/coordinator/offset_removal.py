@@ -5,27 +5,27 @@ There may be a million of them. The work is therefore done in small steps, and o
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from tailrace.broker.coordination.moment import Moment
-from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
 from tailrace.broker.groups.offsets.offset_expiry import ExpiryRule
 from tailrace.protocol.codec.primitives import NO_UUID
 from tailrace.protocol.ids import TopicId
 
 from .group_table import GroupTable
+from .offset_table import OffsetTable
 
 CHECKED_PER_TURN = 1000
 """How many groups and offsets are checked before other tasks run."""
 
 
 class OffsetRemoval:
-    def __init__(self, table: GroupTable, committed: CommittedOffsets, remove: Callable[[str, str, int], None]) -> None:
+    def __init__(self, table: GroupTable, offsets: OffsetTable) -> None:
         self._table = table
-        self._committed = committed
-        self._remove = remove
-        """Removes the offset of a group, a topic and a partition, also from the log."""
+        self._offsets = offsets
+        self._committed = offsets.committed
+        self._pending = offsets.pending
         self._next_check = math.inf
         self._work: deque[Iterator[int]] = deque()
         """Work that is not finished. Each step yields how many groups or offsets it has checked."""
@@ -70,7 +70,7 @@ class OffsetRemoval:
             if self._committed.may_have_expired(group_id, now_ms, retention_ms):
                 yield from self._check_group(group_id, now_ms, retention_ms)
             group = self._table.groups.get(group_id)
-            if group is not None and group.is_empty and group_id not in self._committed:
+            if group is not None and group.is_empty and group_id not in self._offsets:
                 self._table.delete(group)
         self._is_checking = False
 
@@ -84,8 +84,12 @@ class OffsetRemoval:
                 if not rule.keeps(topic):
                     for partition in partitions:
                         committed = self._committed.get(group_id, topic, partition)
-                        if committed is not None and rule.is_expired(committed, now_ms):
-                            self._remove(group_id, topic, partition)
+                        if (
+                            committed is not None
+                            and rule.is_expired(committed, now_ms)
+                            and not self._pending.has(group_id, topic, partition)
+                        ):
+                            self._offsets.remove(group_id, topic, partition)
                             self._table.output.counts.expired_offsets += 1
                 yield len(partitions)
         self._committed.recompute_oldest(group_id)
@@ -94,11 +98,26 @@ class OffsetRemoval:
         for group_id in self._committed.group_ids():
             for partitions in _chunks(self._committed.partitions(group_id, name)):
                 for partition in partitions:
-                    committed = self._committed.get(group_id, name, partition)
-                    if committed is not None and committed.topic_id in (NO_UUID, topic_id):
-                        self._remove(group_id, name, partition)
+                    self._remove_if_all_of(topic_id, group_id, name, partition)
                 yield len(partitions)
             yield 1
+        for group_id in self._pending.group_ids():
+            pending = [partition for topic, partition in self._pending.partitions(group_id) if topic == name]
+            for partitions in _chunks(pending):
+                for partition in partitions:
+                    self._remove_if_all_of(topic_id, group_id, name, partition)
+                yield len(partitions)
+            yield 1
+
+    def _remove_if_all_of(self, topic_id: TopicId, group_id: str, name: str, partition: int) -> None:
+        """Removes the offsets of the partition unless one of them belongs to a new topic of this name.
+
+        A tombstone deletes them all. What is left of the deleted topic is never fetched.
+        """
+        found = [self._committed.get(group_id, name, partition)]
+        found += [each.committed for each in self._pending.of_partition(group_id, name, partition)]
+        if all(each is None or each.topic_id in (NO_UUID, topic_id) for each in found):
+            self._offsets.remove(group_id, name, partition)
 
 
 def _chunks(partitions: list[int]) -> Iterator[list[int]]:

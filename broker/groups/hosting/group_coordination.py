@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tailrace.broker.groups.common.group import Group
     from tailrace.broker.groups.coordinator.coordinator import Coordinator
     from tailrace.broker.groups.offsets.committed_offsets import CommittedOffsets
+    from tailrace.broker.groups.offsets.pending_offsets import PendingOffsets
 
 
 class GroupCoordination(Coordination["Coordinator"]):
@@ -31,13 +32,19 @@ class GroupCoordination(Coordination["Coordinator"]):
         """Returns the committed offsets of each loaded group partition."""
         return [partition.coordinator.offsets.committed for partition in self.loaded()]
 
-    def takes_markers(self, replica: Replica) -> bool:
-        """Returns whether the groups of this replica of `__consumer_offsets` are loaded. Otherwise they would miss a
-        marker."""
-        return any(partition.replica is replica and partition.is_loaded for partition in self.partitions())
+    def pending(self) -> list["PendingOffsets"]:
+        """Returns the offsets of open transactions of each loaded group partition."""
+        return [partition.coordinator.offsets.pending for partition in self.loaded()]
 
     def on_marker(self, replica: Replica, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
-        """Notes that a marker was appended to a replica whose groups are loaded."""
+        """Ends a transaction that may have committed offsets, because its marker was appended to the replica just now.
+
+        The marker may be replicated later: responses that tell of its effect wait for that. Whatever calls this ends
+        its turn afterwards. A coordinator that begins later finds the marker in the log.
+        """
+        partition = self._partitions.get(replica.partition)
+        if partition is not None and partition.replica is replica:
+            partition.on_marker(producer_id, is_commit=is_commit)
 
     def _on_topic_deleted(self, topic: TopicSpec) -> None:
         """Schedules the removal of the topic's offsets. There may be many, so it begins with the next alarm."""

@@ -87,7 +87,7 @@ def _fetch(
     waiter: Waiter,
 ) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
-        coordinator.offsets.fetch(group, context.api_version, budget, waiter)
+        coordinator.offsets.fetch(group, context.api_version, budget, waiter, moment)
 
     host.groups.ask(group.group_id, waiter, call)
 

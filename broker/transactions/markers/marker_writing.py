@@ -37,9 +37,6 @@ OnWritten = Callable[[WriteTxnMarkersResponse], Callable[[], None] | None]
 class MarkedGroups(Protocol):
     """The groups whose committed offsets may be part of transactions."""
 
-    def takes_markers(self, replica: Replica) -> bool:
-        """Returns whether the groups of this partition are loaded. Groups that are being loaded would miss a marker."""
-
     def on_marker(self, replica: Replica, producer_id: int, producer_epoch: int, is_commit: bool) -> None:
         """Notes that a marker was appended to a partition of `__consumer_offsets`."""
 
@@ -99,8 +96,6 @@ def _find_replica(host: MarkerHost, topic: str, partition: int) -> Replica:
     replica = host.replicas.leading(topic, partition)
     if replica.is_internal and topic != GROUPS_TOPIC:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} has no transactions")
-    if topic == GROUPS_TOPIC and not host.groups.takes_markers(replica):
-        raise replica.not_leader()  # as in Kafka, whose coordinators retry
     if replica.is_merging or host.isolation.is_isolated(replica):
         raise replica.not_leader()
     live, wanted = replica.live_count, replica.replicas_min

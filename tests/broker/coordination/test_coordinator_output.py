@@ -1,8 +1,9 @@
 """Tests of what is left after the effects of a coordinator were taken."""
 
+import pytest
 from grouping import Asked
 
-from tailrace.broker.coordination.coordinator_output import CoordinatorOutput, PendingResponse
+from tailrace.broker.coordination.coordinator_output import CoordinatorOutput, PendingResponse, RecordProducer
 from tailrace.broker.coordination.moment import Moment
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -36,3 +37,19 @@ def test_an_error_is_sent_as_a_refusal() -> None:
         response.send()
     assert refused.error is not None and refused.error.code == ErrorCode.UNKNOWN_MEMBER_ID
     assert answered.reply == "yes"
+
+
+def test_records_belong_to_a_transaction_as_a_whole_or_not_at_all() -> None:
+    output, producer = CoordinatorOutput[str](), RecordProducer(7, 1)
+    output.append_in_transaction("a", producer)
+    output.append_in_transaction("b", producer)
+    with pytest.raises(AssertionError):
+        output.append("c")
+    with pytest.raises(AssertionError):
+        output.append_in_transaction("c", RecordProducer(8, 1))
+    taken = output.take()
+    assert (taken.records, taken.producer) == (["a", "b"], producer)
+    output.append("c")
+    with pytest.raises(AssertionError):
+        output.append_in_transaction("d", producer)
+    assert output.take().producer is None

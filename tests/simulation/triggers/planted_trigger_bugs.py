@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from simulation.runner import Task
 
-from tailrace.broker.groups.coordinator.offset_requests import OffsetRequests
+from tailrace.broker.groups.coordinator.offset_commits import OffsetCommits
 from tailrace.trigger.membership.member import Member
 from tailrace.trigger.replica.group_offsets import Claim, GroupOffsets
 from tailrace.trigger.replica.trigger_replica import Replica
@@ -65,7 +65,7 @@ def handles_before_it_has_claimed(patch: pytest.MonkeyPatch) -> None:
 
 
 def accepts_commits_of_deposed_owners(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(OffsetRequests, "_is_fenced", lambda self, *arguments: False)
+    patch.setattr(OffsetCommits, "_is_fenced", lambda self, *arguments: False)
 
 
 def takes_shards_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:

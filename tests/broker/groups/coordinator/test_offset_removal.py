@@ -5,6 +5,7 @@ import pytest
 from classic_groups import GROUP, stable_group
 from committing import commit, delete, fetch
 from grouping import GroupWorld
+from transactional_groups import TransactionalGroupWorld, commit_in_transaction
 
 from tailrace.broker.groups.coordinator.offset_removal import CHECKED_PER_TURN
 
@@ -173,3 +174,68 @@ def test_those_of_the_next_topic_of_its_name_stay(world: GroupWorld) -> None:
     assert delete(world, "g", [("orders", 0)]) == {("orders", 0): 0}
     gone(world, NEW_ORDERS, "orders")
     assert fetch(world, "g") == {}
+
+
+# offsets of open transactions
+
+
+@pytest.fixture
+def transactional() -> TransactionalGroupWorld:
+    world = TransactionalGroupWorld()
+    world.put_topic("orders", 4, ORDERS)
+    world.put_topic("payments", 2, PAYMENTS)
+    world.restart()
+    return world
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_nothing_expires_while_a_transaction_is_about_to_replace_it(
+    transactional: TransactionalGroupWorld, restarts: bool
+) -> None:
+    world = transactional
+    commit(world, "g", {("orders", 0): 1, ("orders", 1): 2})
+    commit_in_transaction(world, "g", {("orders", 0): 5})
+    commit_in_transaction(world, "h", {("orders", 0): 6})
+    if restarts:
+        world.restart()
+    world.pass_time(8 * DAY_SECONDS)
+    assert fetch(world, "g") == {("orders", 0): 1}
+    assert set(world.coordinator.groups) == {"g", "h"}
+    world.end(7, is_commit=False)
+    world.pass_time(CHECK_SECONDS)
+    assert fetch(world, "g") == {} and not world.coordinator.groups
+
+
+def test_a_committed_offset_expires_after_the_commit_of_its_record(transactional: TransactionalGroupWorld) -> None:
+    world = transactional
+    commit_in_transaction(world, "g", {("orders", 0): 5})
+    world.pass_time(4 * DAY_SECONDS)
+    world.end(7, is_commit=True)
+    world.pass_time(3 * DAY_SECONDS - 2 * CHECK_SECONDS)
+    assert fetch(world, "g") == {("orders", 0): 5}
+    world.pass_time(3 * CHECK_SECONDS)
+    assert fetch(world, "g") == {}
+
+
+def test_pending_offsets_go_with_their_topic(transactional: TransactionalGroupWorld) -> None:
+    world = transactional
+    commit(world, "g", {("orders", 0): 1})
+    commit_in_transaction(world, "g", {("orders", 0): 5, ("orders", 1): 6, ("payments", 0): 7})
+    gone(world, ORDERS, "orders")
+    for each in (world, world.reader()):
+        assert each.coordinator.offsets.pending.partitions("g") == [("payments", 0)]
+        each.end(7, is_commit=True)
+        assert fetch(each, "g") == {("payments", 0): 7}
+
+
+def test_pending_offsets_of_a_new_topic_of_the_same_name_stay(transactional: TransactionalGroupWorld) -> None:
+    world = transactional
+    commit_in_transaction(world, "g", {("orders", 0): 5, ("orders", 1): 6}, 7)
+    world.put_topic("orders", 4, NEW_ORDERS)
+    commit_in_transaction(world, "g", {("orders", 0): 8}, 8)
+    gone(world, ORDERS, "orders")
+    assert world.coordinator.offsets.pending.partitions("g") == [("orders", 0)]
+    world.end(7, is_commit=True)
+    assert fetch(world, "g") == {}, "the offset is of the old topic"
+    world.end(8, is_commit=True)
+    assert fetch(world, "g") == fetch(world.reader(), "g") == {("orders", 0): 8}
