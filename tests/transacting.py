@@ -45,6 +45,8 @@ class TransactionWorld:
     epoch: int = 1
     commits: bool = True
     """Whether what is appended is committed at once; otherwise it waits for `commit`."""
+    committed: int = 0
+    """How many records of the log are committed."""
     markers: list[MarkerWork] = field(default_factory=list)
     """The markers to write."""
     counts: TransactionCounts = field(default_factory=TransactionCounts)
@@ -68,8 +70,7 @@ class TransactionWorld:
 
     def carry_out(self) -> None:
         output = self.coordinator.output.take()
-        for pending in output.responses_at_once:
-            pending.send()
+        assert not output.responses_at_once, "a response waits for the commit of the state that is its reason"
         self.log += [encode_record(record) for record in output.records]
         self._uncommitted += [pending.send for pending in output.responses]
         self._uncommitted += [lambda action=action: action(self.moment) for action in output.actions]  # type: ignore[misc]
@@ -79,7 +80,9 @@ class TransactionWorld:
     def commit(self) -> None:
         while self._uncommitted:
             self._uncommitted.pop(0)()
-            self.carry_out() if self.coordinator.output else None
+            if self.coordinator.output:
+                self.carry_out()
+        self.committed = len(self.log)
 
     def write_markers(self) -> None:
         """Writes all markers that are due."""
@@ -111,7 +114,7 @@ class TransactionWorld:
     def move_coordinator(self, records: int | None = None) -> list[Asked]:
         """Lets another coordinator load the log, or its first records. Returns the parked requests of the old one."""
         refused = self.coordinator.waiters()
-        self._uncommitted.clear()
+        self._uncommitted.clear()  # the hosting refuses these waiters
         self.markers.clear()
         del self.log[len(self.log) if records is None else records :]
         self.epoch += 1

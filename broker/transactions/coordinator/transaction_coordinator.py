@@ -235,13 +235,15 @@ class TransactionCoordinator:
         if transaction.state.is_ending:
             self._park(entry, asked, moment)
             return
-        entry.see(added.client)
         if not states.has_partitions(transaction, added.partitions):
+            if added.version == EPOCH_KEPT:
+                _check_connection(entry, added.client)
             changed = states.add_partitions(transaction, added.partitions, added.version, moment.now_ms)
             if len(changed.partitions) > PARTITIONS_MAX:
                 message = f"a transaction cannot have more than {PARTITIONS_MAX} partitions"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
             self._table.apply(entry, changed, moment)
+        entry.see(added.client)
         self.output.respond(asked.waiter, response)
 
     def _verify(
@@ -393,7 +395,7 @@ class TransactionCoordinator:
             try:
                 self._handle(asked, moment)
             except ProducerIdNeededError as error:
-                self.output.refuse(asked.waiter, error)
+                self.output.respond(asked.waiter, error)
 
 
 def _is_ending_as(transaction: Transaction, producer: Producer) -> bool:
@@ -408,14 +410,14 @@ def _check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the transactional id has more than {ID_BYTES_MAX} bytes")
 
 
-def _check_connection(entry: TransactionalId, client: Client) -> None:
+def _check_connection(entry: TransactionalId, client: Client | None) -> None:
     """Raises KafkaError if the client has used the transactional id on a newer connection.
 
-    An old EndTxn that was delayed in the network could otherwise end the next transaction, because a client with the
-    older protocol has the same epoch in all its transactions.
+    A request that was delayed in the network could otherwise end the next transaction, or begin one that has no client,
+    because a client with the older protocol has the same epoch in all its transactions.
     """
-    if client.connection < entry.connection:
-        message = "the producer uses a newer connection: this EndTxn was meant for an earlier transaction"
+    if client is not None and client.connection < entry.connection:
+        message = "the producer uses a newer connection: this request was meant for an earlier transaction"
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, message)
 
 

@@ -48,7 +48,7 @@ class Producer(NamedTuple):
 
 
 class Transaction(Struct, frozen=True):
-    """The state of a transactional id, which is a function of its last record, except for `last_epoch`."""
+    """The state of a transactional id, which is a function of its last record, apart from some `last_epoch`."""
 
     producer_id: int
     previous_producer_id: int
@@ -58,8 +58,11 @@ class Transaction(Struct, frozen=True):
     exhausted; NONE otherwise."""
     epoch: int
     last_epoch: int
-    """The epoch that the same producer had before, for its retries; NONE if there is none. It is not in the log, as in
-    Kafka."""
+    """The epoch that the same producer had before, for its retries; NONE if there is none.
+
+    Records have no field for it. It is lost with the coordinator, as in Kafka, unless the end of a transaction has just
+    increased the epoch.
+    """
     timeout_ms: int
     state: State
     partitions: frozenset[TopicPartition]
@@ -120,7 +123,7 @@ def check_may_init(transaction: Transaction, expected: Producer | None) -> None:
     is_known = expected.producer_id == transaction.producer_id or (
         expected.producer_id == transaction.previous_producer_id and expected.epoch >= EPOCH_USED_MAX
     )
-    if not (is_known and expected.epoch == transaction.last_epoch and transaction.is_idle):
+    if not (is_known and NONE != expected.epoch == transaction.last_epoch and transaction.is_idle):
         raise _fenced()
 
 
@@ -331,14 +334,18 @@ def to_record(transactional_id: str, transaction: Transaction) -> TransactionRec
 
 def from_value(value: TransactionLogValue) -> Transaction:
     """Returns the stored state."""
+    state = State(value.transaction_status)
+    last_epoch = NONE
+    if value.client_transaction_version >= EPOCH_BUMPED and state not in (State.EMPTY, State.ONGOING):
+        last_epoch = value.producer_epoch - 1 if value.producer_epoch else EPOCH_USED_MAX
     return Transaction(
         producer_id=value.producer_id,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         epoch=value.producer_epoch,
-        last_epoch=NONE,
+        last_epoch=last_epoch,
         timeout_ms=value.transaction_timeout_ms,
-        state=State(value.transaction_status),
+        state=state,
         partitions=frozenset(
             TopicPartition(topic.topic, number)
             for topic in value.transaction_partitions or ()

@@ -139,7 +139,7 @@ class TransactionTable:
     def _complete(self, entry: TransactionalId, moment: Moment) -> None:
         if entry.transaction.state is State.PREPARE_COMMIT:
             self.counts.committed += 1
-        else:
+        elif entry.transaction.partitions:
             self.counts.aborted += 1
         self.apply(entry, states.complete(entry.transaction, moment.now_ms), moment)
 
