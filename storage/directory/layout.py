@@ -40,6 +40,7 @@ class Kind(StrEnum):
     INDEX = ".index"
     TIME_INDEX = ".timeindex"
     PRODUCERS = ".producers"
+    ABORTED = ".aborted"
     CLEANED_LOG = ".log" + CLEANED_SUFFIX
 
 

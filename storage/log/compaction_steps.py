@@ -85,7 +85,8 @@ class CompactionSteps:
             if disk.failure is not None or self._rewrites != log.rewrites or any(each.is_closed for each in old):
                 return False
             assert log.segment_list.sealed[log.segment_list.place_of(new.facts.base) :][: len(old)] == list(old)
-            new = replace(new, facts=log.log_epochs.with_epoch_starts(new.facts))
+            facts = replace(log.log_epochs.with_epoch_starts(new.facts), aborted=log.transactions.merged(old))
+            new = replace(new, facts=facts)
             with trio.CancelScope(shield=True):
                 try:
                     await disk.sync_own_directory()

@@ -5,11 +5,9 @@ see `LogDisk`. Everything that changes a log other than at its end is in a modul
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import takewhile
 
 from tailrace.protocol.batches.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.batches.record_batch import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
-from tailrace.protocol.batches.transaction_markers import is_marker, marker_of
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, Files
 from tailrace.storage.compaction.compaction import KEYS_MAX
@@ -32,6 +30,7 @@ from tailrace.storage.segments.segment_list import Segments
 from tailrace.storage.segments.segment_maker import SegmentMaker
 from tailrace.storage.segments.segment_recovery import RecoveryReport
 from tailrace.storage.segments.segment_scrub import OpenSegmentCheck, OpenSegmentPrefix, SegmentScrub
+from tailrace.storage.transactions.log_transactions import LogTransactions
 
 from . import compaction_steps, log_deletion, log_repair, log_stamping, log_truncation
 from .log_disk import LogDisk
@@ -69,6 +68,7 @@ class Log:
         "segment_list",
         "size_bytes",
         "snapshots",
+        "transactions",
     )
 
     def __init__(
@@ -128,6 +128,17 @@ class Log:
         self.knows_producers: bool = opened.knows_producers
         self.must_load_producers = False
         self.snapshots = ProducerSnapshots(files, directory)
+        self.transactions = LogTransactions(
+            files,
+            directory,
+            self.segment_list,
+            self.snapshots,
+            self.producers,
+            opened.completed,
+            opened.closed_aborted,
+            is_known=self.knows_producers,
+        )
+        """The open and the aborted transactions, for committed readers."""
         self.compaction_history: list[Compacted] = opened.manifest.compactions
         self.filled: Filled | None = None
         self.rewrites = 0
@@ -276,7 +287,7 @@ class Log:
         for header in headers:
             if header.producer_id >= 0:
                 if header.attributes & TRANSACTIONAL:
-                    self._on_transactional(header, data, headers)
+                    self.transactions.on_appended(self.producers, header, data, headers)
                 elif header.base_sequence >= 0:
                     self.producers.on_appended(header)
         self.log_end = last.base_offset + last.last_offset_delta + 1
@@ -284,16 +295,6 @@ class Log:
         disk = self.disk
         disk.unsynced_bytes += size
         disk.is_changed = True
-
-    def _on_transactional(self, header: BatchHeader, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Accounts for a batch of a transaction, or the marker that ends one."""
-        if not is_marker(header):
-            self.producers.on_transactional(header)
-            return
-        position = sum(each.size for each in takewhile(lambda each: each is not header, headers))
-        marker = marker_of(header, data, position)
-        if marker is not None:
-            self.producers.on_marker(header, marker)
 
     def _segment_for(self, header: BatchHeader) -> OpenSegment:
         """Returns the segment for a batch for which the open segment has no room.
@@ -317,9 +318,11 @@ class Log:
         self.is_overgrown = False
         segments = self.segment_list
         sealed = segments.open.seal(
-            self.snapshots.write(segments.open.end, self.producers) if self.knows_producers else NOT_WRITTEN
+            self.snapshots.write(segments.open.end, self.producers) if self.knows_producers else NOT_WRITTEN,
+            self.transactions.write_open(),
         )
         segments.open = self.maker.new_segment(sealed.end)
+        self.transactions.on_rolled(sealed.end)
         segments.sealed.append(sealed)
         return segments.open
 
@@ -409,7 +412,8 @@ class Log:
 
     async def _note_clean_close(self) -> None:
         producers_checksum = self.snapshots.write(self.log_end, self.producers)
-        facts = self.log_epochs.with_epoch_starts(self.segment_list.open.facts(producers_checksum))
+        aborted = self.transactions.write_open()
+        facts = self.log_epochs.with_epoch_starts(self.segment_list.open.facts(producers_checksum, aborted))
         if self.disk.wants_new_manifest:
             await self.disk.rewrite_manifest(manifest_content(self, closed=facts))
         else:

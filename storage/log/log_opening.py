@@ -6,10 +6,10 @@ The numbers of the steps are those of docs/formats.md, "Opening a log". Which to
 
 from tailrace.storage.directory.layout import CLEANED_SUFFIX, Kind, parse_file_name
 from tailrace.storage.manifest.leader_epochs import EpochEvidence, LeaderEpochs
-from tailrace.storage.manifest.manifest import Manifest, SegmentFacts, stamped_line
+from tailrace.storage.manifest.manifest import UNKNOWN_ABORTED, AbortedFacts, Manifest, SegmentFacts, stamped_line
 from tailrace.storage.manifest.manifest_file import ManifestFile
 from tailrace.storage.producers.producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknownError
-from tailrace.storage.producers.producer_state import ProducerStates
+from tailrace.storage.producers.producer_state import CompletedTransaction, ProducerStates
 from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.sealed_segment import SealedSegment
 from tailrace.storage.segments.segment_maker import SegmentMaker
@@ -53,6 +53,10 @@ class LogOpening:
         """Whether a scan found a gap before the last batch."""
         self.knows_producers = True
         """Whether the producer states could be restored."""
+        self.completed: dict[int, list[CompletedTransaction]] = {}
+        """The transactions that end in each segment that was read for the producer states, by its base."""
+        self.closed_aborted: AbortedFacts | None = UNKNOWN_ABORTED
+        """What the manifest says about the aborted transactions of an open segment that was not read."""
         self.sealed: list[SealedSegment] = []
         self._last: OpenSegment | None = None
         """The segment that was opened last, if it is not sealed."""
@@ -83,6 +87,7 @@ class LogOpening:
         self.open_segment = self._maker.empty_segment(self.log_start)
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
+        self.closed_aborted = None
 
     def _open_what_is(self, names: list[str]) -> None:
         maker, directory = self._maker, self._directory
@@ -213,7 +218,7 @@ class LogOpening:
         if self._last.end <= self.log_start:
             self._remove_last("its records were deleted")
         else:
-            self.sealed.append(self._last.seal(NOT_WRITTEN))
+            self.sealed.append(self._last.seal(NOT_WRITTEN, UNKNOWN_ABORTED))
             self._last = None
 
     def _remove_last(self, reason: str) -> None:
@@ -287,15 +292,17 @@ class LogOpening:
     def _producer_states(self) -> ProducerStates:
         closed = self.manifest.closed
         was_closed = self._report.was_clean and closed is not None and closed.base == self.open_segment.base
-        checksum = closed.producers_checksum if closed is not None and was_closed else None
+        checksum = None
+        if closed is not None and was_closed:
+            checksum, self.closed_aborted = closed.producers_checksum, closed.aborted
         try:
-            return self._snapshots.load(self.sealed, self.open_segment, checksum, {})
+            return self._snapshots.load(self.sealed, self.open_segment, checksum, self.completed)
         except ProducersUnknownError:
             self.knows_producers = False
             return ProducerStates()
 
     def _remove_orphans(self) -> None:
-        """Step 9: removes indexes and producer snapshots of segments that no longer exist."""
+        """Step 9: removes indexes, producer snapshots and aborted transactions of segments that no longer exist."""
         bases = {segment.base for segment in self.sealed} | {self.open_segment.base}
         ends = {segment.end for segment in self.sealed} | {min(bases)}
         if self._report.was_clean:

@@ -21,6 +21,7 @@ from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.segments.open_segment import OpenSegment
 from tailrace.storage.segments.segment_list import Segments
 from tailrace.storage.segments.segment_maker import SegmentMaker
+from tailrace.storage.transactions.log_transactions import LogTransactions
 
 from .log_disk import LogDisk
 
@@ -47,6 +48,7 @@ class LogParts(Protocol):
     knows_producers: bool
     """Whether `producers` are those of this log. If not, no snapshot of them may be written."""
     snapshots: ProducerSnapshots
+    transactions: LogTransactions
     compaction_history: list[Compacted]
     filled: Filled | None
     """The base of the open segment that compaction looked at last, and since when it has had records."""

@@ -27,6 +27,7 @@ def load_producers(log: LogParts) -> None:
     if not log.knows_producers:
         log.producers = log.snapshots.load(log.segment_list.sealed, log.segment_list.open, None, {})
         log.knows_producers, log.must_load_producers = True, False
+        log.transactions.on_producers(log.producers, is_known=True)
 
 
 def synced_segments(log: LogParts) -> Sequence[SealedSegment]:

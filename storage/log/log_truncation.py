@@ -116,6 +116,7 @@ async def _truncate_segments(log: LogParts, kept: int, end: int, prepared: Prepa
     _shorten(log)
     if log.knows_producers and not log.producers.truncate(log.log_end):
         log.knows_producers, log.must_load_producers = False, True
+    log.transactions.on_truncated(first, log.producers, is_known=log.knows_producers)
     await complete_truncation(log)
 
 
@@ -133,6 +134,7 @@ async def _truncate_fully(log: LogParts, new_start: int, producers: ProducerStat
         log.segment_list.open = log.maker.new_segment(new_start)
     _shorten(log)
     log.producers, log.knows_producers, log.must_load_producers = producers, True, False
+    log.transactions.on_started_over(producers)
     await complete_truncation(log)
 
 

@@ -8,7 +8,7 @@ damaged line counts as absent: its segment is scanned.
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import crc32c
 from msgspec import Struct, field
@@ -24,6 +24,20 @@ VERSION = 1
 _CHECKSUM_DIGITS = 8
 _ANY_EPOCH = 2**31 - 1
 """The value of `stamped_epoch` for lines of earlier versions, which did not state it."""
+
+
+class AbortedFacts(NamedTuple):
+    """What the manifest says about the aborted transactions whose markers are in a segment."""
+
+    number: int
+    checksum: int
+    """The checksum of the `.aborted` file."""
+    first_offset: int
+    """The smallest first offset of these transactions."""
+
+
+UNKNOWN_ABORTED = AbortedFacts(-1, 0, 0)
+"""Stands for facts that nobody knows without reading the segment."""
 
 
 class SegmentFacts(Struct, frozen=True):
@@ -48,9 +62,12 @@ class SegmentFacts(Struct, frozen=True):
     epoch_starts: tuple[EpochStart, ...] | None = None
     """The epochs that began in the segment, if recovery has stamped it. None means that it has one epoch, its own,
     which began with it or in an earlier segment."""
+    aborted: AbortedFacts | None = None
+    """The aborted transactions whose markers are in the segment; None if there are none."""
 
 
-_FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name != "epoch_starts")
+_OPTIONAL_FIELDS = "epoch_starts", "aborted"
+_FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name not in _OPTIONAL_FIELDS)
 
 
 class Manifest(Struct):
@@ -142,6 +159,8 @@ def _values(facts: SegmentFacts) -> dict[str, Any]:
     values = {name: getattr(facts, name) for name in _FACT_FIELDS}
     if facts.epoch_starts is not None:
         values["epoch_starts"] = facts.epoch_starts
+    if facts.aborted is not None:
+        values["aborted"] = facts.aborted
     return values
 
 
@@ -214,8 +233,9 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
 
 
 def _facts(fact: dict[str, Any]) -> SegmentFacts:
-    starts = fact.get("epoch_starts")
+    starts, aborted = fact.get("epoch_starts"), fact.get("aborted")
     return SegmentFacts(
         **{name: fact[name] for name in _FACT_FIELDS},
         epoch_starts=tuple(EpochStart(*start) for start in starts) if starts is not None else None,
+        aborted=AbortedFacts(*aborted) if aborted is not None else None,
     )

@@ -17,7 +17,7 @@ from tailrace.storage.indexes.index_entries import IndexEntries
 from tailrace.storage.indexes.offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
 from tailrace.storage.indexes.time_index import NO_TIMESTAMP
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.manifest.manifest import SegmentFacts
+from tailrace.storage.manifest.manifest import AbortedFacts, SegmentFacts
 
 from .batch_walk import walk
 from .restamping import UnstampedTail, restamp
@@ -217,11 +217,11 @@ class OpenSegment:
     async def sync(self) -> None:
         await self.reader.log.get().sync()
 
-    def seal(self, producers_checksum: int) -> SealedSegment:
+    def seal(self, producers_checksum: int, aborted: AbortedFacts | None = None) -> SealedSegment:
         """Makes a sealed segment of this one, which must not be used afterwards."""
-        return SealedSegment(self.facts(producers_checksum), self.reader, is_synced=False)
+        return SealedSegment(self.facts(producers_checksum, aborted), self.reader, is_synced=False)
 
-    def facts(self, producers_checksum: int) -> SegmentFacts:
+    def facts(self, producers_checksum: int, aborted: AbortedFacts | None = None) -> SegmentFacts:
         """Writes the whole index, and returns the facts about the segment for the manifest.
 
         If the disk has no room for the index, the facts do not match it, and the next opening rebuilds it.
@@ -243,6 +243,7 @@ class OpenSegment:
             last_indexed_position=index.last_position,
             producers_checksum=producers_checksum,
             epoch_starts=() if self.ends_with_bridge else None,
+            aborted=aborted,
         )
 
     # reading

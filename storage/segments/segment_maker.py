@@ -128,8 +128,8 @@ class SegmentMaker:
             raise
 
     def remove(self, base: int) -> None:
-        """Removes the `.log` and the indexes of the segment with this base offset."""
-        for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX):
+        """Removes the `.log` of the segment with this base offset, its indexes and its aborted transactions."""
+        for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX, Kind.ABORTED):
             self.files.remove(self.path(base, kind))
 
 

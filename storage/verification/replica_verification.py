@@ -21,15 +21,17 @@ from tailrace.storage.directory.layout import (
     replica_of,
 )
 from tailrace.storage.manifest import manifest
-from tailrace.storage.manifest.manifest import Manifest, SegmentFacts
+from tailrace.storage.manifest.manifest import UNKNOWN_ABORTED, Manifest, SegmentFacts
 from tailrace.storage.producers.producer_snapshots import NO_PRODUCERS, NOT_WRITTEN, checksum_of
 from tailrace.storage.producers.producer_state import ProducerStates
 from tailrace.storage.segments.batch_scan import BatchScan
 from tailrace.storage.segments.segment_summary import SegmentSummary
+from tailrace.storage.transactions.aborted_transactions import decode_aborted, facts_of
 
 from .segment_verification import Claim, Finding, SegmentVerification
 
 _REPLAYED = "the log will be read instead"
+_REREAD = "the segment will be read instead"
 
 
 class ReplicaVerification:
@@ -58,6 +60,7 @@ class ReplicaVerification:
             self._check_segments,
             self._check_nothing_is_missing,
             self._check_producers,
+            self._check_aborted,
             self._list_leftovers,
         )
         changed: set[str] = set()
@@ -241,6 +244,21 @@ class ReplicaVerification:
         for end in sorted(stated):
             yield self._note(file_name(end, Kind.PRODUCERS), f"is missing; {_REPLAYED}")
 
+    def _check_aborted(self) -> Iterator[Finding]:
+        for facts in self._believed_facts():
+            stated = facts.aborted
+            if stated in (None, UNKNOWN_ABORTED) or facts.base not in self._logs:
+                continue
+            name = file_name(facts.base, Kind.ABORTED)
+            try:
+                found = decode_aborted(self._files.read(self._path(name)))
+            except FileNotFoundError:
+                yield self._note(name, f"is missing; {_REREAD}")
+                continue
+            if found is None or facts_of(found) != stated:
+                # The file is not synced, so an older or a torn one may be there after a crash.
+                yield self._note(name, f"is not the one that the manifest names; {_REREAD}")
+
     def _believed_facts(self) -> Iterator[SegmentFacts]:
         """Yields the facts about segments that should be as they were when the facts were written."""
         yield from self._manifest.sealed.values()
@@ -250,7 +268,7 @@ class ReplicaVerification:
 
     def _list_leftovers(self) -> Iterator[Finding]:
         for file in self._segment_files:
-            if file.kind in (Kind.INDEX, Kind.TIME_INDEX) and file.offset not in self._logs:
+            if file.kind in (Kind.INDEX, Kind.TIME_INDEX, Kind.ABORTED) and file.offset not in self._logs:
                 yield self._note(file_name(file.offset, file.kind), "belongs to no segment and will be removed")
         ours = {MANIFEST, *(file_name(file.offset, file.kind) for file in self._segment_files)}
         for name in self._names:
