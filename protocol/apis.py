@@ -212,6 +212,7 @@ API_TABLE = table_of(
     _api(ApiKey.INIT_PRODUCER_ID, (0, 5), 2),
     _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), 4),
     _api(ApiKey.WRITE_TXN_MARKERS, (1, 2), 1),
+    _api(ApiKey.TXN_OFFSET_COMMIT, (0, 5), 3),
     _api(ApiKey.DESCRIBE_ACLS, (1, 3), 2),
     _api(ApiKey.CREATE_ACLS, (1, 3), 2),
     _api(ApiKey.DELETE_ACLS, (1, 3), 2),

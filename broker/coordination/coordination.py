@@ -70,6 +70,10 @@ class Coordination(Generic[C]):
         else:
             partition.ask(waiter, call)
 
+    def replica_of(self, key: str) -> Replica:
+        """Returns the replica that has the records of the key. Raises KafkaError unless this SPU coordinates it."""
+        return self._coordinating(key).replica
+
     def partitions(self) -> Iterator["CoordinatedPartition[C]"]:
         """Yields all coordinated partitions, even those that are still being loaded."""
         return iter(self._partitions.values())

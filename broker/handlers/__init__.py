@@ -15,7 +15,7 @@ from tailrace.server.handlers import ADMINISTRATIVE
 from tailrace.server.request_context import Reply, RequestContext
 
 from .administration.forwarding_host import ForwardingHost
-from .groups.group_host import ConsumerGroupHost, ManyGroupsHost
+from .groups.group_host import ConsumerGroupHost, TransactionalGroupHost
 from .records.record_host import (
     DeleteRecordsHost,
     FetchHost,
@@ -41,6 +41,7 @@ MODULES: Mapping[int, str] = {
     ApiKey.OFFSET_COMMIT: "groups.offset_commit",
     ApiKey.OFFSET_FETCH: "groups.offset_fetch",
     ApiKey.OFFSET_DELETE: "groups.offset_delete",
+    ApiKey.TXN_OFFSET_COMMIT: "groups.txn_offset_commit",
     ApiKey.DESCRIBE_GROUPS: "groups.describe_groups",
     ApiKey.LIST_GROUPS: "groups.list_groups",
     ApiKey.DELETE_GROUPS: "groups.delete_groups",
@@ -75,7 +76,7 @@ class SpuHost(
     DeleteRecordsHost,
     ProducerIdHost,
     ConsumerGroupHost,
-    ManyGroupsHost,
+    TransactionalGroupHost,
     MachineHost,
     PeersHost,
     ShelfHost,

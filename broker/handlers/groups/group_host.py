@@ -6,6 +6,7 @@
 from typing import Protocol
 
 from tailrace.broker.groups.hosting.group_coordination import GroupCoordination
+from tailrace.broker.transactions.markers.verifications import TransactionPartitions, Verifications
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
 
 
@@ -30,3 +31,15 @@ class ManyGroupsHost(GroupHost, Protocol):
 
     def end_turn(self) -> None:
         """Lets other tasks see what this turn has appended."""
+
+
+class TransactionalGroupHost(ManyGroupsHost, Protocol):
+    """For offsets that are committed in transactions."""
+
+    @property
+    def transactions(self) -> TransactionPartitions:
+        """Finds the coordinators of transactions."""
+
+    @property
+    def verifications(self) -> Verifications:
+        """What waits for the coordinators of transactions."""

@@ -4,8 +4,9 @@
   themselves. v10 names topics by id. Up to v7 an error applies to the whole response, in v1 to each partition.
 - A partition without a committed offset has the offset -1 and no error. So has every partition of a group that does not
   exist.
-- The response only has offsets that are committed by the replication policy. Without transactions, `require_stable`
-  (v7) therefore changes nothing.
+- The response only has offsets that are committed by the replication policy. With `require_stable` (v7), it waits for
+  the ends of transactions that have committed offsets of the partitions, for up to 5 s. Then such partitions get
+  UNSTABLE_OFFSET_COMMIT, which Kafka responds at once.
 - The offsets of a deleted topic do not apply to a new topic of the same name.
 - A response of more than 32 MiB is refused with INVALID_REQUEST; Kafka has no bound.
 - Only tools ask for several groups, and they may ask for thousands. Such a request is handled in several turns, so that
@@ -51,13 +52,15 @@ def handle(
 ) -> Coroutine[object, object, None] | None:
     budget = ResponseBudget(REPLY_BYTES_MAX)
     if context.api_version < SEVERAL_GROUPS_FROM:
-        _fetch(host, context, _group_of(request), budget, _respond_for_one_group(context, request))
+        _fetch(
+            host, context, _group_of(request), budget, _respond_for_one_group(context, request), request.require_stable
+        )
         return None
     gathering = Gathering(context, lambda groups: OffsetFetchResponse(groups=groups))
     if len(request.groups) > 1:
-        return _fetch_several(host, context, request.groups, budget, gathering)
+        return _fetch_several(host, context, request, budget, gathering)
     for group in request.groups:
-        _fetch(host, context, group, budget, gathering.part(_refused(group)))
+        _fetch(host, context, group, budget, gathering.part(_refused(group)), request.require_stable)
     gathering.start()
     return None
 
@@ -65,14 +68,14 @@ def handle(
 async def _fetch_several(
     host: ManyGroupsHost,
     context: RequestContext,
-    groups: list[OffsetFetchRequestGroup],
+    request: OffsetFetchRequest,
     budget: ResponseBudget,
     gathering: Gathering,
 ) -> None:
     turns = Turns(BYTES_PER_TURN)
-    for group in groups:
+    for group in request.groups:
         before = budget.left
-        _fetch(host, context, group, budget, gathering.part(_refused(group)))
+        _fetch(host, context, group, budget, gathering.part(_refused(group)), request.require_stable)
         turns.count += GROUP_BYTES + before - budget.left
         await turns.take(host.end_turn)
     host.end_turn()
@@ -85,9 +88,10 @@ def _fetch(
     group: OffsetFetchRequestGroup,
     budget: ResponseBudget,
     waiter: Waiter,
+    require_stable: bool,
 ) -> None:
     def call(coordinator: Coordinator, moment: Moment) -> None:
-        coordinator.offsets.fetch(group, context.api_version, budget, waiter, moment)
+        coordinator.offsets.fetch(group, context.api_version, budget, waiter, moment, require_stable=require_stable)
 
     host.groups.ask(group.group_id, waiter, call)
 

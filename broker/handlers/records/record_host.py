@@ -4,7 +4,6 @@
 them with less.
 """
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from tailrace.broker.controller_link.isolation import Isolation
@@ -15,12 +14,10 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.offloading import Offloading
 from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import BrokerMetrics
-from tailrace.broker.transactions.markers.verifications import Verifications
+from tailrace.broker.transactions.markers.verifications import TransactionPartitions, Verifications
 from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.cluster.specs import TopicPartition
-from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.wall_clock import WallClock
 
@@ -85,24 +82,6 @@ class ProduceHost(LeadingHost, LeaderHintHost, Protocol):
 
     def on_appended(self, replica: Replica) -> None:
         """Notes that the replica's log has grown; followers and fetches are woken at the end of the turn."""
-
-
-class TransactionPartitions(Protocol):
-    """The partitions that take part in transactions, as their coordinators know them."""
-
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: frozenset[TopicPartition],
-        *,
-        verify_only: bool,
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        """Asks the coordinator to add partitions to the producer's transaction, or whether it has them.
-
-        Returns the coordinator's response for each partition. Raises KafkaError if there is no response.
-        """
 
 
 class TransactionalProduceHost(ProduceHost, Protocol):

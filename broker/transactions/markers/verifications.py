@@ -5,12 +5,35 @@ would then open a transaction that no coordinator knows, and hold up all readers
 written in the meantime therefore makes the confirmation void.
 """
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from tailrace.broker.replicas.replica import Replica
+from tailrace.cluster.specs import TopicPartition
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch
 from tailrace.storage.directory.checkpoints import ReplicaKey
 
 HELD_BYTES_MAX = 64 * 2**20
 """The size of all records that wait for coordinators. The last one may exceed it."""
+
+
+class TransactionPartitions(Protocol):
+    """The partitions that take part in transactions, as their coordinators know them."""
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        verify_only: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Asks the coordinator to add partitions to the producer's transaction, or whether it has them.
+
+        Returns the coordinator's response for each partition. Raises KafkaError if there is no response.
+        """
 
 
 class Verification:

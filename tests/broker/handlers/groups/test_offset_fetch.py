@@ -2,8 +2,9 @@ from random import Random
 
 import pytest
 from committing import commit
-from group_handlers import GroupHost, looking, response_in_turns_of, response_of
+from group_handlers import GroupHost, looking, response_in_turns_of, response_of, responses_of
 from message_samples import sample
+from transactional_groups import commit_in_transaction
 
 from tailrace.broker.handlers.groups import offset_fetch
 from tailrace.broker.handlers.groups.offset_fetch import handle
@@ -93,6 +94,19 @@ async def test_all_offsets_of_several_groups(host: GroupHost, version: int) -> N
     (topic,) = response.groups[0].topics
     orders = host.world.cluster.topics["orders"].id
     assert topic.name == "orders" if version < 10 else topic.topic_id == orders
+
+
+@pytest.mark.parametrize("version", range(6, 11))
+def test_stable_offsets_wait_for_the_end_of_a_transaction(host: GroupHost, version: int) -> None:
+    commit_in_transaction(host.world, "g", {("orders", 1): 6})
+    asked = of_one_group() if version in ONE_GROUP else of_groups(host, version, "g")
+    asked.require_stable = version >= 7
+    responses = responses_of(host, handle, asked, version)
+    assert len(responses) == (version < 7)
+    host.world.ask(lambda coordinator, moment, waiter: coordinator.on_marker(7, is_commit=True))
+    (response,) = responses
+    (topic,) = response.topics or response.groups[0].topics
+    assert [each.committed_offset for each in topic.partitions] == [5, 6 if version >= 7 else -1]
 
 
 async def test_the_partitions_that_one_request_may_add_are_bounded(

@@ -216,7 +216,7 @@ async def test_readers_see_records_behind_a_marker(autojump_clock: object) -> No
         assert answer.base_offset == 2
 
 
-async def test_the_groups_of_a_partition_learn_of_its_markers_once_they_are_loaded(
+async def test_the_groups_of_a_partition_learn_of_its_markers(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_spu() as running:
@@ -231,8 +231,3 @@ async def test_the_groups_of_a_partition_learn_of_its_markers_once_they_are_load
         partition = replica.partition
         assert await end_transaction(client, 0, topic=GROUPS_TOPIC, partitions=(partition,)) == [0]
         assert told == [(partition, PRODUCER, 0, True)]
-        running.spu.groups._partitions.clear()
-        assert await end_transaction(client, 0, topic=GROUPS_TOPIC, partitions=(partition,)) == [
-            ErrorCode.NOT_LEADER_OR_FOLLOWER
-        ]
-        assert replica.log.log_end == 1, "groups that are being loaded would have missed it"
