@@ -109,16 +109,14 @@ class TransactionTable:
     def _write_markers(self, entry: TransactionalId, moment: Moment) -> None:
         entry.unwritten = set(entry.transaction.partitions)
         if entry.unwritten:
-            self.output.when_committed(partial(self._send, entry, entry.transaction))
+            self.output.when_committed(partial(self._send, entry.transactional_id, entry.transaction))
         else:
             self._complete(entry, moment)
 
-    def _send(self, entry: TransactionalId, transaction: Transaction, moment: Moment) -> None:
-        """Has the markers sent, after the decision has been committed."""
-        if entry.transaction is not transaction:
-            return
+    def _send(self, transactional_id: str, transaction: Transaction, moment: Moment) -> None:
+        """Has the markers sent, after the decision has been committed. Nothing but them changes the state any more."""
         work = MarkerWork(
-            transactional_id=entry.transactional_id,
+            transactional_id=transactional_id,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.epoch,
             is_commit=transaction.state is State.PREPARE_COMMIT,

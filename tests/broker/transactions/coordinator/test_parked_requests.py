@@ -43,12 +43,12 @@ def test_a_request_is_due_after_its_time() -> None:
 
 def test_a_request_that_is_parked_again_has_its_whole_time_again() -> None:
     parked = ParkedRequests()
-    again, behind = asked(), asked()
-    parked.park("a", again, 0.0)
-    parked.park("b", behind, 0.5)
+    again, before = asked(), asked()
+    parked.park("b", before, 0.0)
+    parked.park("a", again, 0.5)
     parked.take("a")
     parked.park("a", again, 1.0)
-    assert parked.take_due(0.5 + PARKED_SECONDS_MAX) == [behind]
+    assert parked.take_due(0.5 + PARKED_SECONDS_MAX) == [before]
     assert parked.take_due(1.0 + PARKED_SECONDS_MAX) == [again]
 
 

@@ -1,7 +1,7 @@
 import pytest
 from grouping import GroupWorld
 from msgspec.structs import replace
-from transacting import NAME, P0, P1, P2, TIMEOUT_MS, TransactionWorld, error_of, producer_of
+from transacting import NAME, P0, P1, P2, TIMEOUT_MS, TransactionWorld, client, error_of, producer_of
 
 from tailrace.broker.transactions.common.marker_work import MarkerStep
 from tailrace.broker.transactions.common.producer_id_needed import ProducerIdNeededError
@@ -16,6 +16,8 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import TopicPartition
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.end_txn import EndTxnRequest
+from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 
 PF = ErrorCode.PRODUCER_FENCED
 
@@ -138,21 +140,37 @@ def test_old_clients_get_an_error_that_they_know() -> None:
     assert [error_of(world.end(old, version=version)) for version in (1, 2)] == [invalid, PF]
 
 
+def init_without_id(world: TransactionWorld) -> None:
+    request = InitProducerIdRequest(NAME, TIMEOUT_MS)
+    world.ask(
+        lambda coordinator, asked, moment: coordinator.init_producer(request, 5, client(1), None, asked, moment),
+    )
+
+
 def test_without_a_new_producer_id_nothing_has_changed() -> None:
     world = TransactionWorld()
     with pytest.raises(ProducerIdNeededError):
-        world.ask(
-            lambda coordinator, asked, moment: coordinator.init_producer(
-                transaction_coordinator.InitProducerIdRequest(NAME, TIMEOUT_MS),
-                5,
-                transaction_coordinator.Client(1, "", ""),
-                None,
-                asked,
-                moment,
-            )
-        )
+        init_without_id(world)
     assert not world.coordinator.ids
     assert not world.coordinator.output
+
+
+def test_a_producer_id_is_needed_before_a_fence_that_leads_to_the_last_epoch() -> None:
+    world = world_at(EPOCH_USED_MAX - 1)
+    world.add(world.transaction().client_producer, P0)
+    with pytest.raises(ProducerIdNeededError):
+        init_without_id(world)
+    assert world.state is State.ONGOING
+    assert not world.coordinator.output
+
+
+def test_a_delayed_retry_does_not_abort_the_transaction_that_began_since() -> None:
+    world = TransactionWorld()
+    first = world.begin()
+    second = producer_of(world.init(first))
+    world.add(second, P0)
+    assert error_of(world.init(first)) is PF
+    assert world.state is State.ONGOING
 
 
 def test_the_number_of_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +302,15 @@ def test_a_transaction_of_a_client_whose_epoch_is_increased_ends(commit: bool) -
     assert error_of(world.add_v2(bumped, P0)) is None
 
 
+def test_a_producer_id_that_is_not_needed_is_not_used() -> None:
+    world = TransactionWorld()
+    producer = world.begin()
+    world.add_v2(producer, P0)
+    request = EndTxnRequest(NAME, *producer, True)
+    ended = world.ask(lambda coordinator, asked, moment: coordinator.end(request, 5, client(1), 99, asked, moment))
+    assert producer_of(ended) == (producer[0], 1)
+
+
 def test_an_unknown_id_or_producer_ends_nothing() -> None:
     world = TransactionWorld()
     for version in (3, 5):
@@ -329,6 +356,14 @@ def test_delayed_partitions_on_an_older_connection_do_not_begin_a_transaction() 
     world.write_markers()
     assert error_of(world.add(producer, P0, connection=1)) is ErrorCode.INVALID_TXN_STATE
     assert world.state is State.COMPLETE_COMMIT
+
+
+def test_an_older_connection_that_changes_nothing_does_not_become_the_newest() -> None:
+    world = TransactionWorld()
+    producer = world.begin()
+    world.add(producer, P0, connection=2)
+    assert error_of(world.add(producer, P0, connection=1)) is None
+    assert error_of(world.end(producer, connection=1)) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_the_connection_of_a_client_whose_epoch_is_increased_does_not_matter() -> None:
@@ -447,6 +482,15 @@ def test_a_new_coordinator_waits_only_for_the_rest_of_the_timeout() -> None:
     assert world.state is State.PREPARE_ABORT
 
 
+def test_a_wall_clock_that_was_ahead_before_does_not_extend_a_timeout() -> None:
+    world = TransactionWorld()
+    world.add(world.begin(), P0)
+    world.now_ms -= 3_600_000
+    world.move_coordinator()
+    world.let_pass(TIMEOUT_MS / 1000)
+    assert world.state is State.PREPARE_ABORT
+
+
 def test_an_idle_id_expires() -> None:
     settings = TransactionSettings(id_expiration_ms=3_600_000)
     world = TransactionWorld(settings=settings)
@@ -462,6 +506,13 @@ def test_an_idle_id_expires() -> None:
     assert world.counts.expired_ids == 1
     world.move_coordinator()
     assert NAME not in world.coordinator.ids
+
+
+def test_an_idle_id_does_not_expire_at_the_first_check() -> None:
+    world = TransactionWorld()
+    world.begin()
+    world.let_pass(3 * CHECK_SECONDS_MAX)
+    assert NAME in world.coordinator.ids
 
 
 def test_an_id_that_is_used_does_not_expire() -> None:
