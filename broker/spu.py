@@ -1,6 +1,6 @@
 """A Streaming Processing Unit (SPU): wires all its parts, and serves Kafka clients from its replicas."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from tailrace.broker.controller_link.spec_dispatcher import SpecDispatcher
 from tailrace.broker.coordination.coordination_context import CoordinationContext
 from tailrace.broker.copies.batch_copies import RemoteBatchCopies
 from tailrace.broker.copies.bulk_copies import RemoteBulkCopies
+from tailrace.broker.copies.spu_channels import SpuChannels
 from tailrace.broker.copies.spu_requests import SpuRequests
 from tailrace.broker.descriptions.lag_measurement import LagMeasurement
 from tailrace.broker.descriptions.replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
@@ -45,6 +46,11 @@ from tailrace.broker.shelves.shelf_copies import ShelfCopies
 from tailrace.broker.shelves.shelf_keeper import ShelfKeeper
 from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import KNOWN, BrokerMetrics
+from tailrace.broker.transactions.common.transaction_settings import TransactionSettings
+from tailrace.broker.transactions.hosting.marker_sender import MarkerSender
+from tailrace.broker.transactions.hosting.transaction_coordination import TransactionCoordination
+from tailrace.broker.transactions.hosting.transaction_coordinator_kind import TransactionCoordinatorKind
+from tailrace.broker.transactions.hosting.transaction_metrics import gauge_transactions
 from tailrace.broker.transactions.markers.verifications import Verifications
 from tailrace.broker.upkeep.flusher import Flusher
 from tailrace.broker.upkeep.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -55,12 +61,13 @@ from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.advertised_addresses import PUBLISHED
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.configs.broker_configs import BrokerConfigs
-from tailrace.cluster.specs import Endpoint, TopicPartition, TopicSpec
+from tailrace.cluster.specs import Endpoint, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.codec.compile import decoder
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
 from tailrace.runtime.descriptors import spu_clients_max
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.logs import FilteringBoundLogger
@@ -116,6 +123,7 @@ class Spu:
         self.storage = storage
         self._listeners = listeners
         self._nursery = nursery
+        self._network = seams.network
         self._logger = logger
 
         # state that every part shares
@@ -134,7 +142,6 @@ class Spu:
         self.refused_batches = RefusedBatches()
         self.refused_producers = RefusedProducers(logger)
         self.verifications = Verifications()
-        self.transactions = _NoCoordinators()
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )
@@ -226,6 +233,29 @@ class Spu:
         # consumer groups
         self.groups = GroupCoordination(self.replicas, self._coordination_context(), self._group_kind())
         self._group_lag = LagMeasurement(self._spu_requests, self.groups.committed, self.cluster, self.wall_clock)
+
+        # transactions
+        self._markers = MarkerSender(
+            self.id,
+            self.cluster,
+            self._channels("markers").send,
+            self._write_markers,
+            self.end_turn,
+            seams.chance,
+            nursery,
+            logger,
+        )
+        self.transactions = TransactionCoordination(
+            self.replicas,
+            self._coordination_context(),
+            TransactionCoordinatorKind(
+                self._transaction_settings, self.cluster, self.metrics.transactions, self._markers
+            ),
+            self.id,
+            self._channels("partitions").send,
+            self.producer_ids.next,
+            seams.chance,
+        )
 
     # called by connections of clients
 
@@ -427,6 +457,21 @@ class Spu:
             commit_seconds_max=lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
         )
 
+    def _channels(self, purpose: str) -> SpuChannels:
+        """Returns connections to other SPUs. Purposes have connections of their own if they may wait for each other."""
+        return SpuChannels(f"spu-{self.id}-{purpose}", self.cluster, self._network, self.chance, self._nursery)
+
+    def _transaction_settings(self) -> TransactionSettings:
+        settings = self.broker_configs.settings
+        return TransactionSettings(settings.transaction_timeout_ms_max, settings.transactional_id_expiration_ms)
+
+    def _write_markers(
+        self, markers: Sequence[WritableTxnMarker], on_written: Callable[[WriteTxnMarkersResponse], None]
+    ) -> None:
+        from tailrace.broker.transactions.markers.marker_writing import write_markers  # when the first marker is due
+
+        write_markers(self, markers, on_written)
+
     def _registration(self) -> Registration:
         private = self._listeners.private
         return Registration(
@@ -486,6 +531,7 @@ class Spu:
             count_replicas(self.replicas),
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags),
+            gauge_transactions(self.transactions.coordinators(), self._markers.waiting, self.wall_clock.now_ms()),
         )
         text = bytearray(render_spu_metrics(self.metrics, gauges))
         for piece in spu_series(gauges):
@@ -517,18 +563,3 @@ def _facts(settings: SpuSettings) -> dict[str, str]:
         "listeners": listeners,
         "advertised.listeners": ",".join(told),
     }
-
-
-class _NoCoordinators:
-    """Confirms no transaction."""
-
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: frozenset[TopicPartition],
-        *,
-        verify_only: bool,
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)

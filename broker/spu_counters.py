@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tailrace.broker.groups.common.group_counts import GroupCounts
 from tailrace.broker.replicas.append_samples import DeliveryLatencies
+from tailrace.broker.transactions.common.transaction_counts import TransactionCounts
 from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server.server_metrics import ServerMetrics
@@ -17,6 +18,7 @@ class BrokerMetrics:
     def __init__(self) -> None:
         self.server = ServerMetrics(KNOWN)
         self.groups = GroupCounts()
+        self.transactions = TransactionCounts()
         self.produced_bytes = 0
         self.produced_batches = 0
         self.fetched_bytes = 0

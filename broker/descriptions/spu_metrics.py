@@ -12,6 +12,7 @@ from tailrace.broker.groups.hosting import group_metrics
 from tailrace.broker.groups.hosting.group_metrics import GroupGauges
 from tailrace.broker.replicas.append_samples import DELIVERY_BUCKETS_SECONDS
 from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.broker.transactions.hosting.transaction_metrics import TransactionGauges, transaction_families
 from tailrace.server import metric_text
 from tailrace.server.metric_text import counters, cumulative, gauge, labels
 
@@ -37,6 +38,7 @@ class SpuGauges(Struct):
     counts: ReplicaCounts | None = None
     peers: "Sequence[PeerGauges]" = ()
     groups: GroupGauges = field(default_factory=GroupGauges)
+    transactions: TransactionGauges = field(default_factory=TransactionGauges)
 
 
 def render_spu_metrics(metrics: BrokerMetrics, gauges: SpuGauges) -> bytes:
@@ -163,6 +165,7 @@ def _families(metrics: BrokerMetrics, gauges: SpuGauges) -> Iterator["Metric"]:
         yield GaugeMetricFamily(name, text, value=getattr(gauges.counts, attribute))
     yield from _peer_families(gauges.peers)
     yield from group_metrics.group_families(metrics.groups, gauges.groups)
+    yield from transaction_families(metrics.transactions, gauges.transactions)
 
 
 def _peer_families(peers: "Sequence[PeerGauges]") -> Iterator["Metric"]:

@@ -24,7 +24,7 @@ from .records.record_host import (
     TransactionalProduceHost,
 )
 from .stores.store_host import MachineHost, PeersHost, ShelfHost
-from .transactions.transaction_host import MarkerWritingHost
+from .transactions.transaction_host import AddOffsetsHost, AddPartitionsHost, ListTransactionsHost, MarkerWritingHost
 
 MODULES: Mapping[int, str] = {
     ApiKey.PRODUCE: "records.produce",
@@ -32,7 +32,7 @@ MODULES: Mapping[int, str] = {
     ApiKey.LIST_OFFSETS: "records.list_offsets",
     ApiKey.DELETE_RECORDS: "records.delete_records",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "records.offset_for_leader_epoch",
-    ApiKey.INIT_PRODUCER_ID: "records.init_producer_id",
+    ApiKey.INIT_PRODUCER_ID: "transactions.init_producer_id",
     #
     ApiKey.JOIN_GROUP: "groups.join_group",
     ApiKey.SYNC_GROUP: "groups.sync_group",
@@ -48,6 +48,12 @@ MODULES: Mapping[int, str] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "groups.consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "groups.consumer_group_describe",
     InternalApiKey.EXPLAIN_GROUP: "groups.explain_group",
+    #
+    ApiKey.ADD_PARTITIONS_TO_TXN: "transactions.add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "transactions.add_offsets_to_txn",
+    ApiKey.END_TXN: "transactions.end_txn",
+    ApiKey.DESCRIBE_TRANSACTIONS: "transactions.describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "transactions.list_transactions",
     #
     ApiKey.DESCRIBE_LOG_DIRS: "stores.describe_log_dirs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "stores.alter_replica_log_dirs",
@@ -70,11 +76,14 @@ MODULES: Mapping[int, str] = {
 
 
 class SpuHost(
+    AddPartitionsHost,
+    AddOffsetsHost,
+    ListTransactionsHost,
+    ProducerIdHost,
     TransactionalProduceHost,
     FetchHost,
     ListOffsetsHost,
     DeleteRecordsHost,
-    ProducerIdHost,
     ConsumerGroupHost,
     TransactionalGroupHost,
     MachineHost,

@@ -42,6 +42,8 @@ class BrokerSettings(Struct, frozen=True):
     transactions_replicas_min: int
     """The value of `min.insync.replicas` for the topic of transactions."""
     transactions_segment_bytes: int
+    transaction_timeout_ms_max: int
+    transactional_id_expiration_ms: int
     connections_max: int
     connections_per_address_max: int
     connection_idle_ms_max: int
@@ -161,6 +163,8 @@ class BrokerConfigs:
             transactions_replicas=self.number("transaction.state.log.replication.factor"),
             transactions_replicas_min=self.number("transaction.state.log.min.isr"),
             transactions_segment_bytes=self.number("transaction.state.log.segment.bytes"),
+            transaction_timeout_ms_max=self.number("transaction.max.timeout.ms"),
+            transactional_id_expiration_ms=self.number("transactional.id.expiration.ms"),
             connections_max=self.number("max.connections"),
             connections_per_address_max=self.number("max.connections.per.ip"),
             connection_idle_ms_max=self.number("connections.max.idle.ms"),

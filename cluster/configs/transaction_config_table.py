@@ -41,6 +41,21 @@ BROKER_CONFIGS_OF_TRANSACTIONS = (
         at_least(1 << 20),  # as for any topic
         read_only=True,
     ),
+    # transactions
+    ConfigDefinition(
+        "transaction.max.timeout.ms",
+        INT,
+        15 * 60 * 1000,
+        "The longest timeout that a producer may ask for its transactions.",
+        at_least(1),
+    ),
+    ConfigDefinition(
+        "transactional.id.expiration.ms",
+        INT,
+        7 * 24 * 3600 * 1000,
+        "How long an idle transactional id is remembered.",
+        at_least(1),
+    ),
     # configs of Kafka without an effect here
     ConfigDefinition(
         "transaction.state.log.load.buffer.size",

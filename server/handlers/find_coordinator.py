@@ -5,8 +5,6 @@
   brokers instead.
 - The coordinator is the leader of a partition of that topic. While there is no leader, or the client cannot reach it,
   the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
-- Until the APIs of transactions are served, a request for the coordinator of a transactional id is refused with
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: the client gives up at once, and reports it.
 - v4 and later ask for several keys at once.
 """
 
@@ -16,7 +14,6 @@ from typing import NamedTuple
 from tailrace.cluster.client_view import Broker, brokers, online_spus
 from tailrace.cluster.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.find_coordinator import (
     Coordinator,
@@ -45,7 +42,7 @@ class _Kind(NamedTuple):
 def handle(
     host: Host, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    kind = _kinds().get(request.key_type)
+    kind = _KINDS.get(request.key_type)
     if kind is not None and kind.topic not in host.cluster.topics:
         return _create_and_respond(host, context, request, kind)
     return _response(host, context, request)
@@ -62,7 +59,8 @@ async def _create_and_respond(
     return _response(host, context, request, failure)
 
 
-def _groups_topic(host: Host) -> NewTopic:
+def groups_topic(host: Host) -> NewTopic:
+    """Returns the internal topic of groups, as it is created."""
     settings = host.broker_configs.settings
     replicas = max(1, min(settings.offsets_replicas, len(host.cluster.spus)))
     configs = {
@@ -88,15 +86,11 @@ def _transactions_topic(host: Host) -> NewTopic:
     return NewTopic(TRANSACTIONS_TOPIC, settings.transactions_partitions, replicas, configs=configs)
 
 
-_GROUP_KIND = _Kind(GROUPS_TOPIC, _groups_topic, "group")
-_TRANSACTION_KIND = _Kind(TRANSACTIONS_TOPIC, _transactions_topic, "transactional id")
-
-
-def _kinds() -> Mapping[int, _Kind]:
-    """Returns, by key type, what has coordinators."""
-    if ApiKey.END_TXN in API_TABLE:
-        return {GROUP: _GROUP_KIND, TRANSACTION: _TRANSACTION_KIND}
-    return {GROUP: _GROUP_KIND}
+_KINDS: Mapping[int, _Kind] = {
+    GROUP: _Kind(GROUPS_TOPIC, groups_topic, "group"),
+    TRANSACTION: _Kind(TRANSACTIONS_TOPIC, _transactions_topic, "transactional id"),
+}
+"""What has coordinators, by key type."""
 
 
 def _response(
@@ -118,13 +112,13 @@ def _response(
 def _results(
     host: Host, context: RequestContext, key_type: int, keys: Sequence[str], failure: KafkaError | None
 ) -> list[Coordinator]:
-    kind = _kinds().get(key_type)
+    kind = _KINDS.get(key_type)
     reachable = {broker.id: broker for broker in brokers(host.cluster, host.id, context.listener)}
     online = online_spus(host.cluster)
 
     def coordinator(key: str) -> Broker:
         if kind is None:
-            raise _no_coordinators(key_type)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators for key type {key_type}")
         topic = host.cluster.topics.get(kind.topic)
         if topic is None:
             reason = failure.message if failure is not None else "there is no internal topic yet"
@@ -144,12 +138,6 @@ def _results(
         return reachable[leader]
 
     return [_result(key, coordinator) for key in keys]
-
-
-def _no_coordinators(key_type: int) -> KafkaError:
-    if key_type == TRANSACTION:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators for key type {key_type}")
 
 
 def _result(key: str, coordinator: Callable[[str], Broker]) -> Coordinator:

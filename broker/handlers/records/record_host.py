@@ -14,6 +14,7 @@ from tailrace.broker.replicas.replica_registry import ReplicaRegistry
 from tailrace.broker.shelves.offloading import Offloading
 from tailrace.broker.shelves.shelf_reads import ShelfReads
 from tailrace.broker.spu_counters import BrokerMetrics
+from tailrace.broker.transactions.hosting.transaction_coordination import TransactionCoordination
 from tailrace.broker.transactions.markers.verifications import TransactionPartitions, Verifications
 from tailrace.broker.upkeep.storage_limit import StorageLimit
 from tailrace.cluster.cluster import Cluster
@@ -157,3 +158,7 @@ class ProducerIdHost(Protocol):
     @property
     def producer_ids(self) -> ProducerIds:
         """The producer ids that the controller has given to this SPU."""
+
+    @property
+    def transactions(self) -> TransactionCoordination:
+        """The transactions that this SPU coordinates."""

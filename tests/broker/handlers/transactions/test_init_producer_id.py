@@ -6,9 +6,11 @@ import pytest
 from abandoned_spus import client_of_abandoned_spu
 from simulation.client import WireClient
 from spus import World, running_spu
+from transaction_clients import TransactionalProducer, transacting
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import ProducerId
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
@@ -43,7 +45,7 @@ async def test_a_producer_that_had_an_id_gets_another(autojump_clock: object) ->
         ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
         ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"transactional_id": "t"}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ({"transactional_id": "t"}, ErrorCode.NOT_COORDINATOR),
     ],
 )
 async def test_a_producer_that_cannot_be_served(autojump_clock: object, asked: dict[str, Any], code: ErrorCode) -> None:
@@ -69,3 +71,50 @@ async def test_without_a_controller_the_producer_has_to_retry(autojump_clock: ob
     async with client_of_abandoned_spu() as client:
         answer = await init(client)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_transactional_producer_keeps_its_id_and_gets_the_next_epoch(
+    autojump_clock: object, version: int
+) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        for epoch in (1, 2):
+            again = await producer.init(version)
+            assert (again.error_code, again.producer_epoch) == (0, epoch)
+        other = await TransactionalProducer(producer.client, "other").init(version)
+        assert (other.error_code, other.producer_epoch) == (0, 0)
+        assert other.producer_id != producer.producer_id
+
+
+async def test_a_new_producer_aborts_the_transaction_of_the_one_before(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        await producer.add("t", 0)
+        await producer.produce("t", 0, b"a")
+        newer = TransactionalProducer(await running.client())
+        assert (await newer.init()).error_code == 0
+        assert newer.epoch > producer.epoch
+        assert (await newer.describe()).transaction_state == "Empty"
+        assert await producer.produce("t", 0, b"b") == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_transaction_cannot_take_longer_than_the_maximum(autojump_clock: object) -> None:
+    async with running_spu(broker={"transaction.max.timeout.ms": "5000"}) as running:
+        producer = await transacting(running, timeout_ms=5000)
+        for timeout_ms in (5001, 0, -1):
+            refused = await producer.init(timeout_ms=timeout_ms)
+            assert (refused.error_code, refused.producer_id) == (ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1)
+
+
+async def test_without_a_controller_a_transactional_producer_has_to_retry(autojump_clock: object) -> None:
+    """There is no id for a producer that needs one."""
+    async with running_spu() as running:
+        await transacting(running)
+
+        async def none_left() -> ProducerId:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+        running.spu.transactions._next_producer_id = none_left
+        refused = await TransactionalProducer(await running.client(), "another").init()
+        assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

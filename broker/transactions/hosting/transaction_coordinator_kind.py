@@ -1,0 +1,83 @@
+"""What the hosting of coordinators must know of transactions. Their modules are imported when they are needed."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tailrace.broker.coordination.coordination_names import CoordinationNames
+from tailrace.broker.coordination.coordinator_kind import CoordinatorHost, RecordFormat
+from tailrace.broker.transactions.common.transaction_counts import TransactionCounts
+from tailrace.broker.transactions.common.transaction_settings import TransactionSettings
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.coordinators import TRANSACTIONS_TOPIC
+from tailrace.runtime.logs import FilteringBoundLogger
+
+from .marker_sender import MarkerSender
+
+if TYPE_CHECKING:
+    from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
+
+COMMIT_SECONDS_MAX = 30.0
+"""How long a response may wait for the commit of its records: as long as clients wait for a response."""
+
+
+class TransactionCoordinatorKind:
+    names = CoordinationNames(TRANSACTIONS_TOPIC, "transactional id", "transactions")
+
+    def __init__(
+        self,
+        settings: Callable[[], TransactionSettings],
+        cluster: Cluster,
+        counts: TransactionCounts,
+        markers: MarkerSender,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._counts = counts
+        self._markers = markers
+
+    def record_format(self) -> RecordFormat:
+        from tailrace.broker.transactions.common.transaction_records import (
+            barrier_record,
+            decode_record,
+            encode_record,
+        )
+
+        return RecordFormat(encode_record, decode_record, barrier_record())
+
+    def new_coordinator(self, partition: CoordinatorHost["TransactionCoordinator"]) -> "TransactionCoordinator":
+        from tailrace.broker.transactions.coordinator.transaction_coordinator import TransactionCoordinator
+
+        return TransactionCoordinator(
+            self._settings,
+            self._cluster,
+            self._counts,
+            partition.epoch,
+            lambda work: self._markers.send(partition, work),
+        )
+
+    def commit_seconds_max(self) -> float:
+        return COMMIT_SECONDS_MAX
+
+    # logs and metrics
+
+    def on_loaded(
+        self, logger: FilteringBoundLogger, coordinator: "TransactionCoordinator", records: int, seconds: float
+    ) -> None:
+        if records:  # most of the many partitions have no transactions and are not worth a line
+            logger.info("transactions_loaded", ids=len(coordinator.ids), records=records, seconds=round(seconds, 3))
+        self._counts.loads += 1
+        self._counts.load_seconds += seconds
+
+    def on_unloaded(self, logger: FilteringBoundLogger, coordinator: "TransactionCoordinator") -> None:
+        self._markers.forget_ended()
+        if coordinator.ids:
+            logger.info("transactions_unloaded", ids=len(coordinator.ids))
+
+    def on_not_loaded(self, logger: FilteringBoundLogger, **details: object) -> None:
+        logger.error("transactions_not_loaded", **details)
+
+    def on_restarted(self, logger: FilteringBoundLogger, error: Exception) -> None:
+        logger.error("transactions_restarted", exc_info=error)
+
+    def on_record_skipped(self, logger: FilteringBoundLogger, **details: object) -> None:
+        logger.error("transaction_record_skipped", **details)

@@ -1,0 +1,84 @@
+"""Leaders of partitions ask the coordinators of transactions, wherever these are."""
+
+import pytest
+import trio
+from clusters import ClusterOfSpus, cluster_of
+from spus import running_spu
+from transaction_clients import TransactionalProducer, find_coordinator, transacting
+
+from tailrace.cluster.specs import TopicPartition
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+async def test_the_own_spu_is_asked_without_the_network(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        before = running.spu.metrics.server.accepted_connections
+        add = running.spu.transactions.add_partitions
+        assert await add("id", producer.producer_id, 0, frozenset({T0}), verify_only=False) == {T0: ErrorCode.NONE}
+        verified = await add("id", producer.producer_id, 0, frozenset({T0, T1}), verify_only=True)
+        assert verified[T0] == ErrorCode.NONE
+        assert verified[T1] != ErrorCode.NONE
+        assert running.spu.metrics.server.accepted_connections == before
+        assert [each.partitions for each in (await producer.describe()).topics] == [[0]]
+
+
+async def test_a_fenced_producer_is_refused_at_once(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        producer = await transacting(running)
+        await TransactionalProducer(await running.client()).init()
+        began = trio.current_time()
+        with pytest.raises(KafkaError) as caught:
+            await running.spu.transactions.add_partitions(
+                "id", producer.producer_id, 0, frozenset({T0}), verify_only=False
+            )
+        assert caught.value.code == ErrorCode.PRODUCER_FENCED
+        assert trio.current_time() == began
+
+
+async def test_without_a_coordinator_the_question_is_given_up_after_a_while(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        with pytest.raises(KafkaError) as caught:
+            await running.spu.transactions.add_partitions("id", 7, 0, frozenset({T0}), verify_only=True)
+        assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def _coordinated(cluster: ClusterOfSpus) -> tuple[TransactionalProducer, int]:
+    assert await cluster.create(1, "t", 2, 3) == 0
+    node = await find_coordinator(await cluster.client_of(1), "id")
+    await trio.sleep(1)
+    producer = TransactionalProducer(await cluster.client_of(node))
+    assert (await producer.init()).error_code == 0
+    return producer, node
+
+
+async def test_other_spus_are_asked_over_one_connection(autojump_clock: object) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        producer, node = await _coordinated(cluster)
+        (other, *_) = (spu for spu in cluster.spus if spu != node)
+        before = cluster.spus[node].spu.metrics.server.accepted_connections
+        for partition in (T0, T1):
+            added = await cluster.spus[other].spu.transactions.add_partitions(
+                "id", producer.producer_id, 0, frozenset({partition}), verify_only=False
+            )
+            assert added == {partition: ErrorCode.NONE}
+        assert cluster.spus[node].spu.metrics.server.accepted_connections == before + 1
+        assert [each.partitions for each in (await producer.describe()).topics] == [[0, 1]]
+
+
+async def test_the_question_waits_while_the_coordinator_moves(autojump_clock: object) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        producer, node = await _coordinated(cluster)
+        (other, *_) = (spu for spu in cluster.spus if spu != node)
+        await cluster.kill_spu(node)
+        for _ in range(5):
+            try:
+                added = await cluster.spus[other].spu.transactions.add_partitions(
+                    "id", producer.producer_id, 0, frozenset({T0}), verify_only=False
+                )
+                break
+            except KafkaError as error:
+                assert error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+        assert added == {T0: ErrorCode.NONE}
