@@ -110,6 +110,14 @@ def explanation_document(group: Group, told: ExplainGroupResponse, now: list[str
             "since": time_text(told.loaded_ms),
         },
         "now": now,
+        "transactions": [
+            {
+                "producerId": each.producer_id,
+                "partitionCount": each.partition_count,
+                "since": _time(each.since_ms),
+            }
+            for each in told.transactions
+        ],
         "advice": advice(group, told),
         "rebalances": [
             _rebalance_document(each, wait) for each, wait in zip(told.rebalances, waits(told), strict=True)

@@ -22,7 +22,13 @@ def explanation(
     `topics` are the topics to which members subscribe by name, with None for a topic that does not exist. `now_ms` is
     the time on this machine.
     """
-    return [*_doing(group, told), *_owning(group, topics), *_lagging(progress, now_ms), _coordinator(group, told)]
+    return [
+        *_doing(group, told),
+        *_owning(group, topics),
+        *_lagging(progress, now_ms),
+        *_committing(told),
+        _coordinator(group, told),
+    ]
 
 
 def _doing(group: Group, told: ExplainGroupResponse) -> list[str]:
@@ -110,6 +116,22 @@ def _lagging(progress: Sequence[Progress], now_ms: int) -> list[str]:
     oldest = f", the oldest is {duration_text(max(seconds))} old" if seconds else ""
     owner = f", which {worst.owner.whereabouts} owns" if worst.owner else ""
     return [f"{total} records are unread{oldest}; most of them ({worst.lag}) are in {worst.partition}{owner}."]
+
+
+def _committing(told: ExplainGroupResponse) -> list[str]:
+    """Explains which offsets wait for the ends of transactions."""
+    lines = []
+    for each in told.transactions[:NAMED_MAX]:
+        offsets = (
+            "The offset of one partition waits"
+            if each.partition_count == 1
+            else (f"The offsets of {each.partition_count} partitions wait")
+        )
+        since = "" if each.since_ms < 0 else f", which committed the first of them {_ago(each.since_ms, told)} ago"
+        lines.append(f"{offsets} for the end of the transaction of producer {each.producer_id}{since}.")
+    if len(told.transactions) > NAMED_MAX:
+        lines.append(f"Offsets wait for the ends of {len(told.transactions) - NAMED_MAX} more transactions.")
+    return lines
 
 
 def _coordinator(group: Group, told: ExplainGroupResponse) -> str:

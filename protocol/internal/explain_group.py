@@ -92,6 +92,20 @@ class ExplainedRebalance(Struct):
     )
 
 
+class GroupTransaction(Struct):
+    """Inside ExplainGroupResponse."""
+
+    producer_id: int = 0
+    partition_count: int = 0
+    since_ms: int = -1
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("producer_id", "int64", "0+"),
+        Field("partition_count", "int32", "0+"),
+        Field("since_ms", "int64", "0+"),
+    )
+
+
 class ExplainGroupResponse(Struct):
     """Versions 0, flexible: 0+."""
 
@@ -106,6 +120,7 @@ class ExplainGroupResponse(Struct):
     session_timeout_ms: int = -1
     rebalance_timeout_ms: int = -1
     rebalances: list[ExplainedRebalance] = field(default_factory=list)
+    transactions: list[GroupTransaction] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 12000
     VERSIONS: ClassVar[str] = "0"
@@ -122,4 +137,5 @@ class ExplainGroupResponse(Struct):
         Field("session_timeout_ms", "int32", "0+"),
         Field("rebalance_timeout_ms", "int32", "0+"),
         Field("rebalances", ExplainedRebalance, "0+", array=True),
+        Field("transactions", GroupTransaction, "0+", array=True, tag=0, tagged="0+"),
     )

@@ -1,4 +1,4 @@
-"""The report of a group for `tailrace group explain`: its timeouts and its last rebalances."""
+"""The report of a group for `tailrace group explain`: its timeouts, last rebalances and open transactions."""
 
 from itertools import islice
 
@@ -7,9 +7,11 @@ from tailrace.broker.groups.common.group import Group
 from tailrace.broker.groups.common.group_settings import GroupSettings
 from tailrace.broker.groups.common.rebalances import Participant, Rebalance
 from tailrace.broker.groups.consumer.consumer_group import ConsumerGroup
+from tailrace.broker.groups.offsets.pending_offsets import PendingOffsets
 from tailrace.protocol.internal.explain_group import (
     ExplainedRebalance,
     ExplainGroupResponse,
+    GroupTransaction,
     RebalanceArrival,
     RebalanceDeparture,
     RebalanceParticipant,
@@ -17,10 +19,12 @@ from tailrace.protocol.internal.explain_group import (
 
 PARTICIPANTS_MAX = 200
 """How many members of each kind are listed per rebalance. A list of ten thousand would delay all other requests."""
+PENDING_MAX = 10_000
+"""How many offsets of open transactions are looked at."""
 _UNKNOWN = -1
 
 
-def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> ExplainGroupResponse:
+def explain_group(group: Group, settings: GroupSettings, pending: PendingOffsets, now_ms: int) -> ExplainGroupResponse:
     """Describes the group. The caller fills in the fields about the coordinator itself."""
     timeouts = _timeouts(group, settings)
     return ExplainGroupResponse(
@@ -30,7 +34,19 @@ def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> Explain
         session_timeout_ms=max((session_ms for session_ms, _ in timeouts), default=_UNKNOWN),
         rebalance_timeout_ms=max((rebalance_ms for _, rebalance_ms in timeouts), default=_UNKNOWN),
         rebalances=[_rebalance(each) for each in group.rebalances],
+        transactions=_transactions(group.group_id, pending),
     )
+
+
+def _transactions(group_id: str, pending: PendingOffsets) -> list[GroupTransaction]:
+    found: dict[int, GroupTransaction] = {}
+    for each in islice(pending.of_group(group_id), PENDING_MAX):
+        transaction = found.setdefault(each.producer_id, GroupTransaction(each.producer_id))
+        transaction.partition_count += 1
+        if each.committed is not None:
+            since_ms, committed_ms = transaction.since_ms, each.committed.committed_ms
+            transaction.since_ms = committed_ms if since_ms == _UNKNOWN else min(since_ms, committed_ms)
+    return list(islice(found.values(), PARTICIPANTS_MAX))
 
 
 def _timeouts(group: Group, settings: GroupSettings) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""ExplainGroup, version 0, not in Kafka: the last rebalances of a group, as its coordinator saw them.
+"""ExplainGroup, version 0, not in Kafka: the last rebalances of a group, and its open transactions.
 
 The response does not wait for the group's records to be committed, because that may be what the group waits for.
 """
@@ -22,7 +22,8 @@ def handle(host: GroupHost, context: RequestContext, request: ExplainGroupReques
         group = coordinator.groups.get(request.group_id)
         if group is None:
             raise no_such_group(request.group_id)
-        response = explain_group(group, coordinator.table.settings(group.group_id), moment.now_ms)
+        settings = coordinator.table.settings(group.group_id)
+        response = explain_group(group, settings, coordinator.offsets.pending, moment.now_ms)
         partition = next(each for each in host.groups.loaded() if each.coordinator is coordinator)
         response.partition = partition.replica.partition
         response.epoch = partition.epoch

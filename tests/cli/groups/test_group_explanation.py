@@ -4,7 +4,7 @@ from explained_groups import NOW_MS, group, member, rebalance, told
 from tailrace.cli.groups.group_explanation import Topics, explanation
 from tailrace.client.group_facts import Group, Progress
 from tailrace.client.log_facts import LogEnds, Partition
-from tailrace.protocol.internal.explain_group import ExplainedRebalance
+from tailrace.protocol.internal.explain_group import ExplainedRebalance, GroupTransaction
 
 ORDERS = [Partition("orders", number) for number in range(4)]
 NO_TOPICS: Topics = {}
@@ -104,3 +104,16 @@ def test_what_is_unread() -> None:
     )
     assert _lag(Progress(ORDERS[0], 100, log=log)) == "The group has read all records."
     assert _lag(Progress(ORDERS[0], log=log)).startswith("SPU 2 has coordinated the group")
+
+
+def test_offsets_that_wait_for_transactions() -> None:
+    heard = told()
+    heard.transactions = [GroupTransaction(7, 3, NOW_MS - 12_000), GroupTransaction(8, 1, -1)]
+    assert explanation(group("Empty"), heard, [], NO_TOPICS, NOW_MS)[1:-1] == [
+        "The offsets of 3 partitions wait for the end of the transaction of producer 7, which committed the first of "
+        "them 12 s ago.",
+        "The offset of one partition waits for the end of the transaction of producer 8.",
+    ]
+    heard.transactions = [GroupTransaction(number, 1, NOW_MS) for number in range(8)]
+    lines = explanation(group("Empty"), heard, [], NO_TOPICS, NOW_MS)[1:-1]
+    assert len(lines) == 6 and lines[-1] == "Offsets wait for the ends of 3 more transactions."

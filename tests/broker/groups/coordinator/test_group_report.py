@@ -1,11 +1,14 @@
 import pytest
 from classic_groups import GROUP, Client, assign, group_of, stable_group
+from committing import commit
 from grouping import CALLER, GroupWorld
+from transactional_groups import commit_in_transaction
 
 from tailrace.broker.groups.common.rebalances import LATE, SILENT
 from tailrace.broker.groups.coordinator.group_report import PARTICIPANTS_MAX, explain_group
 from tailrace.protocol.internal.explain_group import (
     ExplainGroupResponse,
+    GroupTransaction,
     RebalanceArrival,
     RebalanceParticipant,
 )
@@ -20,7 +23,9 @@ def world() -> GroupWorld:
 
 
 def _explained(world: GroupWorld) -> ExplainGroupResponse:
-    return explain_group(world.coordinator.groups[GROUP], world.settings, world.now_ms)
+    return explain_group(
+        world.coordinator.groups[GROUP], world.settings, world.coordinator.offsets.pending, world.now_ms
+    )
 
 
 def _participant(client: Client) -> RebalanceParticipant:
@@ -103,3 +108,14 @@ def test_of_very_many_members_some_are_listed_and_all_are_counted(world: GroupWo
         Client(world).join()
     (*_, newest) = _explained(world).rebalances
     assert (newest.expected_count, len(newest.expected)) == (count + 1, PARTICIPANTS_MAX)
+
+
+def test_the_open_transactions_of_a_group(world: GroupWorld) -> None:
+    world.put_topic("orders", 3)
+    commit_in_transaction(world, GROUP, {("orders", 0): 5}, 7)
+    world.pass_time(2)
+    commit_in_transaction(world, GROUP, {("orders", 0): 6, ("orders", 1): 6}, 7)
+    commit_in_transaction(world, GROUP, {("orders", 2): 7}, 8)
+    commit_in_transaction(world, "another", {("orders", 2): 7}, 9)
+    commit(world, GROUP, {("orders", 2): 8})
+    assert _explained(world).transactions == [GroupTransaction(7, 2, world.now_ms), GroupTransaction(8, 1, -1)]
