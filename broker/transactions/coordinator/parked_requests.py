@@ -9,9 +9,9 @@ from tailrace.broker.coordination.moment import Moment
 
 PARKED_SECONDS_MAX = 5.0
 """How long a request waits. Clients wait longer for a response, and retry after an error."""
-PARKED_MAX = 10_000
+PARKED_MAX = 5_000
 """How many requests of one coordinator wait at the same time."""
-PARKED_PER_ID_MAX = 1_000
+PARKED_PER_ID_MAX = 200
 """How many requests of one transactional id wait at the same time."""
 _STALE_MIN = 64
 

@@ -33,10 +33,12 @@ from .parked_requests import Asked, ParkedRequests
 from .transaction_state import EPOCH_BUMPED, EPOCH_KEPT, EPOCH_USED_MAX, NONE, EndStep, Producer, Transaction
 from .transaction_table import TransactionalId, TransactionTable
 
-IDS_MAX = 100_000
-"""How many transactional ids one coordinator remembers."""
+IDS_MAX = 20_000
+"""How many transactional ids one coordinator remembers. `__transaction_state` has 50 coordinators by default."""
 ID_BYTES_MAX = 32_000
 """The longest transactional id, in UTF-8. It fits into the 32 767 bytes of a record field."""
+OPEN_PARTITIONS_MAX = 500_000
+"""How many partitions all open transactions of one coordinator have together."""
 PARTITIONS_MAX = 20_000
 """How many partitions a transaction may have. Their record has to fit into a batch, and into one request of markers."""
 
@@ -242,6 +244,9 @@ class TransactionCoordinator:
             if len(changed.partitions) > PARTITIONS_MAX:
                 message = f"a transaction cannot have more than {PARTITIONS_MAX} partitions"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            if self._table.partition_count + len(added.partitions) > OPEN_PARTITIONS_MAX:
+                message = "the open transactions of this coordinator have too many partitions at the moment"
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
             self._table.apply(entry, changed, moment)
         entry.see(added.client)
         self.output.respond(asked.waiter, response)

@@ -60,6 +60,8 @@ class TransactionTable:
         self.counts = counts
         self.output = CoordinatorOutput[TransactionRecord]()
         self.ids: dict[str, TransactionalId] = {}
+        self.partition_count = 0
+        """How many partitions all open and ending transactions have together."""
         self._epoch = epoch
         self._send_markers = send_markers
         self._alarms: list[tuple[float, int, TransactionalId]] = []
@@ -71,10 +73,13 @@ class TransactionTable:
     def put_stored(self, record: TransactionRecord) -> None:
         """Applies a record of the log."""
         name = record.key.transactional_id
-        if record.value is None:
-            self.ids.pop(name, None)
-        else:
-            self.ids[name] = TransactionalId(name, states.from_value(record.value))
+        replaced = self.ids.pop(name, None)
+        if replaced is not None:
+            self.partition_count -= len(replaced.transaction.partitions)
+        if record.value is not None:
+            entry = TransactionalId(name, states.from_value(record.value))
+            self.ids[name] = entry
+            self.partition_count += len(entry.transaction.partitions)
 
     def on_loaded(self, moment: Moment) -> None:
         """Goes on with everything that the log has not finished."""
@@ -92,6 +97,7 @@ class TransactionTable:
     def apply(self, entry: TransactionalId, transaction: Transaction, moment: Moment) -> None:
         """Puts the id into a new state, which goes to the log, and begins to write markers if it is ending."""
         goes_on = entry.transaction.state is transaction.state is State.ONGOING
+        self.partition_count += len(transaction.partitions) - len(entry.transaction.partitions)
         entry.transaction = transaction
         self.output.append(states.to_record(entry.transactional_id, transaction))
         if not goes_on:  # a wall clock that jumped must not change the deadline of an open transaction
@@ -100,7 +106,7 @@ class TransactionTable:
             self._write_markers(entry, moment)
 
     def remove(self, entry: TransactionalId) -> None:
-        """Removes the id, also from the log."""
+        """Removes an idle id, also from the log."""
         del self.ids[entry.transactional_id]
         self.output.append(TransactionRecord(TransactionLogKey(entry.transactional_id), None))
 

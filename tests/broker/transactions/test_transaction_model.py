@@ -129,6 +129,8 @@ class Run:
             if record.value is not None
         }
         assert loaded == {name: _as_loaded(entry.transaction) for name, entry in world.coordinator.ids.items()}
+        open_partitions = sum(len(transaction.partitions) for transaction in loaded.values())
+        assert world.coordinator._table.partition_count == open_partitions
         for name in NAMES:
             for before, after in self._steps(name):
                 assert after.state in NEXT_STATES[before.state]

@@ -231,6 +231,20 @@ def test_the_number_of_partitions_is_bounded() -> None:
     assert len(world.transaction().partitions) == PARTITIONS_MAX
 
 
+def test_the_number_of_partitions_of_all_transactions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_coordinator, "OPEN_PARTITIONS_MAX", 3)
+    world = TransactionWorld()
+    first, second = world.begin(), world.begin(name="payments")
+    assert error_of(world.add(first, P0, P1)) is None
+    refused = world.add(second, P0, P1, name="payments")
+    assert error_of(refused) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.move_coordinator()
+    assert error_of(world.add(second, P0, P1, name="payments")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.end(first)
+    world.write_markers()
+    assert error_of(world.add(second, P0, P1, name="payments")) is None
+
+
 def test_verification_tells_which_partitions_the_transaction_has() -> None:
     world = TransactionWorld()
     producer = world.begin()
